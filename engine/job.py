@@ -20,8 +20,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution
 from aisp.engine.services import Services
-from aisp.store.outcomes import State, Trigger
-from aisp.store.record import SUPERSEDED
+from aisp.store.outcomes import SUPERSEDED, State, Trigger
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from aisp.kernels.catalog.model import Kind, Role
 from aisp.kernels.catalog.parsing import misspelt
 from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
-from aisp.store.outcomes import State
+from aisp.store.outcomes import SUPERSEDED, State
 from aisp.store.text import clean, clean_line
 
 log = logging.getLogger("aisp.runs")
@@ -83,7 +83,7 @@ class Execution:
             told = "cancelled on request; nothing is lost of earlier runs"
             conclusion.end(State.CANCELLED, self._superseded or told)
             if self._superseded:
-                conclusion.flags.append(records.SUPERSEDED)
+                conclusion.flags.append(SUPERSEDED)
             self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             conclusion.end(end.state, end.reason)

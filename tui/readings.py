@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from rich.text import Text
 
 from aisp.engine.protocol import events
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
-from aisp.store.record import SUPERSEDED, Arm, Comparison
+from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
+from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.text import clean_line

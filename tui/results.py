@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import FindingStatus, State, Timing
-from aisp.store.record import SUPERSEDED, Quality, Run
+from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Timing
 from aisp.tui import plain
+
+if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
+    from aisp.store.record import Quality, Run
 
 CHEAT = "cheat"
 

@@ -36,8 +36,18 @@ from aisp.engine.client import build_id
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store import Store, new_ulid
-from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from aisp.store.record import SUPERSEDED, Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
+from aisp.store.outcomes import (
+    SUPERSEDED,
+    CaseVerdict,
+    Correctness,
+    FuzzVerdict,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    Verdict,
+)
+from aisp.store.record import Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
 from aisp.store.samples import Samples, Telemetry
 from tests import heard
 from tests.replacing import replace

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import FindingStatus, State
-from aisp.store.record import SUPERSEDED
+from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
 from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.progress import step_words
