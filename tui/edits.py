@@ -129,7 +129,7 @@ def progress_words(model: Model, run: RunView) -> str:
     if silent := silence_of(model, run):
         return silent
     told = run.progress(model.now_ns())
-    passed = "" if told.elapsed_s is None else f"{progress.about(told.elapsed_s)} so far"
+    passed = "" if told.elapsed_s is None else f"{plain.about(told.elapsed_s)} so far"
     doing = progress.doing(run) or STATE_WORDS[run.record.state]
     return " \u00b7 ".join(part for part in (doing, progress.time_words(told) or passed) if part)
 

@@ -67,23 +67,12 @@ def all_done_s(queue: Sequence[QueueItem], now_ns: int) -> float | None:
     return max(0.0, max(ends, default=0.0))
 
 
-def about(seconds: float | None) -> str:
-    """A span of time that is only an estimate, or is drawn every second: "36 s", "3 min", "2 h 05 min"."""
-    if seconds is None:
-        return plain.DASH
-    whole = round(seconds)
-    if whole < 100:
-        return f"{whole} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def begins(job: QueueItem, now_ns: int) -> str:
     """When it may be expected to begin: "in 36 s", "soon"; a dash where nobody knows, and for one that has begun."""
     seconds = starts_in_s(job, now_ns)
     if seconds is None:
         return plain.DASH
-    return f"in {about(seconds)}" if seconds >= 1 else "soon"
+    return f"in {plain.about(seconds)}" if seconds >= 1 else "soon"
 
 
 def batch_text(seconds: Sequence[float | None]) -> str:
@@ -93,7 +82,7 @@ def batch_text(seconds: Sequence[float | None]) -> str:
     if not known:
         return "How long that takes is not known: none of them has been run so before."
     if len(known) == len(seconds):
-        return f"About {about(sum(known))}, as long as their last runs took."
+        return f"About {plain.about(sum(known))}, as long as their last runs took."
     rest = len(seconds) - len(known)
-    spent = f"About {about(sum(known))} for {len(known)} of them, as long as their last runs took"
+    spent = f"About {plain.about(sum(known))} for {len(known)} of them, as long as their last runs took"
     return f"{spent}; nothing is known of the other {rest}."

@@ -172,6 +172,17 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
+def about(seconds: float | None) -> str:
+    """A span of time that is only an estimate, or is drawn every second, without figures that pretend more: "9 s",
+    "95 s", "12 min", "2 h 05 min"."""
+    if seconds is None:
+        return DASH
+    if seconds < 97.5:
+        return f"{round(seconds) if seconds < 60 else 5 * round(seconds / 5)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def size(size_bytes: float | None) -> str:
     """Bytes in binary units: "512 B", "1.5 KiB", "80.0 GiB"."""
     if size_bytes is None or math.isnan(size_bytes):

@@ -18,15 +18,6 @@ def bar(share: float | None, width: int, ascii: bool) -> str:
     return ("#" if ascii else "\u2588") * full + ("." if ascii else "\u2591") * (width - full)
 
 
-def about(seconds: float) -> str:
-    """A time that is only about right, without figures that pretend more: "9 s", "1 min 35 s", "12 min"."""
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 600:
-        return plain.duration(5 * round(seconds / 5))
-    return f"{round(seconds / 60)} min"
-
-
 def process_words(told: Progress) -> str:
     """ "process 3 of 5", "process 2 of at most 5"; "" before the first."""
     if not told.at:
@@ -37,11 +28,11 @@ def process_words(told: Progress) -> str:
 def time_words(told: Progress) -> str:
     """ "about 9 s left", or how it stands against the last time; "" where nothing is known of that."""
     if told.expected_s is not None and told.elapsed_s is None:
-        return f"takes about {about(told.expected_s)}"
-    left = "" if told.left_s is None else f"about {about(told.left_s)} left"
+        return f"takes about {plain.about(told.expected_s)}"
+    left = "" if told.left_s is None else f"about {plain.about(told.left_s)} left"
     if told.expected_s is None or (left and not told.longer):
         return left
-    last = about(told.expected_s)
+    last = plain.about(told.expected_s)
     if not told.longer:
         return f"about as long as last time ({last})"
     return f"longer than last time ({last})" + (f": {left}" if left else "")
@@ -50,7 +41,7 @@ def time_words(told: Progress) -> str:
 def short_words(told: Progress) -> str:
     """The same where there is little room: "3/5, 9 s left", "3/5, longer than usual"; "" where nothing is known."""
     place = f"{told.at}/{told.planned}" if told.at and told.planned else ""
-    left = "" if told.left_s is None else f"{about(told.left_s)} left"
+    left = "" if told.left_s is None else f"{plain.about(told.left_s)} left"
     return ", ".join(part for part in (place, left or ("longer than usual" if told.longer else "")) if part)
 
 

@@ -53,6 +53,26 @@ def test_a_duration_has_two_units_at_most(seconds: float | None, text: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "60 s"),
+        (61.0, "60 s"),
+        (96.6, "95 s"),
+        (100.0, "2 min"),
+        (597.6, "10 min"),
+        (5939.0, "99 min"),
+        (5999.0, "1 h 40 min"),
+        (7200.0, "2 h 00 min"),
+    ],
+)
+def test_a_span_that_is_about_right_has_no_figures_that_pretend_more(seconds: float | None, text: str) -> None:
+    assert plain.about(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("factor", "text"),
     [(3.7, "3.70x less"), (0.25, "4.00x more"), (1.004, "the same"), (0.996, "the same"), (0.0, "-"), (None, "-")],
 )

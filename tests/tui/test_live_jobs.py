@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aisp.engine.protocol import events, requests
-from aisp.tui.jobs import about, all_done_s, batch_text
+from aisp.tui.jobs import all_done_s, batch_text
 from aisp.tui.screens.base import KeyLine
 from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import keep, make_link, opened, screen_name, screen_text, told, until
@@ -291,18 +291,6 @@ def test_a_batch_is_said_to_take_as_long_as_its_last_runs_did() -> None:
         "About 7 min for 2 of them, as long as their last runs took; nothing is known of the other 1."
     )
     assert batch_text([None]) == "How long that takes is not known: none of them has been run so before."
-
-
-def test_spans_of_time_are_told_as_roughly_as_they_are_known() -> None:
-    spans = [
-        (None, "-"),
-        (0.2, "0 s"),
-        (99.4, "99 s"),
-        (100.0, "2 min"),
-        (5999.0, "1 h 40 min"),
-        (7200.0, "2 h 00 min"),
-    ]
-    assert [about(seconds) for seconds, _ in spans] == [text for _, text in spans]
 
 
 def test_when_all_is_done_is_known_only_where_every_job_is() -> None:

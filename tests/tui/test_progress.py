@@ -20,7 +20,7 @@ S = 10**9
     ("told", "words"),
     [
         (Progress(31.0, 40.0, 3, 5, share=0.77, left_s=9.2), "process 3 of 5 · about 9 s left"),
-        (Progress(31.0, 128.0, 2, 5, True, 0.3, 96.6), "process 2 of at most 5 · about 1 min 35 s left"),
+        (Progress(31.0, 128.0, 2, 5, True, 0.3, 96.6), "process 2 of at most 5 · about 95 s left"),
         (Progress(31.0, 2000.0, 1, 1, share=0.3, left_s=1400.0), "process 1 of 1 · about 23 min left"),
         (Progress(31.0, None, 2, 5, True), "process 2 of at most 5"),
         (Progress(31.0), ""),
@@ -29,7 +29,7 @@ S = 10**9
         (Progress(70.0, 40.0, 5, 5, share=0.97, longer=True), "process 5 of 5 · longer than last time (40 s)"),
         (
             Progress(50.0, 80.0, 2, 5, share=0.3, left_s=90.0, longer=True),
-            "process 2 of 5 · longer than last time (1 min 20 s): about 1 min 30 s left",
+            "process 2 of 5 · longer than last time (80 s): about 90 s left",
         ),
     ],
 )

@@ -10,6 +10,7 @@ import click
 
 from aisp.engine import lock
 from aisp.tui import jobs as words
+from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
 
@@ -143,8 +144,8 @@ def _lines(queue: Sequence[QueueItem], now_ns: int, *, width: int | None) -> Ite
             words.state(item),
             item.device,
             words.asked_by(item),
-            words.about(words.elapsed_s(item, now_ns)),
-            words.about(item.expected_s),
+            plain.about(words.elapsed_s(item, now_ns)),
+            plain.about(item.expected_s),
             words.begins(item, now_ns),
             item.run_id,
         ]

@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import QueueItem
 from aisp.store.text import clean_line
-from aisp.tui import jobs, progress
+from aisp.tui import jobs, plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import WatchView
@@ -139,7 +139,7 @@ class JobsScreen(WorkScreen):
         if watches:
             parts.append(f"{len(watches)} watched")
         if queue and (left := jobs.all_done_s(queue, now_ns)) is not None:
-            parts.append(f"all done in about {jobs.about(left)}")
+            parts.append(f"all done in about {plain.about(left)}")
         return ", ".join(["Jobs", *parts])
 
     def _job_row(self, job: QueueItem, place: int | None, now_ns: int) -> list[Cell]:
@@ -156,8 +156,8 @@ class JobsScreen(WorkScreen):
         if self.size.width >= TIMES_COLUMNS:
             begins = jobs.begins(job, now_ns) if place is not None else ""
             cells += [
-                jobs.about(jobs.elapsed_s(job, now_ns)) if place is None else "",
-                jobs.about(job.expected_s),
+                plain.about(jobs.elapsed_s(job, now_ns)) if place is None else "",
+                plain.about(job.expected_s),
                 begins,
             ]
         return [*cells, jobs.asked_by(job), job.device]
@@ -195,10 +195,10 @@ class JobsScreen(WorkScreen):
         self.say("about", *rows)
 
     def _sentence(self, job: QueueItem, now_ns: int) -> str:
-        takes = f"such a run took {jobs.about(job.expected_s)}" if job.expected_s is not None else ""
+        takes = f"such a run took {plain.about(job.expected_s)}" if job.expected_s is not None else ""
         place = jobs.places(self.workbench.model.queue).get(job.run_id)
         if place is None:
-            since = jobs.about(jobs.elapsed_s(job, now_ns))
+            since = plain.about(jobs.elapsed_s(job, now_ns))
             doing = f", {found}" if (found := self._doing(job)) else ""
             return f"{jobs.state(job)} for {since}{doing}; {takes or 'how long it takes is not known yet'}"
         if job.starts_ns is None:
