@@ -246,9 +246,8 @@ class KeyLine(OneRow):
             last.pop(1 if len(last) > 2 else 0)
         kept: list[tuple[Binding, str, str]] = []
         for word in first:
-            if span([*kept, word, *last]) > width:
-                break
-            kept.append(word)
+            if span([*kept, word, *last]) <= width:
+                kept.append(word)
         text = Text()
         self._where = []
         for binding, key, label in [*kept, *last]:
