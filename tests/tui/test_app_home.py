@@ -66,6 +66,16 @@ async def test_the_details_begin_with_the_comparison_that_the_row_shows(tmp_path
     assert drawn.index("▲ 2.41x [2.39..2.43]") < drawn.index("▲ 2.20x [2.18..2.23]")
 
 
+async def test_what_could_not_be_compared_has_no_verdict_and_says_why(tmp_path: Path) -> None:
+    note = "baseline_compiled: needs a GPU"
+    none = Comparison("optimized", "baseline_compiled", Verdict.NONE, None, None, None, note=note)
+    keep(tmp_path / "state", comparisons=(SLOWER, none), verdict=Verdict.SLOWER)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await until(pilot, lambda: "– no verdict  optimized against baseline_compiled" in screen_text(app))
+        assert note in screen_text(app) and "none  optimized" not in screen_text(app)
+
+
 async def test_a_newcomer_at_80x24_sees_targets_results_details_and_keys(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
@@ -104,6 +114,20 @@ async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) 
         await pilot.press("escape")
         await pilot.pause()
         assert "collate" in screen_text(app)
+
+
+@pytest.mark.parametrize("screen", ["home", "lessons"])
+async def test_while_words_are_typed_the_footer_names_no_letters(tmp_path: Path, screen: str) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_screen(screen)
+        await pilot.pause()
+        before = screen_text(app).splitlines()[-1]
+        await pilot.press("slash", "t")
+        await until(pilot, lambda: screen_text(app).splitlines()[-1] == " ⏎ keep  ^q quit  ^p menu  esc clear")
+        await pilot.press("enter")
+        await until(pilot, lambda: "⏎ lesson" in screen_text(app) and "esc clear" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: screen_text(app).splitlines()[-1] == before)
 
 
 async def test_the_filter_highlights_its_first_match_wherever_the_cursor_was(tmp_path: Path) -> None:

@@ -221,6 +221,24 @@ async def test_the_footer_names_the_key_where_there_is_room_and_last(tmp_path: P
         assert "J jobs" not in screen_text(app).splitlines()[-1]
 
 
+async def test_the_footer_names_what_can_be_done_with_what_is_highlighted(tmp_path: Path) -> None:
+    def keys() -> list[str]:
+        return [binding.id or "" for binding in app.screen.query_one(KeyLine).shown()][:4]
+
+    link = busy_link()
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        await pilot.press("J")
+        await until(pilot, lambda: keys() == ["open_job", "cancel", "cancel_waiting", "history"])  # under way
+        await pilot.press("j")
+        await until(pilot, lambda: "move_up" not in keys())  # the first that waits
+        await pilot.press("j")
+        await until(pilot, lambda: keys() == ["open_job", "cancel", "move_up", "cancel_waiting"])
+        link.push(events.QueueChanged(jobs=[]))
+        await until(pilot, lambda: keys()[:2] == ["open_job", "cancel"] and "cancel_waiting" not in keys())  # a watch
+        link.push(events.WatchChanged(target="ch05:collate", folder="/f", active=False))
+        await until(pilot, lambda: not {"open_job", "cancel", "move_up", "cancel_waiting"} & set(keys()))
+
+
 async def test_a_gap_has_the_queue_asked_for(tmp_path: Path) -> None:
     link = busy_link()
     async with opened(tmp_path, link=link) as (app, pilot):

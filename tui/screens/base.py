@@ -29,6 +29,7 @@ from textual.widgets import Static
 from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
@@ -207,10 +208,19 @@ class KeyLine(OneRow):
         screen = self._asked
         found: dict[str, Binding] = {}
         own = bindings_of(screen)
+        typing = isinstance(screen.focused, WordsInput)
         # A table's own enter says what enter does in this screen: the screen's words for it come first.
-        found.update({binding.action: binding for binding in own if binding.key == "enter" and binding.show})
+        found.update(
+            {
+                binding.action: binding
+                for binding in own
+                if binding.key == "enter" and binding.show and not typing and _label(binding, screen)
+            }
+        )
         for active in screen.active_bindings.values():
             binding = active.binding
+            if typing and binding.key not in ("enter", "escape") and not binding.key.startswith("ctrl+"):
+                continue  # a letter of a word
             if binding.show and active.enabled and binding.action not in found and _label(binding, screen):
                 found[binding.action] = binding
         if any(binding.id == "leave" for binding in found.values()):

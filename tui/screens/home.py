@@ -39,6 +39,7 @@ from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -89,7 +90,7 @@ def columns_for(width: int, *, cheats: bool = False) -> list[Column]:
     return columns
 
 
-class FilterInput(Input):
+class FilterInput(WordsInput):
     """One line under the tree; what is typed filters at once."""
 
     DEFAULT_CSS = """
@@ -203,6 +204,11 @@ class HomeScreen(FoldingScreen):
         return [name] if kind == "target" else []
 
     @property
+    def filtering(self) -> bool:
+        """Whether the line of the filter is open: escape closes it."""
+        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
+
+    @property
     def _run_here(self) -> RunView | None:
         """The run of the highlighted target that is under way."""
         active = self._active.get(self.target_id)
@@ -211,6 +217,8 @@ class HomeScreen(FoldingScreen):
     def key_label(self, binding: Binding) -> str:
         if binding.id == "lesson" and self.is_mounted and self._run_here is not None:
             return "open run"
+        if binding.id == "back" and self.is_mounted and self.filtering:
+            return "clear"
         return super().key_label(binding)
 
     def copy_text(self) -> str:
@@ -593,6 +601,7 @@ class HomeScreen(FoldingScreen):
         field.display = False
         self.table.focus()
         self.draw()
+        self.refresh_bindings()  # what escape does from here on
 
     async def action_back(self) -> None:
         """Leave the zoom, then the filter."""
@@ -664,7 +673,10 @@ def rung_summary(rung: Rung) -> str:
 def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
-    text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
+    if item.verdict.known:
+        text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
+    else:
+        text.append(" no verdict  ")
     text.append(item.rung, style="bold")
     text.append(f" against {item.baseline}", style="dim")
     if item.note and not item.verdict.decided:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import QueueItem
@@ -71,6 +71,7 @@ class JobsScreen(WorkScreen):
         yield TextRows(id="about")
 
     def on_mount(self) -> None:
+        self._idle: set[str] = set()  # the keys that the footer leaves out
         self.table.focus()
         self.set_interval(CLOCK_PERIOD_S, self._tick)
         self._draw()
@@ -178,7 +179,6 @@ class JobsScreen(WorkScreen):
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
         self._describe()
-        self.refresh_bindings()
 
     def _describe(self) -> None:
         """All about the highlighted row, of which narrow terminals have no column."""
@@ -193,6 +193,9 @@ class JobsScreen(WorkScreen):
             rows = [Text(chosen.title or chosen.target, "bold"), Text(self._sentence(chosen, now_ns))]
             rows.append(Text(f"asked by: {jobs.asked_by(chosen)}; on {chosen.device}; {chosen.run_id}", "dim"))
         self.say("about", *rows)
+        if (idle := self._idle_keys()) != self._idle:
+            self._idle = idle
+            self.refresh_bindings()
 
     def _sentence(self, job: QueueItem, now_ns: int) -> str:
         takes = f"such a run took {plain.about(job.expected_s)}" if job.expected_s is not None else ""
@@ -208,6 +211,19 @@ class JobsScreen(WorkScreen):
         return "; ".join(part for part in (f"number {place} of those that wait", begins, takes) if part)
 
     # -- keys --------------------------------------------------------------------------------------------------
+
+    def key_label(self, binding: Binding) -> str:
+        """Nothing for a key that has nothing to do; pressed all the same, it says why."""
+        return "" if binding.id in self._idle_keys() else super().key_label(binding)
+
+    def _idle_keys(self) -> set[str]:
+        chosen, places = self.chosen if self.is_mounted else None, jobs.places(self.workbench.model.queue)
+        idle = set() if places else {"cancel_waiting"}
+        if chosen is None:
+            idle |= {"open_job", "cancel"}
+        if not isinstance(chosen, QueueItem) or places.get(chosen.run_id, 1) == 1:
+            idle.add("move_up")
+        return idle
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
         message.stop()

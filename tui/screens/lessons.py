@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
@@ -402,10 +402,21 @@ class LessonsScreen(WorkScreen):
         field.remove_class("-shown")
         self.table.focus()
         self.draw()
+        self.refresh_bindings()  # what escape does from here on
+
+    @property
+    def filtering(self) -> bool:
+        """Whether the line of the filter is open: escape closes it."""
+        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
+
+    def key_label(self, binding: Binding) -> str:
+        if binding.id == "back" and self.is_mounted and self.filtering:
+            return "clear"
+        return super().key_label(binding)
 
     async def action_back(self) -> None:
         """Leave the zoom, then the words, then the screen."""
-        if self.maximized is None and (self._words or self.query_one("#filter", FilterInput).has_class("-shown")):
+        if self.filtering:
             self._close_filter()
         else:
             await super().action_back()

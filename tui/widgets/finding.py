@@ -140,6 +140,14 @@ def _spans(pattern: re.Pattern[str] | None, line: str) -> Iterator[tuple[int, in
     return (found.span() for found in pattern.finditer(line)) if pattern is not None else iter(())
 
 
+class WordsInput(Input):
+    """A row in which words are typed; enter keeps them and goes back to what they are looked for in."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "keep", key_display="⏎", tooltip="Keep the words and leave the row."),
+    ]
+
+
 class FindLine(Horizontal):
     """The row in which words to find are typed; it stays until the search ends, and counts."""
 
@@ -149,8 +157,8 @@ class FindLine(Horizontal):
     DEFAULT_CSS = """
     FindLine { height: 1; background: $surface; }
     FindLine #slash { width: 2; padding: 0 0 0 1; }
-    FindLine Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
-    FindLine Input:focus { border: none; }
+    FindLine WordsInput { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    FindLine WordsInput:focus { border: none; }
     FindLine #count { width: auto; padding: 0 1; text-style: bold; }
     """
 
@@ -160,7 +168,7 @@ class FindLine(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="slash")
-        yield Input(placeholder="words to find; enter goes back to the text, n and N to the matches")
+        yield WordsInput(placeholder="words to find; enter goes back to the text, n and N to the matches")
         yield Static("", id="count", markup=False)
 
     def on_input_changed(self, message: Input.Changed) -> None:
