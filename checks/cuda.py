@@ -11,9 +11,10 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisp.checks import cupti
+from aisp.checks.cupti import Activity
 from aisp.checks.registry import (
     Answer,
     ArmFacts,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
 MARK_CYCLES = 2_000
 SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
-NO_KERNEL = ("Memcpy", "Memset")  # how CUPTI names copies and fills begin, in torch's words
+NO_KERNEL = ("Memcpy", "Memset")  # how names of copies and fills begin
 SETTLE_S = 0.02  # for what still runs in a context that no synchronisation of ours reaches
 MOST_NAMED = 6
 SLACK_NS = 2_000  # two activities that follow one another may seem to overlap by the clock's step
@@ -54,17 +55,6 @@ CLAIM = 1.2
 EVERY = 16
 
 # -- one call, traced --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """A kernel, copy or fill on a GPU, by CUPTI. Times in ns of one clock."""
-
-    name: str
-    device: int
-    stream: int
-    start_ns: int
-    end_ns: int
 
 
 class Traced(Facts, frozen=True, kw_only=True):
@@ -96,7 +86,7 @@ class Traced(Facts, frozen=True, kw_only=True):
 
 
 class TraceFacts(Facts, frozen=True, kw_only=True):
-    """`traced` is None where no call was: nothing was timed, or the run is a quick one."""
+    """`traced` is None where no call was: nothing was timed."""
 
     traced: Traced | None
 
@@ -152,14 +142,13 @@ class Trace(Sensor[TraceFacts]):
     def after_timing(self) -> None:
         """See Sensor."""
         import torch  # a sensor runs in a worker, which has it
-        from torch.profiler import ProfilerActivity, profile
 
         launch_once = self.site.launch_once
-        if launch_once is None or not self.site.deep:
+        if launch_once is None:
             return
         start = time.perf_counter()
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA]) as session:
+        with cupti.opened().recorded() as recording:
             launch_once()  # a first copy or kernel under CUPTI waits for buffers of its own
             torch.cuda.synchronize()
             torch.cuda._sleep(SPIN_CYCLES)
@@ -167,19 +156,7 @@ class Trace(Sensor[TraceFacts]):
             torch.cuda._sleep(MARK_CYCLES)
             torch.cuda.synchronize()
             time.sleep(SETTLE_S)
-        cuda = torch.autograd.DeviceType.CUDA
-        seen = [
-            Activity(
-                event.name(),
-                event.device_index(),
-                event.device_resource_id(),
-                event.start_ns(),
-                event.start_ns() + event.duration_ns(),
-            )
-            for event in session.profiler.kineto_results.events()
-            if event.device_type() == cuda and "Sync" not in event.name() and "Wait" not in event.name()
-        ]
-        self._traced = read_trace(seen, cost_ms=(time.perf_counter() - start) * 1e3)
+        self._traced = read_trace(recording.activities, cost_ms=(time.perf_counter() - start) * 1e3)
 
     def facts(self) -> TraceFacts:
         """See TraceFacts."""
@@ -190,7 +167,7 @@ def _traced(arm: ArmFacts) -> list[Traced]:
     """What each replica's trace says. Raises Unavailable where none was made."""
     told = [facts.traced for facts in arm.facts(Trace) if facts.traced is not None]
     if not told:
-        raise Unavailable("no call was traced: it takes seconds, so quick runs leave it out; --naive makes one")
+        raise Unavailable("no call was traced")
     return told
 
 

@@ -10,20 +10,22 @@ What Python itself calls, as `x @ w` in the rung's run(), is in sight of whoever
 is told apart by a mode that sees each function of torch that Python calls, and none that C++ calls.
 
 On a CPU torch's older profiler makes the record: its first start took 18 ms, so that every run can have it.
-The newer one takes 1.3 s for its first start. What CUPTI takes was not measured; only a rung with compiled code of its
-own pays it in a quick run, and it took many seconds to compile. A BLAS that is called past torch on a CPU, or from a
-thread that the extension started, is in no record.
+The newer one takes 1.3 s for its first start. A BLAS that is called past torch on a CPU, or from a thread that the
+extension started, is in no record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aisp.checks import cupti
 from aisp.checks.registry import Facts
 
 SAYS_SO = ("library", "cublas", "cudnn", "cutlass", "aten", "at::", "onednn", "mkl", "blas")
@@ -62,7 +64,6 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 # To move bytes or to fill memory is no result: every extension has its outputs made by these.
 _MOVES = re.compile(r"FillFunctor|direct_copy_kernel|CatArrayBatchedCopy|memcpy|memset|spin_kernel", re.I)
-_NO_WORK = re.compile(rf"{_SHOWN}|Sync|Wait")  # what CUPTI lists beside kernels
 _MAKES = frozenset((
     "empty", "empty_like", "empty_strided", "new_empty", "new_zeros", "new_ones", "new_full", "zeros",
     "zeros_like", "ones", "ones_like", "full", "full_like", "zero_", "fill_", "copy_", "clone", "contiguous", "to",
@@ -159,8 +160,8 @@ def record(device: str, launch_once: Callable[[], object]) -> Recorded:
     return summary(pieces, total_ns, how, (time.perf_counter() - start) * 1e3)
 
 
-def _showing(launch_once: Callable[[], object]) -> None:
-    """One call in which each function of torch that Python calls leaves a span in the record."""
+def _showing(launch_once: Callable[[], object], span: Callable[[], AbstractContextManager[object]]) -> None:
+    """One call in which each function of torch that Python calls goes through a `span`."""
     import torch  # a sensor's part runs in a worker, which has it
     from torch.overrides import TorchFunctionMode
 
@@ -172,11 +173,18 @@ def _showing(launch_once: Callable[[], object]) -> None:
             operator = isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
             if operator and not str(function).startswith("aten."):
                 return function(*args, **(kwargs or {}))
-            with torch.profiler.record_function(_SHOWN):
+            with span():
                 return function(*args, **(kwargs or {}))
 
     with Showing():
         launch_once()
+
+
+def _in_record() -> AbstractContextManager[object]:
+    """A span in torch's own record."""
+    import torch  # as above
+
+    return torch.profiler.record_function(_SHOWN)
 
 
 def _inside(at: float, spans: Sequence[tuple[float, float]]) -> bool:
@@ -185,21 +193,30 @@ def _inside(at: float, spans: Sequence[tuple[float, float]]) -> bool:
 
 def _on_gpu(launch_once: Callable[[], object]) -> tuple[list[Piece], int, str]:
     import torch  # as above
-    from torch.profiler import ProfilerActivity, profile
 
+    spans: list[tuple[int, int]] = []
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as session:
-        _showing(launch_once)
+    with cupti.opened().recorded() as recording:
+
+        @contextlib.contextmanager
+        def span() -> Iterator[None]:
+            start_ns = recording.now_ns()
+            try:
+                yield
+            finally:
+                spans.append((start_ns, recording.now_ns()))
+
+        _showing(launch_once, span)
         torch.cuda.synchronize()
-    cuda = torch.autograd.DeviceType.CUDA
-    events = session.profiler.kineto_results.events()
-    host = [event for event in events if event.device_type() != cuda]
-    spans = [(e.start_ns(), e.start_ns() + e.duration_ns()) for e in host if e.name() == _SHOWN]
-    shown = {e.correlation_id() for e in host if e.name() != _SHOWN and _inside(e.start_ns(), spans)}
     pieces = [
-        Piece(e.name(), family_of(e.name()), e.duration_ns(), e.linked_correlation_id() in shown)
-        for e in events
-        if e.device_type() == cuda and not _MOVES.search(e.name()) and not _NO_WORK.search(e.name())
+        Piece(
+            each.name,
+            family_of(each.name),
+            each.end_ns - each.start_ns,
+            _inside(recording.called_ns.get(each.launch, -1), spans),
+        )
+        for each in recording.activities
+        if not _MOVES.search(each.name)
     ]
     return pieces, sum(piece.duration_ns for piece in pieces), "CUPTI"
 
@@ -222,7 +239,7 @@ def _plain_ns(launch_once: Callable[[], object]) -> int:
 
 def _wall_ns(launch_once: Callable[[], object]) -> int:
     start_ns = time.perf_counter_ns()
-    _showing(launch_once)
+    _showing(launch_once, _in_record)
     return time.perf_counter_ns() - start_ns
 
 
@@ -230,7 +247,7 @@ def _on_cpu(launch_once: Callable[[], object]) -> tuple[list[Piece], int, str]:
     from torch.autograd.profiler_legacy import profile  # as above
 
     with profile():
-        _showing(launch_once)  # the first call under a record waits for what the record needs
+        _showing(launch_once, _in_record)  # the first call under a record waits for what the record needs
         empty_ns = min(_wall_ns(lambda: None) for _ in range(EMPTY_CALLS))  # the mode itself is no work of the call
     found = [_recorded_on_cpu(launch_once, empty_ns) for _ in range(RECORDED_CALLS)]
     pieces, total_ns = min(found, key=lambda one: one[1])

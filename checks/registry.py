@@ -159,7 +159,6 @@ class Site:
         writable: folders of this process alone that it may write to beside that one and its temporary one.
         folder: the snapshot that the rung is imported from.
         without: ids of checks that were left out on request.
-        deep: what takes seconds may be done: full runs, first replica; never in quick runs after a save.
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
             after_timing on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
@@ -171,7 +170,6 @@ class Site:
     target: Target
     rung: Rung
     without: frozenset[str]
-    deep: bool = False
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None

@@ -442,7 +442,7 @@ class Launches(Sensor[LaunchesFacts]):
             return
         stems = [path.stem for path in site.folder.glob("*.py")]
         self._compiled = libraries.brings_code(site.folder, site.rung.name, stems)
-        if self._compiled or (site.deep and site.rung.kind is Kind.CUDA):
+        if self._compiled or site.rung.kind is Kind.CUDA:
             self._recorded = libraries.record(site.device, site.launch_once)
 
     def _look_without(self, once: Callable[..., Any] | None) -> None:

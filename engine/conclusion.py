@@ -6,6 +6,7 @@ Every check is asked once all processes of the run have ended. Nothing is asked 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Ver
 from aisp.store.results import standing
 from aisp.store.samples import Samples, Telemetry, frozen
 from aisp.store.text import clean_line
+
+log = logging.getLogger("aisp.engine")
 
 REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
 REPORTED_FINDINGS = 1000
@@ -110,6 +113,8 @@ class Conclusion:
         )
         samples = {arm.name: frozen(Samples, arm.samples) for arm in self._arms if arm.samples.device_ms}
         await self._services.store(lambda store: store.finish(record, samples, telemetry))
+        if state is State.INFRA_ERROR:
+            log.error("run %s: %s", run.id, reason)
         self._services.publish(events.RunFinished(run=reported(record)))
         return record
 

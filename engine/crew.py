@@ -103,12 +103,11 @@ class Crew:
         return Ranks(children)
 
     async def give_role(
-        self, process: Process, module: str, whose: str, *, verifies: bool = False, deep: bool = False, seat: int = 0
+        self, process: Process, module: str, whose: str, *, verifies: bool = False, seat: int = 0
     ) -> None:
         """Make a process the arm `whose` of a module of the snapshot, or its verifier. Raises ArmEnd.
 
         Args:
-            deep: its sensors may take seconds.
             seat: how many processes of the same arm live already.
         """
         assert self.folder is not None
@@ -122,7 +121,6 @@ class Crew:
             module=module,
             device=self.device,
             without=self._without,
-            deep=deep,
             ranks=self._target.ranks if shared else 1,
             rendezvous=self.rendezvous() if shared else "",
             caches=caches,
@@ -242,8 +240,7 @@ class RunCrew(Crew):
         arm.stints.append(stint)
         arm.state = State.RUNNING
         self._reporter.listen(process, arm.name)
-        deep = self._plan.naive and replica == 0
-        await self.guarded(stint, lambda s: self.give_role(s.child, arm.rung.name, arm.name, deep=deep, seat=seat))
+        await self.guarded(stint, lambda s: self.give_role(s.child, arm.rung.name, arm.name, seat=seat))
         return stint
 
     async def each(self, stints: Iterable[Stint], work: Callable[[Stint], Awaitable[None]]) -> None:

@@ -94,10 +94,7 @@ class Replicas:
             Whether the run has all that it needs.
         """
         stints = await self._start((arms, replica))
-        if closing and replica + 1 == self._plan.rule.replicas:
-            self._services.pool.expect(0)  # the next job's start behind the last sample, which would wait for them
-        else:
-            self._expect_processes(arms, max(1, self._plan.rule.until_look(replica + 1) - replica - 1))
+        self._services.pool.expect(0)  # what is made now, the first sample would wait for
         self._verification.prepare_held_out(replica)
         await self._verify(stints)
         timed = [stint for stint in stints if stint.running and stint.arm.timed]
@@ -109,7 +106,9 @@ class Replicas:
         over = closing and await asyncio.to_thread(self._over, replica)
         if over:
             self._last_sample_taken()
-        elif closing and any(stint.running for stint in timed):
+        else:
+            self._expect_processes([stint.arm for stint in timed if stint.running])
+        if closing and not over and any(stint.running for stint in timed):
             self._verification.prepare_held_out(replica + 1)
         await self._close(stints)
         return over
@@ -200,7 +199,7 @@ class Replicas:
     def _last_sample_taken(self) -> None:
         """Have the processes of the next job made."""
         self.sampled = True
-        self._expect_processes((), 0)
+        self._expect_processes(())
         self._services.pool.end_run()
 
     async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
@@ -242,15 +241,15 @@ class Replicas:
             return False
         return verdicts.decided(self._reporter.compared(statistics.RESAMPLES))
 
-    def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
-        """Have the processes of later replicas made ahead, while the arms of this one compile.
+    def _expect_processes(self, arms: Sequence[Arm]) -> None:
+        """Have the processes of these arms made for the next replica, while those of this one end.
 
-        After the last replica the processes of the next job follow. Their CUDA contexts may take a quarter of the GPU
-        memory that is free: the lessons come first.
+        Without any, after the last replica, those of the next job follow. Their CUDA contexts may take a quarter of the
+        GPU memory that is free: the lessons come first.
         """
         services, ready = self._services, self._crew.ready
-        if replicas:
-            each = replicas * self._plan.target.ranks
+        if arms:
+            each = self._plan.target.ranks
             count, compilers = each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms)
         else:
             count, compilers = services.next_processes()

@@ -81,10 +81,6 @@ class StopRule:
         most = replicas or LOOKS[-1].replicas
         return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks)
 
-    def until_look(self, taken: int) -> int:
-        """How many replicas there are at the next look, `taken` having been taken or being under way."""
-        return next((look.replicas for look in self.looks if look.replicas > taken), self.replicas)
-
     def manifest(self) -> dict[str, object]:
         """As plain data."""
         plain = {name: getattr(self, name) for name in self.__slots__}

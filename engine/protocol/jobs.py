@@ -53,7 +53,6 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
         module: "reference" in a verifier, else the rung's name.
         device: "cuda" or "cpu".
         without: ids of checks (checks.registry) whose sensors and defences are left out on request.
-        deep: sensors may take seconds (a trace by CUPTI).
         rank, ranks: this process among those of the arm (engine.ranks).
         rendezvous: a path that no file has yet, where they find one another; its folder is theirs to write to.
         caches: for every rank the path of the folder where compilers keep what they make, none for the process's own.
@@ -66,7 +65,6 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     module: str
     device: str
     without: list[str] = []
-    deep: bool = False
     rank: int = 0
     ranks: int = 1
     rendezvous: str = ""

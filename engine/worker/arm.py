@@ -183,7 +183,7 @@ class Arm:
         # A cache is reached by a link: what lies in it has two names.
         own = dict.fromkeys(name for folder in writable for name in (folder, os.path.realpath(folder)))
         self._site = registry.Site(
-            job.device, self._folder, target, target.rung(job.module), self._without, job.deep, writable=tuple(own)
+            job.device, self._folder, target, target.rung(job.module), self._without, writable=tuple(own)
         )
         self._ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from aisp.checks import cuda, timing
-from aisp.checks.cuda import Activity, TraceFacts, read_trace
+from aisp.checks.cuda import TraceFacts, read_trace
+from aisp.checks.cupti import Activity
 from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Sensed, Site, Status, Sustained, Unavailable
 from aisp.kernels import catalog
 from aisp.kernels import cuda as compiler
@@ -142,15 +143,10 @@ def test_a_trace_without_its_marks_says_nothing() -> None:
     assert cuda.streams(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
-def test_a_quick_run_is_not_traced_and_says_what_would_make_it_so() -> None:
-    traced: list[str] = []
-    site = Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset())
-    site.launch_once = lambda: traced.append("call")
-    sensor = cuda.Trace(site)
+def test_a_rung_that_was_not_timed_is_not_traced() -> None:
+    sensor = cuda.Trace(Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset()))
     sensor.after_timing()
-    assert traced == []
-    with pytest.raises(Unavailable, match="quick runs leave it out; --naive makes one"):
-        cuda.streams(arm_of({"trace": sensor.facts()}), RUN)
+    assert sensor.facts() == TraceFacts(traced=None)
 
 
 # -- devices, contexts, managed memory ---------------------------------------------------------------------------------

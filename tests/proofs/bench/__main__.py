@@ -20,7 +20,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.proofs.bench import pairs, sittings, table
@@ -31,12 +31,16 @@ GROUPS = ("startup", "flood", "saves", "batch", "idle", "sampling", "storing")
 PAGE = Path(__file__).parents[3] / "docs" / "speed.md"
 
 
-def take(names: Iterable[str], *, quick: bool) -> tuple[list[Row], bool]:
-    """Every row of these groups, and whether all groups came to their end."""
+def take(names: Iterable[str], *, quick: bool, keep: Callable[[Sequence[Row]], None]) -> tuple[list[Row], bool]:
+    """Every row of these groups, and whether all groups came to their end.
+
+    Args:
+        keep: gets the rows of each group when it has ended: a sitting may be cut off.
+    """
     rows: list[Row] = []
     whole = True
     for name in names:
-        start = time.monotonic()
+        start, known = time.monotonic(), len(rows)
         print(f"bench: {name} ...", file=sys.stderr, flush=True)
         try:
             for row in importlib.import_module(f"tests.proofs.bench.{name}").measure(quick=quick):
@@ -48,6 +52,7 @@ def take(names: Iterable[str], *, quick: bool) -> tuple[list[Row], bool]:
             lines = str(error).splitlines()
             rows.append(Row(name, f"{name} failed", "", note=f"{type(error).__name__}: {lines[0] if lines else ''}"))
             whole = False
+        keep(rows[known:])
         print(f"bench: {name} took {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return rows, whole
 
@@ -96,16 +101,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     machine = Machine.find()
     earlier = sittings.read(sittings.file_of(machine, sittings.FOLDER))
-    rows, whole = take(given.only or GROUPS, quick=given.quick)
+    commit = sittings.commit_of()
+
+    def keep(found: Sequence[Row]) -> None:
+        if given.record is not None:
+            sittings.append(sittings.file_of(machine, given.record), machine, commit, found)
+
+    rows, whole = take(given.only or GROUPS, quick=given.quick, keep=keep)
     rows = sittings.beside_last(rows, earlier)
     if given.json:
         print(json.dumps(table.document(machine, rows), indent=2, ensure_ascii=False))
     else:
         print(table.text(machine, rows))
-    if given.record is not None:
-        sittings.append(sittings.file_of(machine, given.record), machine, sittings.commit_of(), rows)
-        if given.record.resolve() == sittings.FOLDER:
-            draw(PAGE, sittings.FOLDER)
+    if given.record is not None and given.record.resolve() == sittings.FOLDER:
+        draw(PAGE, sittings.FOLDER)
     if given.write_docs and whole:
         write_page(PAGE, machine, rows)
     return 0 if whole else 1

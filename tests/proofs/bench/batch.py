@@ -16,7 +16,7 @@ from pathlib import Path
 from aisp.engine.protocol import events, requests
 from aisp.store.record import Step
 from tests.proofs.bench.engines import connected, devices, real_engine, settled, temporary
-from tests.proofs.bench.saves import BASELINE, OPTIMIZED, write_target
+from tests.proofs.bench.saves import BASELINE, OPTIMIZED, SIZE, write_target
 from tests.proofs.bench.table import Aim, Row, parts_rows
 
 NAME = "batch"
@@ -26,6 +26,7 @@ RUN_PATIENCE_S = 120.0
 CANDIDATES = 6
 ARMS = "two arms and the A/A arm"
 
+LARGE = 1 << 22  # elements, with which a GPU is at work on a kernel for longer than the host is on its launch
 SLOW = """\
 import torch
 
@@ -87,13 +88,13 @@ class Taken:
         return found
 
 
-def write_targets(root: Path, count: int, baseline: str, *rungs: str) -> list[str]:
-    """Make the collection `root` of so many targets with these rungs; their ids."""
+def write_targets(root: Path, count: int, baseline: str, *rungs: str, size: int = SIZE) -> list[str]:
+    """Make the collection `root` of so many targets with these rungs, and so many elements on a GPU; their ids."""
     for number in range(count):
         files = {"baseline.py": f"# {number}\n{baseline}"}
         for place, rung in enumerate(rungs):
             files[f"optimized_{place}.py" if place else "optimized.py"] = f"# {number}, {place}\n{rung}"
-        write_target(root, f"gelu{number}", files)
+        write_target(root, f"gelu{number}", files, size)
     return [f"{root.name}:gelu{number}" for number in range(count)]
 
 
@@ -160,9 +161,11 @@ def quick_rows(environ: Mapping[str, str], home: Path, device: str, where: str, 
     for kind, rung in kinds:
         root = home / f"{kind.lower()}_{device}"
         targets = write_targets(root, count, BASELINE, rung)
-        turns = turns_s(asyncio.run(carry_out(environ, root, targets, device, quick=True)))
+        taken = asyncio.run(carry_out(environ, root, targets, device, quick=True))
+        turns = turns_s(taken)
         what = f"quick run of two arms from a batch, {kind}, {where}"
         yield Row(NAME, what, "s", turns, QUICK_AIM_S, _an_hour(turns, 1))
+        yield from parts_rows(NAME, [run.parts_s() for run in taken[1:]], f"{kind}, {where}", "s")
     root = home / f"many_{device}"
     targets = write_targets(root, max(3, count // 2), BASELINE, *[OPTIMIZED] * CANDIDATES)
     turns = turns_s(asyncio.run(carry_out(environ, root, targets, device, quick=True)))
@@ -174,12 +177,12 @@ def quick_rows(environ: Mapping[str, str], home: Path, device: str, where: str, 
 
 def full_rows(environ: Mapping[str, str], home: Path, device: str, where: str, count: int) -> Iterator[Row]:
     """Full runs, of a pair that is far apart and with five replicas."""
-    for name, baseline, replicas, aim in (
-        ("a clear case", SLOW, 0, CLEAR_AIM_S),
-        ("five replicas", BASELINE, 5, FIVE_AIM_S),
+    for name, baseline, size, replicas, aim in (
+        ("a clear case", SLOW, LARGE, 0, CLEAR_AIM_S),
+        ("five replicas", BASELINE, SIZE, 5, FIVE_AIM_S),
     ):
         root = home / f"{name.replace(' ', '_')}_{device}"
-        targets = write_targets(root, count, baseline, OPTIMIZED)
+        targets = write_targets(root, count, baseline, OPTIMIZED, size=size)
         taken = asyncio.run(carry_out(environ, root, targets, device, quick=False, replicas=replicas))
         yield Row(NAME, f"full run, {name}, {where}", "s", tuple(run.took_s for run in taken), aim, ARMS)
         yield from parts_rows(NAME, [run.parts_s() for run in taken], f"{name}, {where}", "s")

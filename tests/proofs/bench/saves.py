@@ -32,25 +32,6 @@ AIM_S = Aim(0.5, "p50")
 SIZE = 65_536
 TARGET = "pair:scaled_gelu"
 
-LESSON = f"""\
-+++
-title = "Scaled GELU, written out and fused"
-techniques = ["fusion"]
-goal = "speed"
-axes = {{ N = {SIZE} }}
-flops = "8*N"
-tolerance = {{ float32 = 1e-5 }}
-[inputs]
-x = "float32 [N] normal"
-[outputs]
-y = "float32 [N]"
-[[cases]]
-name = "cpu"
-axes = {{ N = {SIZE} }}
-+++
-
-# Scaled GELU
-"""
 REFERENCE = """\
 import torch
 
@@ -80,15 +61,39 @@ PAIR = {"baseline.py": BASELINE, "optimized.py": OPTIMIZED}
 STEPS = ("warm worker", "inputs", "compile", "verify", "warm-up")
 
 
-def write_target(root: Path, name: str = "scaled_gelu", rungs: Mapping[str, str] = PAIR) -> Path:
+def lesson(size: int) -> str:
+    """Its lesson.md, for so many elements on a GPU."""
+    return f"""\
++++
+title = "Scaled GELU, written out and fused"
+techniques = ["fusion"]
+goal = "speed"
+axes = {{ N = {size} }}
+flops = "8*N"
+tolerance = {{ float32 = 1e-5 }}
+[inputs]
+x = "float32 [N] normal"
+[outputs]
+y = "float32 [N]"
+[[cases]]
+name = "cpu"
+axes = {{ N = {SIZE} }}
++++
+
+# Scaled GELU
+"""
+
+
+def write_target(root: Path, name: str = "scaled_gelu", rungs: Mapping[str, str] = PAIR, size: int = SIZE) -> Path:
     """Make a target in the collection `root`; its folder.
 
     Args:
         rungs: their sources by file name.
+        size: elements of its input on a GPU.
     """
     folder = root / name
     folder.mkdir(parents=True)
-    for file, content in {"lesson.md": LESSON, "reference.py": REFERENCE, **rungs}.items():
+    for file, content in {"lesson.md": lesson(size), "reference.py": REFERENCE, **rungs}.items():
         (folder / file).write_text(content, encoding="utf-8")
     return folder
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import pairs, saves, sittings, table
+from tests.proofs.bench import pairs, sampling, saves, sittings, table
 from tests.proofs.bench.flood_engine import BATCH, MEDIAN_MS, SAMPLES_PER_S, times_ms
 from tests.proofs.bench.table import Aim, Machine, Row, percentile
 from tests.proofs.bench.terminal import ROOT, Terminal, environment
@@ -174,6 +174,20 @@ def test_a_group_that_fails_is_told_in_its_place_and_the_others_are_measured(
     assert bench.main(["--only", "saves", "--only", "sampling", "--quick"]) == 1
     shown = capsys.readouterr().out
     assert "RuntimeError: the engine did not start" in shown and "one NVML reading" in shown
+
+
+def test_a_sitting_that_is_cut_off_has_recorded_the_groups_that_had_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*, quick: bool) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sampling, "measure", lambda *, quick: iter([Row("sampling", "one reading", "us", (2.0, 3.0))]))
+    monkeypatch.setattr(saves, "measure", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main(["--only", "sampling", "--only", "saves", "--record", str(tmp_path)])
+    (file,) = tmp_path.iterdir()
+    assert [(figure.figure, figure.p50, figure.n) for figure in sittings.read(file)] == [("one reading", 2.5, 2)]
 
 
 def test_a_slow_terminal_reads_no_more_than_it_may(tmp_path: Path) -> None:
