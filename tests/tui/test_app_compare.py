@@ -112,6 +112,20 @@ async def test_what_cannot_be_compared_says_why_and_still_shows_the_ratios(tmp_p
         assert "faster" not in drawn
 
 
+async def test_the_conclusion_is_whole_where_the_screen_scrolls(tmp_path: Path) -> None:
+    stored(1, quick=True)
+    stored(2, quick=True)
+    async with opened(tmp_path, size=(40, 12), link=make_link(told=False)) as (app, pilot):
+        await compare(app, pilot)
+        await until(pilot, lambda: app.screen.query_one("#about").size.width < 40)  # a bar stands beside it
+        lines = screen_text(app).splitlines()
+        about = [line[:38] for line in lines[3 : next(at for at, line in enumerate(lines) if line.startswith("╭"))]]
+        assert " ".join(" ".join(about).split()) == (
+            "=> both runs were quick: few processes each show little of how processes differ; compare two full runs "
+            "before you rely on it"
+        )
+
+
 async def test_d_compares_the_highlighted_rungs_sources_as_they_ran(tmp_path: Path) -> None:
     two_runs()
     async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):

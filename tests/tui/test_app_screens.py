@@ -17,8 +17,8 @@ from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import shipped_root
 from aisp.kernels.catalog.model import Catalog, Role, Target
 from aisp.store import History, Store
-from aisp.store.outcomes import FindingStatus
-from aisp.store.record import Finding
+from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
 from aisp.tui.earlier import standing
@@ -35,6 +35,7 @@ from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
+    keep,
     make_catalog,
     make_link,
     opened,
@@ -340,6 +341,17 @@ async def test_history_lists_runs_newest_first_with_intervals_and_reasons(tmp_pa
         assert "error" in lines[1] and "optimized.py line 3" in lines[1]
         await pilot.press("j")
         await until(pilot, lambda: "optimized.py line 3: '(' was never closed ─" in screen_text(app))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.FASTER])
+async def test_no_verdict_of_the_history_is_cut(tmp_path: Path, verdict: Verdict) -> None:
+    told = Comparison("optimized", "baseline", verdict, 1.1, 1.05, 1.3, 0.01)
+    keep(tmp_path / "state", verdict=verdict, comparisons=(told,))
+    async with opened(tmp_path, size=(80, 24)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "1.10x [1.05..1.30]" in screen_text(app))
+        assert f" {verdict.value} " in screen_text(app)
 
 
 async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_changed(tmp_path: Path) -> None:

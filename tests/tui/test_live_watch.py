@@ -373,6 +373,18 @@ async def test_an_edit_whose_run_is_not_known_here_is_not_said_to_wait(tmp_path:
         assert "waiting for its turn" in rows["6"]
 
 
+async def test_the_footer_offers_to_open_a_run_where_one_ran(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=FakeLink(watch_events())) as (app, pilot):
+        table = await open_watch(app, pilot)
+        assert "open run" in screen_text(app).splitlines()[-1]
+        table.move_to("2")
+        await until(pilot, lambda: "open run" not in screen_text(app).splitlines()[-1])
+        await pilot.press("enter")
+        await until(pilot, lambda: "Nothing ran for this edit" in told(app))
+        table.move_to("3")
+        await until(pilot, lambda: "open run" in screen_text(app).splitlines()[-1])
+
+
 async def test_enter_opens_the_run_of_the_edit(tmp_path: Path) -> None:
     async with opened(tmp_path, link=FakeLink(watch_events())) as (app, pilot):
         await open_watch(app, pilot)

@@ -23,6 +23,7 @@ from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.themes import verdict_text
+from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -98,6 +99,10 @@ class CompareScreen(WorkScreen):
         self.set_class(event.size.width >= BESIDE_COLUMNS, "-beside")
         self._draw()
 
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane.id == "about":
+            self._draw()
+
     @property
     def header_title(self) -> str:
         return f"Compare {self.target_id}".rstrip()
@@ -145,9 +150,10 @@ class CompareScreen(WorkScreen):
             return
         width = self.size.width
         rows = [Text.assemble((f"{name}  ", "bold"), "  ".join(comparing.facts(side))) for name, side in self._sides()]
-        if found.conclusion:
-            rows += [Text(line, "bold") for line in plain.wrapped([f"=> {found.conclusion}"], width - 2)]
         about = self.query_one("#about", TextRows)
+        if found.conclusion:
+            room = about.size.width or width  # a screen that is too low for its tables scrolls, and has a bar
+            rows += [Text(line, "bold") for line in plain.wrapped([f"=> {found.conclusion}"], room - 2)]
         about.styles.height = len(rows)
         about.show(rows)
         self._draw_pairs(found, width)

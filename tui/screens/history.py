@@ -14,7 +14,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -206,8 +206,10 @@ class HistoryScreen(ExportingScreen):
             elif result.record.validity in ("suspect", "caught"):
                 verdict = Text(f"! {result.record.validity}", style="bold")
             else:
-                word = (headline.verdict if headline else result.record.verdict).value
-                verdict = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
+                found = headline.verdict if headline else result.record.verdict
+                sign = verdict_text(found.value, None, ascii_only)
+                # The longest word fills the column, and needs no sign to be told from the others.
+                verdict = found.value if found is Verdict.UNDECIDED else Text.assemble(sign, f" {found.value}")
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
@@ -114,6 +114,7 @@ class WatchScreen(WorkScreen):
         self._plotted_s = float("-inf")
         self._plot_timer: Timer | None = None
         self._can_cancel: bool | None = None
+        self._can_open = True
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
@@ -280,8 +281,14 @@ class WatchScreen(WorkScreen):
             edits.points(watch, told, unit), y_label=unit.name, chosen=None if chosen is None else chosen.number
         )
 
+    def key_label(self, binding: Binding) -> str:
+        return "" if binding.id == "open_edit" and not self._can_open else super().key_label(binding)
+
     def _draw_text(self) -> None:
         watch, edit = self.watch_view, self.chosen
+        if (can := edit is not None and bool(edit.run_id)) != self._can_open:
+            self._can_open = can
+            self.refresh_bindings()  # nothing ran for an edit that is no Python
         if watch is None or edit is None:
             return
         pane = self.query_one("#text", LogPane)
