@@ -165,7 +165,7 @@ def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:
 def reproduce(shared: Shared) -> str:
     """What to type to measure it again."""
     record = shared.run.record
-    words = ["aisp", "bench", "run", "--targets", record.target]
+    words = ["aisp", "run", record.target]
     words += ["--case", record.case] if record.case else []
     words += ["--quick"] if record.quick else []
     return clean_line(shlex.join(words))

@@ -59,7 +59,7 @@ def run_of(opened: Opened, wanted: str) -> str:
         return wanted
     found = opened.board(all_findings=False).get(wanted)
     if found is None:
-        raise LookupError(f"no result of {wanted!r} is stored; `aisp bench run --targets ID` makes one")
+        raise LookupError(f"no result of {wanted!r} is stored; `aisp run ID` makes one")
     return found.id
 
 
