@@ -398,7 +398,7 @@ def choice(arm: ArmFacts, run: RunFacts) -> Answer:
 CHECKS: tuple[Check, ...] = (
     Check(
         "compile.new_code",
-        "new code for new values",
+        "New code for new values",
         "Counts what TorchDynamo, Triton, NVRTC and Python's own compiler make while samples are taken. Shapes do not "
         "change there, so whoever compiles then has put values into the code.",
         ("compile.guard_failure_hidden", "compile.compilation_cache_hit", "location.jit_compilation_timing"),
@@ -408,7 +408,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "compile.mode",
-        "verified and timed in one mode",
+        "Verified and timed in one mode",
         "Compares the switches that decide which code runs and how exactly it computes, as they stood while the rung "
         "was verified and while it was timed.",
         ("compile.mode_inconsistency",),
@@ -418,7 +418,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "compile.choice",
-        "autotuners that agree",
+        "Autotuners that agree",
         "Compares what the autotuners of every replica chose, and the times of those replicas.",
         ("compile.autotuning_variance",),
         When.AFTER_RUN,

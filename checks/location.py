@@ -512,7 +512,7 @@ def _behind_the_hold(facts: HostFacts, visible: list[str]) -> str:
 CHECKS: tuple[Check, ...] = (
     Check(
         "location.processes",
-        "no work in other processes",
+        "No work in other processes",
         "Adds up the processor time of all processes that the rung started, and compares it with what fits into the "
         "timed calls. More means that they worked while no clock ran.",
         ("location.background_thread",),
@@ -522,7 +522,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "location.still_running",
-        "quiet after the last call",
+        "Quiet after the last call",
         "Sleeps when the last call is over and looks which threads and processes of the rung work on, or are woken 30 "
         "times a second and more to look for work. Calls that have returned have nothing left to do, and an idle pool "
         "sleeps until somebody wakes it.",
@@ -533,7 +533,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "location.host_work",
-        "the GPU's work on the GPU",
+        "The GPU's work on the GPU",
         "Compares what the host does during a call with what the GPU sees of it. While the stream is held, host work "
         "takes no time by any event.",
         ("location.cpu_spillover",),

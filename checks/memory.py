@@ -635,7 +635,7 @@ def constant_data(run: RunFacts) -> Answer:
 CHECKS: tuple[Check, ...] = (
     Check(
         "memory.inputs_intact",
-        "inputs keep their bits",
+        "Inputs keep their bits",
         "Compares the bits of every input that may not change, as calls leave it, with those that the baseline leaves "
         "for the same values. A kernel that works in its caller's memory has not done the same job.",
         ("memory.inputs_overwritten",),
@@ -645,7 +645,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.margins",
-        "nothing written past an end",
+        "Nothing written past an end",
         "Every input lies between two margins of its own storage, which are filled before calls and looked at after.",
         ("memory.out_of_bounds",),
         When.EACH_SAMPLE,
@@ -654,7 +654,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.aliasing",
-        "outputs are no inputs",
+        "Outputs are no inputs",
         "Compares the memory of every output with that of the inputs. Only a mutable input may come back as an output.",
         ("memory.input_output_aliasing",),
         When.EACH_SAMPLE,
@@ -663,7 +663,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.pages",
-        "pages written by the call",
+        "Pages written by the call",
         "Writes to the pages of outputs in host memory and sees whether they were there; counts page faults from disk "
         "and memory that went to swap while samples were taken.",
         ("memory.page_fault_timing", "memory.swap_interference", "environment.memory_overcommit"),
@@ -673,7 +673,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.allocator",
-        "an allocator as it was",
+        "An allocator as it was",
         "Sees whether PyTorch's caching allocator was switched off, and how many samples asked the driver for memory.",
         ("memory.memory_pool_reuse", "memory.fragmentation_effects"),
         When.EACH_SAMPLE,
@@ -683,7 +683,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.persisting_l2",
-        "no cache kept from the flush",
+        "No cache kept from the flush",
         "Asks the driver how much of the L2 is set aside for persisting lines, before the lesson is imported and while "
         "it is timed.",
         ("memory.persisting_l2",),
@@ -694,7 +694,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "memory.constant_data",
-        "data that are not all alike",
+        "Data that are not all alike",
         "Reads the lesson's declared distributions: inputs of zeros or ones make a GPU faster than it is.",
         ("memory.zeros_as_data",),
         When.AFTER_RUN,

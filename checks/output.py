@@ -226,7 +226,7 @@ def _refusal(name: str, title: str, about: str, issues: tuple[str, ...], when: W
 CHECKS: tuple[Check, ...] = (
     _refusal(
         "form",
-        "declared form",
+        "Declared form",
         "Outputs are plain tensors of exactly the declared number, shape, dtype and device, contiguous: whatever is "
         "left for the reader to compute, convert or spread out was not done in time.",
         (
@@ -241,7 +241,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     _refusal(
         "values",
-        "every element right",
+        "Every element right",
         "Each element against an fp64 reference in another process, with the tolerance relative to the size of the "
         "outputs: zeros never pass for being small.",
         (
@@ -272,7 +272,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     _refusal(
         "timed_calls",
-        "timed calls do what verified ones did",
+        "Timed calls do what verified ones did",
         "Right after each timed call its outputs are reduced to random projections on their device; they must be those "
         "of the verified call on the same values.",
         ("output.stage_switch", "output.stale_cache"),
@@ -280,14 +280,14 @@ CHECKS: tuple[Check, ...] = (
     ),
     _refusal(
         "last_call",
-        "the last timed call in full",
+        "The last timed call in full",
         "What the last timed call left behind is judged element by element: no projection is trusted alone.",
         ("output.stage_switch",),
         When.AFTER_RUN,
     ),
     _refusal(
         "fresh_values",
-        "values never seen",
+        "Right on values never seen",
         "After the timing come values that the process has never had, or known ones with one element changed; what it "
         "returns is judged in full.",
         ("output.cache_by_sample", "workload.train_test_overlap"),
@@ -295,14 +295,14 @@ CHECKS: tuple[Check, ...] = (
     ),
     _refusal(
         "moved_buffers",
-        "the same values elsewhere",
+        "The same values from other buffers",
         "The same values in other buffers must give the same result: whoever goes by addresses returns something old.",
         ("output.cache_by_address",),
         When.AFTER_PREPARE,
     ),
     Check(
         "output.poison",
-        "outputs overwritten before each call",
+        "Outputs overwritten before each call",
         "What a call returned is filled with NaN before the next call. Memory that is handed back unwritten, or "
         "written in part, shows it.",
         ("output.uninitialized_memory", "output.recycled_block"),
@@ -312,7 +312,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "output.novelty",
-        "as fast on new values",
+        "As fast on new values",
         "Samples on values that the process has never seen, each beside one on values that it has. A table of known "
         "inputs answers faster for what it knows.",
         (
@@ -328,7 +328,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "output.subnormals",
-        "subnormals kept",
+        "Subnormals kept",
         "Where the truth holds subnormal numbers the output must too, on a processor where they cost time.",
         ("output.denormalized_values",),
         When.AFTER_RUN,
@@ -336,7 +336,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "output.weak_task",
-        "the task tells right from wrong",
+        "The task tells right from wrong",
         "Zeros, the mean and half an answer are put before the comparator, and the reference is asked whether each "
         "input matters. A single number is its own mean: there one constant is put before it for all input sets.",
         ("output.weak_task",),
@@ -345,7 +345,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "output.ground_truth",
-        "the truth repeats itself",
+        "The truth repeats itself",
         "The reference is computed in fp64 in a process of its own, twice on the same inputs.",
         ("output.invalid_ground_truth",),
         When.AFTER_RUN,

@@ -592,7 +592,7 @@ def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
 CHECKS: tuple[Check, ...] = (
     Check(
         "workload.precision",
-        "digits of the declared dtype",
+        "Digits of the declared dtype",
         "Outputs declared float32 or wider whose every element fits fp16 or bf16, where the truth does not, were "
         "computed in that dtype and cast up.",
         ("workload.precision_mismatch",),
@@ -601,7 +601,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "workload.dropped",
-        "nothing left out for being small",
+        "Nothing left out for being small",
         "Exact zeros where the truth is above a thousandth of its RMS are elements that nobody computed, though the "
         "tolerance may take them.",
         ("workload.undeclared_shortcuts", "workload.sparsity_mismatch"),
@@ -610,7 +610,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "workload.policy",
-        "torch's switches stand still",
+        "Torch's switches stand still",
         "Matmul precision, TF32, reduced precision, flushed denormals, default dtype, autocast, determinism and "
         "threads are read before the import, after prepare() and after each call, and whoever turns them inside a "
         "timed call is counted.",
@@ -621,7 +621,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "workload.own_kernels",
-        "the kernels that it claims",
+        "The kernels that it claims",
         "A rung that imports Triton or brings CUDA must start kernels of its own while it is verified, and still after "
         "the timing; a launch that fails and is swallowed does not count. Of one that opens compiled code of its own a "
         "call is recorded, and nine tenths of it must not be the work of a library that the lesson does not name.",

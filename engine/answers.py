@@ -78,6 +78,8 @@ class Answers:
                 return await self._start_replay(request)
             case requests.Cancel():
                 return await self._cancel(request)
+            case requests.MoveUp():
+                return self._move_up(request)
             case requests.StartWatch():
                 return await self._start_watch(request)
             case requests.StopWatch():
@@ -204,6 +206,13 @@ class Answers:
             await self._queue.cancel(job)
         return events.Reply(to=request.seq, run_ids=[job.id for job in wanted])
 
+    def _move_up(self, request: requests.MoveUp) -> events.Reply:
+        job = next((job for job in self._queue.jobs if job.id == request.run_id), None)
+        if job is None:
+            raise PlanError(f"no job {clean_line(request.run_id)} is queued or under way")
+        place = self._queue.move_up(job)
+        return events.Reply(to=request.seq, run_ids=[job.id], detail=f"number {place} of those that wait")
+
     async def _start_watch(self, request: requests.StartWatch) -> events.Reply:
         if request.target in self._watches:
             return events.Reply(to=request.seq, detail="already watched")
@@ -248,7 +257,7 @@ class Answers:
             rss_bytes=_rss_bytes(),
             devices=devices,
             gpu_note=slots.gone or self._hardware.note,
-            queue=[job.item() for job in self._queue.jobs],
+            queue=self._queue.items,
             watches=list(self._watches.items()),
             warm_workers=sum(pool.warm for pool in slots.pools),
             not_forked=clean_line(next((pool.not_forked for pool in slots.pools if pool.not_forked), "")),

@@ -44,6 +44,9 @@ GONE_PATIENCE_S = 5.0  # from the end of its line to the end of a process: its i
 # Signals on which Python's faulthandler, which is on in every worker, writes where each thread was.
 TRACED = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL)
 
+TO_FIX = "; the trace below ends at the line to fix"
+"""What ends the reason of an arm whose detail is a trace."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -302,7 +305,7 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
                 State.INCORRECT, f"{whose}: {summary}", detail, correctness=Correctness.WRONG, check="output.form"
             )
         case "user":
-            place = "; the trace below ends at the line to mend" if detail else ""
+            place = TO_FIX if detail else ""
             return ArmEnd(State.USER_ERROR, f"{whose}: {summary}{place}", detail)
         case _:
             return ArmEnd(State.INFRA_ERROR, f"{whose}: {summary}", detail)

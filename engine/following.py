@@ -1,4 +1,4 @@
-"""Turns a run's events into its record, step by step, until the record itself comes with its end."""
+"""Turns a run's events into its record, step by step, until the record itself comes with its end; and into its pace."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import msgspec
 from aisp.engine.protocol import events
 from aisp.store.outcomes import State
 from aisp.store.record import Run
+from aisp.store.results.progress import Pace
 
 
 def after(run: Run, event: events.Event) -> Run:
@@ -36,3 +37,12 @@ def after(run: Run, event: events.Event) -> Run:
         case events.ComparisonUpdate():
             return run.with_comparison(event.comparison)
     return run
+
+
+def pace(known: Pace, event: events.Event) -> None:
+    """Note in a run's pace what one of its events says of its time."""
+    match event:
+        case events.RunPlanned():
+            known.expected_s, known.expected_processes = event.expected_s, event.expected_processes
+        case events.RunState() if event.process:
+            known.begun_ns.setdefault(event.process, event.at_ns)

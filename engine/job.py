@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -21,8 +20,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution
 from aisp.engine.services import Services
-from aisp.store.outcomes import State, Trigger
-from aisp.store.record import SUPERSEDED
+from aisp.store.outcomes import SUPERSEDED, State, Trigger
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -54,18 +52,20 @@ class Job(ABC, Generic[P]):
     """One entry of the queue.
 
     Attributes:
-        order: jobs of a lower order go first; of equal ones the older.
+        order: jobs of a lower order go first; of equal ones the older, unless it was moved.
+        goes_first: why jobs of a higher order wait for it.
         kind: what it is, for clients.
         ends: what somebody waits for who waits for its end.
         slot: where it is carried out; None while it waits for one.
         task: what carries it out; None before it begins.
         state: as clients see it in the queue.
         every_gpu: whether it needs all GPUs, and not only one.
-        began_s: CLOCK_MONOTONIC when it began; None before.
+        began_ns: CLOCK_MONOTONIC when it began; None before.
         expected_s: how long it is expected to take; None where nothing is known.
     """
 
     order: int
+    goes_first: str = ""
     kind: str
     ends: ClassVar[str] = "the run has ended"
     every_gpu = False
@@ -77,7 +77,7 @@ class Job(ABC, Generic[P]):
         self.task: asyncio.Task[None] | None = None
         self.slot: Slot | None = None
         self.state = State.PLANNED
-        self.began_s: float | None = None
+        self.began_ns: int | None = None
         self.expected_s: float | None = None
         self._services, self._named = services, named
 
@@ -110,15 +110,16 @@ class Job(ABC, Generic[P]):
         if problem and not self.plan.problem:
             self.plan = replace(self.plan, problem=problem)
 
-    def item(self) -> events.QueueItem:
-        """As clients see it."""
+    def item(self, starts_ns: int | None = None) -> events.QueueItem:
+        """As clients see it; `starts_ns`: see there."""
         return events.QueueItem(
             run_id=self.id,
             kind=self.kind,
             state=self.state.value,
             device=self.device,
-            elapsed_s=None if self.began_s is None else time.monotonic() - self.began_s,
+            began_ns=self.began_ns,
             expected_s=self.expected_s,
+            starts_ns=starts_ns,
             **self._named,
         )
 
@@ -140,6 +141,7 @@ class PeakJob(Job[PeakPlan]):
     """Measures ceilings: before the next run, since runs are held against them."""
 
     order = 0
+    goes_first = "ceilings are measured before runs, which are held against them"
     kind = "peak"
     ends = "the ceilings are measured"
     guarded = ""
@@ -169,7 +171,9 @@ class RunJob(Job[Plan]):
 
     def __init__(self, plan: Plan, services: Services) -> None:
         run = plan.record
-        self.order = 1 if run.trigger is Trigger.WATCH else 2
+        saved = run.trigger is Trigger.WATCH
+        self.order = 1 if saved else 2
+        self.goes_first = "the run of a save goes before all others" if saved else "runs go before fuzzes"
         super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
         self.every_gpu = plan.target.ranks > 1
         self.written: dict[str, str] = {}  # see Execution.written; known when it has ended

@@ -1,7 +1,7 @@
 """The one list of jobs of an engine: which goes next and where, what carries it out, and what becomes of its end.
 
-The list is in the order in which jobs were asked for; jobs of a lower `order` go first. A slot that is free takes the
-first job that fits it (engine.slots).
+The list is in the order in which jobs were asked for, but for those that somebody moved up; jobs of a lower `order` go
+first. A slot that is free takes the first job that fits it (engine.slots). Clients hear of every change of the list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aisp.engine.keeper import Keeper
 from aisp.engine.lease import leased
 from aisp.engine.life import Life
 from aisp.engine.plan import Plan
-from aisp.engine.planning import Hardware
+from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events
 from aisp.engine.services import Services, StoreCall
 from aisp.engine.slots import Slot, Slots
@@ -33,6 +33,8 @@ from aisp.store.record import Arm
 from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
+
+TELL_S = 0.05  # what changes within this time is told at once: a batch is planned, or cancelled, job by job
 
 
 class Queue:
@@ -61,6 +63,7 @@ class Queue:
         self._jobs: list[AnyJob] = []
         self._wake = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()  # to the end of what is under way
+        self._telling: asyncio.TimerHandle | None = None
         self._closing = False
         self._planned = 0  # runs
         shared: dict[str, Any] = {
@@ -96,6 +99,13 @@ class Queue:
         return sorted(self._jobs, key=lambda job: (job.task is None, job.order))
 
     @property
+    def items(self) -> list[events.QueueItem]:
+        """Every job as clients see it, in the same order."""
+        jobs = self.jobs
+        starts = self.slots.forecast(jobs, time.monotonic_ns())
+        return [job.item(starts.get(job.id)) for job in jobs]
+
+    @property
     def runs(self) -> list[RunJob]:
         """The runs among them, in the order in which they were asked for."""
         return [job for job in self._jobs if isinstance(job, RunJob)]
@@ -119,12 +129,23 @@ class Queue:
         if ended := _ended(event):
             # A client that has heard of the end must not find the job in the queue, nor follow it.
             self._jobs = [job for job in self._jobs if job.id != ended]
+            self._changed()
+
+    def _changed(self) -> None:
+        """Let clients know of the list."""
+        if self._telling is None and not self._closing:
+            self._telling = asyncio.get_running_loop().call_later(TELL_S, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        self._broadcast.publish(events.QueueChanged(jobs=self.items))
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
     def add(self, job: AnyJob, *, warm: bool = True) -> None:
         """Let a job wait for its turn; `warm` keeps processes standing by for it."""
         self._jobs.append(job)
+        self._changed()
         self._life.note()
         if warm and not job.plan.problem:
             self.slots.warm(job, self._jobs)
@@ -141,18 +162,19 @@ class Queue:
         """Journal all by `store`, report what they are for and then each of them, and let them start."""
         records = [plan.record for plan in plans]
 
-        def journal(writer: Store) -> list[float | None]:
+        def journal(writer: Store) -> list[tuple[float, int] | None]:
             writer.plan(records)
-            return [writer.last_duration_s(record) for record in records]
+            return [writer.last_like(record) for record in records]
 
-        expected_s = await store(journal)  # in one go: somebody waits for the first sample
+        last = await store(journal)  # in one go: somebody waits for the first sample
         announce()
-        for plan, seconds in zip(plans, expected_s, strict=True):
+        for plan, like in zip(plans, last, strict=True):
             job = RunJob(plan, self.slots.usual.services)
-            job.expected_s = seconds
+            job.expected_s, processes = like or (None, 0)
             self.add(job)
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
-            self.publish(events.RunPlanned(run=plan.record.announced(arms)))
+            told = plan.record.announced(arms)
+            self.publish(events.RunPlanned(run=told, expected_s=job.expected_s, expected_processes=processes))
         if self._keeper.followed:  # the store before may have their sources
             await self._keeper.call(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
@@ -163,6 +185,27 @@ class Queue:
             await job.unstarted(reason)
         else:
             job.task.cancel()
+
+    def move_up(self, job: AnyJob) -> int:
+        """Let a job go before the one that waits before it; returns its place among those that wait, from 1 on.
+
+        Raises:
+            PlanError: it does not wait, it is the first that does, or the one before is of a kind that goes first.
+        """
+        waiting = [other for other in self.jobs if other.slot is None]
+        if job not in waiting:
+            raise PlanError("it is under way already")
+        place = waiting.index(job)
+        if not place:
+            raise PlanError("it is the first of those that wait already")
+        before = waiting[place - 1]
+        if before.order != job.order:
+            raise PlanError(before.goes_first)
+        one, other = self._jobs.index(before), self._jobs.index(job)
+        self._jobs[one], self._jobs[other] = job, before
+        self._changed()
+        self._wake.set()
+        return place
 
     # -- carrying out --------------------------------------------------------------------------------------------------
 
@@ -187,7 +230,6 @@ class Queue:
             job.refuse(await self._guarding.before(job.guarded))
             if job not in self._jobs or self._closing:  # cancelled, or superseded, meanwhile
                 return
-            job.began_s = time.monotonic()
             job.task = asyncio.create_task(self._in_slot(job, slot))
             await asyncio.wait({job.task})
             await self._conclude(job, job.task)
@@ -211,15 +253,21 @@ class Queue:
         Cancelled while it waits for them, it has not begun.
         """
         whose = job.guarded
+
+        async def carry_out() -> None:
+            job.began_ns = time.monotonic_ns()
+            self._changed()
+            await job.carry_out()
+
         silence.banner.set(lambda key, text: self._broadcast.banner(f"{key}{slot.mark}", text))
         environment.slot_cores.set(frozenset(slot.pool.share.cores))
         try:
             if job.plan.problem or job.plan.device != "cuda":
-                await job.carry_out()
+                await carry_out()
                 return
             async with leased(slot.uuids, lambda text: self._broadcast.banner(f"lease{slot.mark}", text)):
                 await self._guarding.before(whose)  # what was installed while it waited is none of its doing
-                await job.carry_out()
+                await carry_out()
         finally:
             if whose:
                 await asyncio.shield(self._guarding.over(whose))
@@ -237,6 +285,8 @@ class Queue:
     async def close(self) -> None:
         """End what is under way, then what waits."""
         self._closing = True
+        if self._telling is not None:
+            self._telling.cancel()
         for job in self._jobs:
             if job.task is not None:
                 job.task.cancel()
@@ -250,6 +300,7 @@ class Queue:
     def _drop(self, job: AnyJob) -> None:
         if job in self._jobs:
             self._jobs.remove(job)
+            self._changed()
         self._wake.set()  # others may have waited behind it
         wanted = {slot.pool for run in self.runs for slot in (run.slot, *self.slots.options(run)) if slot is not None}
         for pool in self.slots.pools:

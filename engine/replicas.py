@@ -69,6 +69,7 @@ class Replicas:
         """One replica after the other, until a look finds every comparison decided or there are no more."""
         rule = self._plan.rule
         for replica in range(rule.replicas):
+            self._reporter.begin_replica(replica)
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
             if rule.interleaved:
                 groups = [taking_part] if taking_part else []
@@ -119,6 +120,7 @@ class Replicas:
         verification, measuring = self._verification, self._measuring
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
+        self._reporter.begin_replica(0)
         early = await self._start((rungs, 0))
         await self._verify(early)
         first = [stint for stint in early if stint.running and stint.arm.timed]
@@ -148,6 +150,7 @@ class Replicas:
             await measuring.take_samples([*first, *joining], 0, first=EARLY_ROUNDS)
             await measuring.challenge([*first, *joining])
             if both:
+                self._reporter.begin_replica(1)
                 await measuring.warm_up(second)
                 await measuring.take_samples(second, 1)
                 await measuring.challenge(second)
@@ -155,6 +158,7 @@ class Replicas:
             self._last_sample_taken()
         await self._close([*early, *late])
         if not both:
+            self._reporter.begin_replica(1)
             await self._replica([arm for arm in again if arm.running], 1, closing=True)
         self.taken = 2
 

@@ -17,6 +17,7 @@ from aisp.engine.ranks import Process
 from aisp.engine.services import Services
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.store import record as records
+from aisp.store.outcomes import State
 from aisp.store.results import speed_of_light
 from aisp.store.samples import Telemetry, frozen
 from aisp.store.text import clean
@@ -68,6 +69,12 @@ class Reporter:
         if step.duration_ms is not None:
             self.steps.append(step)
         self._services.publish(events.Step(run_id=self._plan.id, step=step))
+
+    def begin_replica(self, number: int) -> None:
+        """Tell that a fresh process of each arm begins, the first as number 0."""
+        state = State.RUNNING if number else State.STARTING  # before the first one the verifier starts
+        at_ns = time.monotonic_ns()
+        self._services.publish(events.RunState(run_id=self._plan.id, state=state, at_ns=at_ns, process=number + 1))
 
     # -- printed lines and telemetry -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any
 from aisp.checks.evaluation import Elsewhere
 from aisp.checks.registry import TaskFacts
 from aisp.engine import facts, naive
-from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd
+from aisp.engine.arms import TO_FIX, TWIN_SUFFIX, Arm, ArmEnd
 from aisp.engine.conclusion import Conclusion
 from aisp.engine.crew import RunCrew
 from aisp.engine.gpus import neighbours
@@ -27,11 +27,12 @@ from aisp.engine.replicas import Replicas
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.verification import Verification
-from aisp.kernels.catalog.model import Kind
+from aisp.kernels.catalog.model import Kind, Role
+from aisp.kernels.catalog.parsing import misspelt
 from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
-from aisp.store.outcomes import State
-from aisp.store.text import clean_line
+from aisp.store.outcomes import SUPERSEDED, State
+from aisp.store.text import clean, clean_line
 
 log = logging.getLogger("aisp.runs")
 
@@ -82,7 +83,7 @@ class Execution:
             told = "cancelled on request; nothing is lost of earlier runs"
             conclusion.end(State.CANCELLED, self._superseded or told)
             if self._superseded:
-                conclusion.flags.append(records.SUPERSEDED)
+                conclusion.flags.append(SUPERSEDED)
             self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             conclusion.end(end.state, end.reason)
@@ -139,6 +140,9 @@ class Execution:
 
     async def _measure(self) -> None:
         """Take the replicas, where the machine is fit for them; then ask what does not belong to any."""
+        await self._compile()
+        if not any(arm.running for arm in self._arms) and any(arm.state is State.USER_ERROR for arm in self._arms):
+            return
         if problem := await self._obstacle():
             self._conclusion.end(State.UNAVAILABLE, problem)
             return
@@ -146,6 +150,24 @@ class Execution:
         await self._replicas.take()
         await self._ask_naively()
         self._conclusion.task = await self._about_the_task()
+
+    async def _compile(self) -> None:
+        """End the arms whose file is no Python, before anything is timed: all are told at once.
+
+        Where only baselines are left of what was to be compared, they end too.
+        """
+        broken = False
+        for arm in self._arms:
+            name = f"{arm.rung.name}.py"
+            found = await asyncio.to_thread(misspelt, self.plan.source(arm.rung), name) if arm.running else None
+            if found is not None:
+                broken = True
+                said = f"{found.kind}: {found.message} ({name}, line {found.line})"
+                detail = f"  {name}:{found.line}\n      {found.text}\n{found.kind}: {found.message}"
+                self._crew.end_arm(arm, ArmEnd(State.USER_ERROR, f"{arm.name}: {said}{TO_FIX}", clean(detail)))
+        if broken and all(arm.rung.role is Role.BASELINE for arm in self._arms if arm.running):
+            for arm in (arm for arm in self._arms if arm.running):
+                self._crew.end_arm(arm, ArmEnd(State.UNAVAILABLE, "not timed: there is nothing to compare it with"))
 
     async def _obstacle(self) -> str:
         """Why nothing can be measured; "" where it can."""

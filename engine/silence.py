@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from aisp.engine import paths
+from aisp.store.results.progress import step_words
 
 TELL_AFTER_S = paths.positive_setting("AISP_TELL_AFTER_S", 10.0)
 
@@ -43,7 +44,7 @@ def awaiting(whose: str, patience_s: float) -> Iterator[None]:
     tell, where = banner.get(), step.get()
     key = f"silent: {whose}"
     setting = f" ({patience_s.setting})" if isinstance(patience_s, Limit) else ""
-    end = f"{f' in {where}' if where else ''}; it is ended at {patience_s:g} s{setting}"
+    end = f"{f' ({step_words(where)})' if where else ''}; it is ended at {patience_s:g} s{setting}"
     told = False
 
     loop = asyncio.get_running_loop()

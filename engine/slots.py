@@ -257,6 +257,34 @@ class Slots:
             taken.update(options)
         return None
 
+    def forecast(self, jobs: Sequence[AnyJob], now_ns: int) -> dict[str, int]:
+        """By id of a job that waits: when it may be expected to begin (CLOCK_MONOTONIC). One is left out where nobody
+        knows how long something before it takes.
+
+        Args:
+            jobs: all, in the order in which they go.
+        """
+        free: dict[Slot, float] = dict.fromkeys(self, now_ns)
+
+        def ends(job: AnyJob, begins_ns: float) -> float:
+            return math.inf if job.expected_s is None else max(now_ns, begins_ns + job.expected_s * 1e9)
+
+        starts: dict[str, int] = {}
+        for job in jobs:
+            if job.slot is not None:
+                free[job.slot] = ends(job, now_ns if job.began_ns is None else job.began_ns)
+                continue
+            options = self.options(job)
+            ready = {slot: max(free[other] for other in self if slot.meets(other)) for slot in options}
+            slot = min(options, key=lambda slot: ready[slot])
+            begins = ready[slot]
+            if begins < math.inf:
+                starts[job.id] = int(begins)
+            for other in options:  # nobody behind it takes one of its slots before
+                free[other] = max(free[other], begins)
+            free[slot] = ends(job, begins)
+        return starts
+
     def give(self, job: AnyJob, slot: Slot) -> None:
         """Let a job have a slot."""
         slot.job = job

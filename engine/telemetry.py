@@ -19,6 +19,8 @@ from aisp.engine.protocol import events
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05
 UNKNOWN_MEMORY = (1 << 64) - 1  # NVML's way to say that a process's memory cannot be told
+NO_LIBRARY = 12  # NVML: its shared library is not there, as on any machine without an NVIDIA driver
+NO_DRIVER = "no NVIDIA driver was found here"
 LOST = (15, 16)  # NVML: GPU is lost, GPU requires restart; neither passes by itself
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
@@ -86,7 +88,7 @@ class Nvml:
             self.note = f"nvidia-ml-py is not installed ({error})"
         except Exception as error:
             # NVMLError is made at run time from the C library's codes; there is no class to name without it.
-            self.note = _words(error)
+            self.note = NO_DRIVER if getattr(error, "value", None) == NO_LIBRARY else _words(error)
 
     def _handle(self, index: int) -> Any:
         """A GPU's handle, or None with a note why it has none. A lost GPU takes no other along."""

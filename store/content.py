@@ -28,7 +28,7 @@ from aisp.store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, 
 Blobs = dict[str, bytes]
 
 SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles")
-_LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles"})  # NULL in rows of before they were kept
+LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles"})  # NULL in rows of before they were kept
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
@@ -104,7 +104,7 @@ def _plain_of(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, 
     plain: Blobs = {name: row[name] for name in floats}
     for name in ints:
         try:
-            plain[name] = _inflated(row[name], size)
+            plain[name] = inflated_array(row[name], size)
         except zlib.error as error:
             raise StoreCorruptError(f"the {name} array does not unpack: {error}") from None
     wrong = [name for name, data in plain.items() if len(data) != size]
@@ -113,7 +113,7 @@ def _plain_of(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, 
     return plain
 
 
-def _inflated(packed: bytes, size: int) -> bytes:
+def inflated_array(packed: bytes, size: int) -> bytes:
     """An array of so many bytes, or what shows that it has not so many. Raises zlib.error."""
     # The count bounds what a damaged blob can make us allocate.
     return zlib.decompressobj().decompress(packed, size + 1)
@@ -137,7 +137,7 @@ def _fit(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...])
 
 def _digest(packed: bytes, size: int) -> bytes:
     """sha256 over an array. Raises ValueError where it has another size, and zlib.error."""
-    plain = _inflated(packed, size)
+    plain = inflated_array(packed, size)
     if len(plain) != size:
         raise ValueError
     return hashlib.sha256(plain).digest()
@@ -174,7 +174,7 @@ def unpack_samples(row: Mapping[str, Any]) -> Samples:
 
 
 def _sample_floats(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in SAMPLE_FLOATS if name not in _LATER_FLOATS or row.get(name) is not None)
+    return tuple(name for name in SAMPLE_FLOATS if name not in LATER_FLOATS or row.get(name) is not None)
 
 
 def samples_fit(row: Mapping[str, Any]) -> bool:

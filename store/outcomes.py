@@ -48,6 +48,10 @@ CHANGED_REASON = "its digest does not fit what is stored; `aisp store verify` sa
 """Why nothing of a run that was changed is shown."""
 
 
+SUPERSEDED = "superseded"
+"""The flag of a cancelled run whose place the run of a later save took. Its reason says of which."""
+
+
 class Correctness(enum.StrEnum):
     """What the verifier found."""
 

@@ -19,17 +19,19 @@ arrays, the ceilings of a peak, fuzzes and failures are checked against their ha
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import quote
 
-from aisp.store import chain, content, migrations, seal
+from aisp.store import chain, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
@@ -55,7 +57,9 @@ from aisp.store.seal import Row, array_hashes, sha256
 
 log = logging.getLogger(__name__)
 
-Kept = TypeVar("Kept", Fuzz, Failure)
+KeptT = TypeVar("KeptT", Fuzz, Failure)
+Asked = ParamSpec("Asked")
+Answered = TypeVar("Answered")
 
 BUSY_TIMEOUT_S = 5.0
 _NEAR_IDS = 3
@@ -97,6 +101,11 @@ HISTORY_SQL = (
     "SELECT number FROM runs WHERE target = ? AND state NOT IN ('planned', 'starting', 'running') "
     "ORDER BY number DESC LIMIT ?"
 )
+TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
+DURATIONS_SQL = (
+    "SELECT target, folder, duration_ms, max(number) FROM runs "
+    "WHERE state = 'ok' AND quick = ? AND duration_ms IS NOT NULL GROUP BY target, folder"
+)
 SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
 PEAKS_SQL = "SELECT number FROM peaks ORDER BY number DESC LIMIT ?"
 PEAKS_OF_GPU_SQL = "SELECT number FROM peaks WHERE gpu_uuid = ? ORDER BY number DESC LIMIT ?"
@@ -113,8 +122,45 @@ _TABLES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A run as it lies in the store, for a package of it.
+
+    Attributes:
+        samples: rows by rung, in the order of the arms.
+        hidden: comparisons whose figures may not be shown, by position, with what to say instead.
+    """
+
+    rows: RunRows
+    samples: dict[str, Row]
+    telemetry: Row | None
+    hidden: dict[int, str]
+
+
+def _or_foreign(
+    ask: Callable[Concatenate[History, Asked], Answered],
+) -> Callable[Concatenate[History, Asked], Answered]:
+    """A question about one run, snapshot or environment: what the store does not know, the foreign runs may."""
+
+    @functools.wraps(ask)
+    def asked(self: History, /, *given: Asked.args, **more: Asked.kwargs) -> Answered:
+        try:
+            return ask(self, *given, **more)
+        except LookupError:
+            foreign = self.beside()
+            if foreign is None:
+                raise
+            with contextlib.suppress(LookupError):
+                return ask(foreign, *given, **more)
+            raise
+
+    return asked
+
+
 class History:
     """What was measured. A context manager: leaving closes it.
+
+    Runs that were imported from other machines are found by their id, and listed by `foreign` alone (store.packages).
 
     Attributes:
         path: the store.
@@ -128,6 +174,7 @@ class History:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._version: int | None = None
+        self._foreign: History | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +188,8 @@ class History:
             if self._connection is not None:
                 self._connection.close()
             self._connection = self._file = self._version = None
+            if self._foreign is not None:
+                self._foreign.close()
 
     # -- runs ------------------------------------------------------------------------------------------------
 
@@ -167,6 +216,43 @@ class History:
                 return self._records(connection, NEWEST_SQL, [below, limit], all_findings)
             return self._records(connection, NEWEST_OF_TARGET_SQL, [content.label(target), below, limit], all_findings)
 
+    def beside(self) -> History | None:
+        """The foreign runs beside this store; None where there are none, and of themselves."""
+        path = upkeep.foreign_file(self.path)
+        if path == self.path or not path.exists():
+            return None
+        with self._lock:
+            if self._foreign is None:
+                self._foreign = History(path)
+            return self._foreign
+
+    def foreign(self, target: str | None = None, limit: int = 50) -> list[Run]:
+        """The newest runs that were imported from other machines, of one target or of all, without findings that
+        passed."""
+        beside = self.beside()
+        return [] if beside is None else beside.newest(limit, target, all_findings=False)
+
+    def made_here(self, run_id: str) -> bool:
+        """Whether the run of exactly this id was planned by this store."""
+        with self._reading() as connection:
+            sql = "SELECT 1 FROM runs WHERE id = ?"
+            return connection is not None and connection.execute(sql, [content.label(run_id)]).fetchone() is not None
+
+    @_or_foreign
+    def kept(self, run_id: str) -> Kept:
+        """The run of that id, or of the one id that begins so, as it lies in the store. Raises LookupError."""
+        with self._reading() as connection:
+            number = self._number(connection, run_id)
+            assert connection is not None
+            telemetry = fetch(connection, "SELECT * FROM telemetry WHERE run = ?", [number])
+            return Kept(
+                load_runs(connection, [number])[number],
+                _sample_rows(connection, number),
+                telemetry[0] if telemetry else None,
+                load_hidden(connection, [number]).get(number, {}),
+            )
+
+    @_or_foreign
     def run(self, run_id: str) -> Run:
         """The run of that id, or of the one id that begins so.
 
@@ -206,6 +292,21 @@ class History:
                 return []
             return self._records(connection, HISTORY_SQL, [content.label(target), limit], all_findings)[::-1]
 
+    def targets(self) -> list[str]:
+        """Every target that was run, by name."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [str(row[0]) for row in connection.execute(TARGETS_SQL).fetchall()]
+
+    def durations_s(self, *, quick: bool) -> dict[tuple[str, bytes], float]:
+        """By target and folder: how long the newest good run in this mode took, in seconds."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            found = connection.execute(DURATIONS_SQL, [quick]).fetchall()
+            return {(row[0], bytes(row[1])): row[2] / 1e3 for row in found}
+
     def quarantines(self) -> list[Quarantine]:
         """Every rung that was caught and has not passed since with other code, the newest first."""
         with self._reading() as connection:
@@ -223,6 +324,7 @@ class History:
 
     # -- what a run left -------------------------------------------------------------------------------------
 
+    @_or_foreign
     def samples(self, run_id: str) -> dict[str, Samples]:
         """Samples by rung, in the order of the arms; empty for a run that took none, and for one that was changed.
 
@@ -235,6 +337,7 @@ class History:
             assert connection is not None
             return {} if seal.changed(connection, [number]) else _samples(connection, number)
 
+    @_or_foreign
     def telemetry(self, run_id: str) -> Telemetry | None:
         """GPU state during the run, None where it was not sampled or the run was changed. Raises like `samples`."""
         with self._reading() as connection:
@@ -375,6 +478,7 @@ class History:
 
     # -- content ---------------------------------------------------------------------------------------------
 
+    @_or_foreign
     def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
         """The sources of a snapshot by name. Raises LookupError, StoreCorruptError."""
         with self._reading() as connection:
@@ -382,6 +486,7 @@ class History:
                 raise LookupError(f"no snapshot {snapshot_hash!r}: there is no store at {self.path} yet")
             return read_snapshot(connection, snapshot_hash)
 
+    @_or_foreign
     def environment(self, environment_hash: str) -> dict[str, object]:
         """What a run ran on. Raises LookupError, StoreCorruptError."""
         with self._reading() as connection:
@@ -563,7 +668,7 @@ def read_failure(connection: sqlite3.Connection, failure_id: str) -> Failure:
     return failure_of(load_failures(connection, "WHERE number = ?", [number])[0])
 
 
-def _whole(rows: Sequence[Row], read: Callable[[Row], Kept], damaged: dict[str, str]) -> list[Kept]:
+def _whole(rows: Sequence[Row], read: Callable[[Row], KeptT], damaged: dict[str, str]) -> list[KeptT]:
     """The records of the rows that are what was written; the others are named in `damaged`."""
     found = []
     for row in rows:
@@ -574,14 +679,18 @@ def _whole(rows: Sequence[Row], read: Callable[[Row], Kept], damaged: dict[str, 
     return found
 
 
-def _samples(connection: sqlite3.Connection, number: int) -> dict[str, Samples]:
+def _sample_rows(connection: sqlite3.Connection, number: int) -> dict[str, Row]:
     rows = fetch(
         connection,
         "SELECT samples.* FROM samples JOIN arms ON arms.run = samples.run AND arms.rung = samples.rung "
         "WHERE samples.run = ? ORDER BY arms.position",
         [number],
     )
-    return {row["rung"]: content.unpack_samples(row) for row in rows}
+    return {row["rung"]: row for row in rows}
+
+
+def _samples(connection: sqlite3.Connection, number: int) -> dict[str, Samples]:
+    return {rung: content.unpack_samples(row) for rung, row in _sample_rows(connection, number).items()}
 
 
 def _telemetry(connection: sqlite3.Connection, number: int) -> Telemetry | None:

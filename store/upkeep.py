@@ -97,6 +97,11 @@ def ballast_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.ballast")
 
 
+def foreign_file(path: Path) -> Path:
+    """Where the runs of other machines lie beside the store at `path`, see store.packages."""
+    return path.with_name("foreign.db")
+
+
 def size_bytes(path: Path) -> int:
     """Size of the database with its write-ahead log, which is part of it until it is folded in."""
     return sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())

@@ -424,15 +424,30 @@ class Store:
             db["ceilings"].insert_all({"peak": number, **row} for row in rows.ceilings)
             chain.append(db.conn, chain.Kind.PEAK, number, rows.peak["id"], digest)
 
-    def last_duration_s(self, run: Run) -> float | None:
-        """How long the target's newest good run in the same mode on the same device took; None where there is none."""
+    def last_like(self, run: Run) -> tuple[float, int] | None:
+        """How long the target's newest good run like this one took in seconds, and how many fresh processes per arm.
+
+        Like it is what ran in the same mode by the same stop rule, on the same device and case. None where there is
+        none. The processes are 0 where its arms were not measured in turns.
+        """
+        rule = run.manifest.get("stop_rule")
+        said = content.canonical_json({"stop_rule": rule}, "a stop rule")
         with self._lock, typed_errors(self.path):
-            row = self._db.conn.execute(
-                "SELECT duration_ms FROM runs WHERE target = ? AND folder = ? AND device = ? AND quick = ? "
-                "AND state = 'ok' AND duration_ms IS NOT NULL ORDER BY number DESC LIMIT 1",
-                [content.label(run.target), run.folder, run.device, run.quick],
+            connection = self._db.conn
+            row = connection.execute(
+                "SELECT number, duration_ms FROM runs JOIN manifests ON manifests.hash = runs.manifest "
+                "WHERE target = ? AND folder = ? AND device = ? AND quick = ? AND \"case\" = ? AND state = 'ok' "
+                "AND duration_ms IS NOT NULL "
+                "AND json_extract(content, '$.stop_rule') IS json_extract(?, '$.stop_rule') "
+                "ORDER BY number DESC LIMIT 1",
+                [content.label(run.target), run.folder, run.device, run.quick, content.label(run.case), said],
             ).fetchone()
-        return None if row is None else float(row[0]) / 1e3
+            if row is None:
+                return None
+            of_turns = "SELECT count(*) FROM steps WHERE run = ? AND name = 'challenge'"  # one behind each replica
+            interleaved = isinstance(rule, Mapping) and bool(rule.get("interleaved"))
+            processes = connection.execute(of_turns, [row[0]]).fetchone()[0] if interleaved else 0
+        return float(row[1]) / 1e3, int(processes)
 
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""

@@ -26,7 +26,8 @@ from aisp.store.record import Arm, Ceiling, Comparison, Finding, Light, Naive, R
 
 def planned(*, run_id: str, rungs: Sequence[str] = (), folder: str | bytes = b"", **fields: Any) -> events.RunPlanned:
     """A run is planned. Its manifest has `code`, `validity` and `without`, and the replicas of a quick run."""
-    manifest = {name: fields.pop(name) for name in ("code", "without", "validity") if name in fields}
+    manifest = {name: fields.pop(name) for name in ("code", "without", "validity", "stop_rule") if name in fields}
+    pace = {name: fields.pop(name) for name in ("expected_s", "expected_processes") if name in fields}
     if fields.get("quick"):
         manifest["stop_rule"] = {"replicas": 2}
     trigger = Trigger(fields.pop("trigger", "cli"))
@@ -34,12 +35,12 @@ def planned(*, run_id: str, rungs: Sequence[str] = (), folder: str | bytes = b""
     run = msgspec.structs.replace(
         unplanned(run_id), folder=os.fsencode(folder), trigger=trigger, manifest=manifest, arms=arms, **fields
     )
-    return events.RunPlanned(run=run)
+    return events.RunPlanned(run=run, **pace)
 
 
-def state(*, run_id: str, state: str, at_ns: int) -> events.RunState:
+def state(*, run_id: str, state: str, at_ns: int, process: int = 0) -> events.RunState:
     """A run moved on."""
-    return events.RunState(run_id=run_id, state=State(state), at_ns=at_ns)
+    return events.RunState(run_id=run_id, state=State(state), at_ns=at_ns, process=process)
 
 
 def step(*, run_id: str, **fields: Any) -> events.Step:

@@ -18,7 +18,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import TREE, Entry, LazyGroup, cli
+from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, LazyGroup, cli
 from aisp.tui.start import app
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
@@ -28,9 +28,11 @@ SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE
 
 
 def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be typed, with its words."""
+    """Every command that can be typed, with its words; those of every day by their words below `bench`."""
     context = click.Context(group, info_name=before)
     for name in group.list_commands(context):
+        if group is cli and name in EVERY_DAY:
+            continue
         command = group.get_command(context, name)
         assert command is not None
         if isinstance(command, LazyGroup):
@@ -52,11 +54,11 @@ def test_every_option_of_a_command_is_documented_and_no_other(words: str) -> Non
     options = {
         name
         for parameter in ALL[words].get_params(context)
-        if isinstance(parameter, click.Option)
+        if isinstance(parameter, click.Option) and not parameter.hidden
         for name in (*parameter.opts, *parameter.secondary_opts)
     } - {"--help", "-h"}
     rows = re.findall(r"^\| (`-[^|]*(?:\\\|[^|]*)*)\|", SECTIONS[words], re.MULTILINE)
-    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
+    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", row)}
     assert documented == options
 
 
@@ -144,6 +146,9 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
 
     check("aisp bench list-targets", "--root", root)
     check("aisp bench compare", a.id, b.id)
+    check("aisp bench diff", "mine:one", "baseline", "wrong_sign", "--root", root)
+    check("aisp bench open", "mine:one", "--root", root)
+    check("aisp completion", "bash")
     check("aisp bench expectations", "--root", root)
     check("aisp store backup")
     check("aisp store info")
@@ -155,10 +160,14 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp engine stop")
     (state / "engine.log").write_text("a line\n")
     check("aisp engine logs")
-    same_keys([example("aisp bench run")], printed("aisp bench history"))
+    same_keys({"schema": 1, "runs": [example("aisp bench run")]}, printed("aisp bench history"))
     whole = printed("aisp bench history", a.id)
     same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
+    check("aisp bench lessons", "--root", root)
     check("aisp bench suite")
+    package = tmp_path / "run.json"
+    CliRunner().invoke(cli, ["bench", "export", a.id, str(package), "--json"])
+    check("aisp bench import", str(package))
     check("aisp bench results", "--root", root)
     check("aisp bench roofline", "mine:one", "--root", root)
     check("aisp bench selftest", "--trials", "1")
@@ -171,7 +180,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         check("aisp bench cancel", "--all")
         fake._runs["01RUN"] = "mine:one"
         check("aisp bench peak")
-        check("aisp bench run", "--targets", "mine:one", "--root", root)
+        check("aisp bench run", "mine:one", "--root", root)
         fake.fuzzes["mine:one"] = "wrong"
         check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
         check("aisp bench lint", "mine:one", "--root", root)
@@ -186,8 +195,8 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         wait_for(lambda: bool(fake.asked(requests.StartWatch)), "the watch")
         fake.edit("mine:one", 1, files=["optimized.py"])
         assert process.stdout is not None
-        same_keys(example("aisp watch"), json.loads(process.stdout.readline()))
-        checked.add("aisp watch")
+        same_keys(example("aisp bench watch"), json.loads(process.stdout.readline()))
+        checked.add("aisp bench watch")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}

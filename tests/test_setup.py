@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,5 +68,18 @@ def test_a_machine_without_torch_is_told_what_would_work(tmp_path: Path) -> None
 
 def test_without_cuda_in_torch_the_pinned_cpu_build_is_installed() -> None:
     shown = make("-n", "env", f"PYTHON={sys.executable}", "VENV=/nonexistent/venv", "TORCH=cpu")
-    assert "torch==2.13.0" in shown.stdout
-    assert ".[cpu,cuda,dev]" in shown.stdout
+    pinned = re.search(r'"(torch==[^"]+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert pinned is not None
+    assert f"install -q --disable-pip-version-check {pinned[1]}\n" in shown.stdout
+    assert '-e ".[cpu,cuda]"' in shown.stdout
+
+
+@pytest.mark.parametrize("torch", ["cpu", "system"])
+def test_what_tests_and_lint_need_is_installed_by_them_alone_and_each_step_is_named(torch: str) -> None:
+    given = (f"PYTHON={sys.executable}", "VENV=/nonexistent/venv", f"TORCH={torch}")
+    running, testing = (make("-n", verb, *given).stdout for verb in ("env", "test"))
+    assert "dev" not in running
+    assert '-e ".[dev]"' in testing
+    steps = re.findall(r"aisp: (\d) of (\d): ", running)
+    assert steps == [(str(number), str(len(steps))) for number in range(1, len(steps) + 1)]
+    assert len(steps) == {"cpu": 3, "system": 2}[torch]

@@ -35,17 +35,22 @@ from aisp.store.record import Quarantine
 from aisp.store.results import standing
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
-from aisp.tui import themes
+from aisp.tui import plain, themes
 from aisp.tui.aside import aside, begin
-from aisp.tui.keymap import bind
+from aisp.tui.copying import Copying
+from aisp.tui.endsignal import EndSignals
+from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
-from aisp.tui.screens import SCREENS, Source
-from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
+from aisp.tui.progress import short_words
+from aisp.tui.screens import SCREENS, Place, Source
+from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 from aisp.tui.widgets.glyphs import GraphStyle, detect
+from aisp.tui.widgets.sevenbits import SEVEN_BITS
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
 
     from aisp.engine.protocol.events import Device
@@ -74,6 +79,7 @@ class Workbench(App[None]):
         catalog: what was found under the roots; None until it is loaded.
         model: what the engine told.
         link: the connection to the engine.
+        board_read: whether the store was read since the app began: before, nobody knows what is in it.
         board: the last stored result of each target, by target id; empty until it is loaded.
         attempts: newer stored runs that say nothing, by target id.
         settings: as read, with the command line's options on top.
@@ -86,21 +92,26 @@ class Workbench(App[None]):
     CSS = """
     .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
     .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
-    .-maximized { width: 1fr; height: 1fr; }
-    Toast { max-width: 70; }
+    .-maximized { width: 1fr; height: 1fr; max-height: 100%; }
+    Screen.-maximized-view { hatch: none; }
+    ToastRack { dock: top; align: right top; margin: 0; scrollbar-size: 0 0; }
+    Toast { width: auto; max-width: 100%; margin: 0; padding: 0 1; max-height: 2; }
+    Toast.-error, Toast.-warning { max-height: 6; }
     """
 
     def __init__(
         self,
         path: Path | None = None,
         *,
+        place: Place | None = None,
         link: EngineLink | None = None,
         catalog: Catalog | None = None,
         settings: Settings | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        self.path = path
+        self.place = place or Place(path, catalog)
+        self.path = self.place.folder
         problems: list[str] = []
         if settings is None:
             settings, problems = load_settings()
@@ -109,21 +120,28 @@ class Workbench(App[None]):
         themes.register(self)
         self._choose_theme()
         self.graph_style = self._graph_style()
-        self.catalog = catalog
+        plain.ascii_only(self.ascii)
+        self.catalog = self.place.catalog
+        self.board_read = False
         self.board: dict[str, Reading] = {}
         self.attempts: dict[str, Reading] = {}
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
+        self.marked: list[str] = []  # runs to compare, by id, marked in any history: the older mark first, at most two
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
+        self._signals = EndSignals()
         self._history: History | None = None
         self._history_lock = threading.Lock()
+        self.copying = Copying(self)
 
     # -- life --------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.open_screen("home")
+        if self.place.screen:
+            self.open_screen(self.place.screen, **self.place.arguments)
         for problem in self._problems:
             self.notify(problem, title="Settings", severity="warning", timeout=15)
         self.call_after_refresh(self._after_first_frame)
@@ -135,6 +153,8 @@ class Workbench(App[None]):
 
     def _after_first_frame(self) -> None:
         begin(self, self._load_files, group="catalog", exclusive=True)
+        if self.settings.keys:
+            begin(self, self._map_keys, group="keys")
         if self._leaving:
             return
         if self._link is None:
@@ -142,6 +162,17 @@ class Workbench(App[None]):
 
             self._link = EngineLink(self.model)
         self._link.start(self)
+
+    async def _map_keys(self) -> None:
+        """Give actions the keys that the settings say; what of it cannot be is told and left out."""
+        found, problems = await aside(overrides, self.settings.keys)
+        self.set_keymap(found)
+        for problem in problems:
+            self.notify(problem, title="Settings", severity="warning", timeout=15)
+
+    def keys_of(self, name: str) -> str:
+        """The keys of an action of KEYS, as Textual names them, with those that the settings gave it."""
+        return self._keymap.get(name, KEYS[name].keys)
 
     async def on_unmount(self) -> None:
         if self._link is not None:
@@ -166,12 +197,12 @@ class Workbench(App[None]):
 
     async def _load_catalog(self) -> None:
         if self.catalog is None:
-            path = self.path
+            path, copies = self.path, list(self.copying.folders)
 
             def load() -> Catalog:
                 from aisp.kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
 
-                return catalog.load([path]) if path is not None else catalog.load()
+                return catalog.load([path if path is not None else catalog.shipped_root(), *copies])
 
             try:
                 self.catalog = await aside(load)
@@ -193,21 +224,31 @@ class Workbench(App[None]):
                 timeout=15,
             )
             return
+        self.board_read = True
+        changed = {"board"}
         if found is not None:
             self.board, self.attempts, held = found
-            self._forward({"board"} | self.model.set_quarantines(held))
+            changed |= self.model.set_quarantines(held)
+        self._forward(changed)
 
     def reload(self) -> None:
         """Read the catalogue and the last results again."""
         self.catalog = None
         begin(self, self._load_files, group="catalog", exclusive=True)
 
+    async def read_catalog_again(self) -> None:
+        """The same, and wait for the catalogue."""
+        self.catalog = None
+        await self._load_catalog()
+
     async def stored(self, ask: Callable[[History], Result]) -> Result | None:
         """Ask the store in a thread; None where there is no store yet. Raises what reading raises."""
         path = paths.database_file()
 
         def read() -> Result | None:
-            if not path.exists():
+            from aisp.store import upkeep
+
+            if not path.exists() and not upkeep.foreign_file(path).exists():
                 return None
             from aisp.store import History  # numpy and sqlite-utils: 0.35 s, in this thread
 
@@ -225,12 +266,26 @@ class Workbench(App[None]):
         names = set(message.names)
         if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
             begin(self, self._link.fetch_status, group="status", exclusive=True)
+        if "gaps" in names and self._link is not None:  # one of the events that are lost may have told the queue
+            begin(self, self._link.fetch_status, group="status", exclusive=True)
         if "runs" in names:
             ended = {run.id for run in self.model.runs.values() if run.record.state.final}
             if ended - self._settled:
                 self._settled = ended
                 begin(self, self._load_board, group="board", exclusive=True)
+        if any(name.startswith(("run", "fuzz")) for name in names):
+            self._tell_outside()
         self._forward(names)
+
+    def _tell_outside(self) -> None:
+        """The terminal's title says what runs, and the terminal what has ended, where its driver can."""
+        title, ended = self._signals.look(self.model)
+        driver: Any = self._driver
+        if hasattr(driver, "set_title"):
+            if title:
+                driver.set_title(title)
+            for text in ended:
+                driver.tell_end(self.settings.notify, text)
 
     def _forward(self, names: set[str]) -> None:
         screens = self.screen_stack
@@ -287,23 +342,18 @@ class Workbench(App[None]):
             rung: the highlighted one; "" (or the baseline) for what the target is about.
         """
         target = self.target(target_id)
-        rungs = target.rungs if target is not None else ()
-        first = {role: next((r.name for r in rungs if r.role is role), "") for role in Role}
-        cheats = [r.name for r in rungs if r.role is Role.CHEAT]
-        known = [r.name for r in rungs]
-        if cheats and (
-            rung in cheats or rung not in known or rung.startswith(BASELINE) or rung == first[Role.OPTIMIZED]
-        ):
-            return first[Role.OPTIMIZED] or BASELINE, rung if rung in cheats else cheats[0]
-        chosen = rung if rung in known and not rung.startswith(BASELINE) else first[Role.OPTIMIZED] or "optimized"
-        return BASELINE, chosen
+        return target.pair(rung) if target is not None else (BASELINE, "optimized")
 
-    def queue_counts(self) -> tuple[int, int]:
-        """Runs and fuzzes under way, and those waiting."""
-        states: list[str] = [run.record.state for run in self.model.active_runs()]
-        states += [fuzz.state for fuzz in self.model.active_fuzzes()]
-        planned = states.count("planned")
-        return len(states) - planned, planned
+    def work_counts(self) -> tuple[int, int, int]:
+        """Jobs under way, jobs that wait, and watches that are on."""
+        waiting = sum(job.began_ns is None for job in self.model.queue)
+        return len(self.model.queue) - waiting, waiting, len(self.model.active_watches())
+
+    @property
+    def far(self) -> str:
+        """How far the run is that goes on, in few words; "" where none does, or several do."""
+        going = [run for run in self.model.active_runs() if run.record.start_ns is not None]
+        return short_words(going[0].progress(self.model.now_ns())) if len(going) == 1 else ""
 
     def banner_text(self) -> str:
         """The gravest banner's text, "" for none."""
@@ -317,7 +367,17 @@ class Workbench(App[None]):
     # -- screens -----------------------------------------------------------------------------------------------
 
     def open_screen(self, name: str, **arguments: Any) -> None:
-        """Open a screen of SCREENS with its arguments; one that is open already comes back to the top."""
+        """Open a screen of SCREENS with its arguments; one that is open already comes back to the top.
+
+        Before a lesson that came with aisp is watched, a copy of it is offered.
+        """
+        if name == "watch" and self.copying.offered(
+            arguments["target_id"], lambda target_id: self._open_screen(name, arguments | {"target_id": target_id})
+        ):
+            return
+        self._open_screen(name, arguments)
+
+    def _open_screen(self, name: str, arguments: dict[str, Any]) -> None:
         screen_class = SCREENS[name].load()
         for depth, screen in enumerate(self.screen_stack):
             if type(screen) is screen_class and getattr(screen, "opened_with", None) == arguments:
@@ -328,14 +388,22 @@ class Workbench(App[None]):
         screen.opened_with = arguments  # type: ignore[attr-defined]
         self.push_screen(screen)
 
-    def open_help(self) -> None:
-        """Open the help panel about the focused pane."""
-        if not isinstance(self.screen, SCREENS["help"].load()):
-            self.open_screen("help", subject=self.screen)
+    def open_over(self, name: str) -> None:
+        """Open a screen of SCREENS that lies over the present one and is about its focused pane."""
+        if not isinstance(self.screen, SCREENS[name].load()):
+            self.open_screen(name, subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
         self.open_screen("diff", target_id=target_id, left=left, right=right)
+
+    def compare_marked(self) -> None:
+        """Compare the two marked runs, the older one as A."""
+        if len(self.marked) == 2:
+            a, b = sorted(self.marked)
+            self.open_screen("compare", a=a, b=b)
+        else:
+            self.notify("Mark two runs with m, here or in another target's history; C then compares them")
 
     def target(self, target_id: str) -> Target | None:
         """The target of that id, None where it is not (or not yet) in the catalogue."""
@@ -387,6 +455,17 @@ class Workbench(App[None]):
         if joined and await self.wants_another(", ".join(joined.values()), joined):
             await self._start_runs(list(joined.values()), quick, show, again=True)
 
+    async def expected_text(self, target_ids: Sequence[str], quick: bool) -> str:
+        """How long runs of these targets may be expected to take one after the other, in a sentence."""
+        from aisp.tui.jobs import batch_text  # only for a question
+
+        try:
+            known = await self.stored(lambda history: history.durations_s(quick=quick)) or {}
+        except Exception as error:
+            return f"How long they take cannot be read: {error}"
+        found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
+        return batch_text([known.get((target.id, os.fsencode(target.folder))) for target in found])
+
     async def wants_another(self, what: str, joined: Collection[str]) -> bool:
         """Tell that jobs for `what` are queued already. Asked for once more: whether the person wants another."""
         known = self._joined.issuperset(joined)
@@ -427,7 +506,7 @@ class Workbench(App[None]):
             reply = await self.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id)
             if reply is None:
                 return
-        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs")
+        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} jobs")
 
     def measure_ceilings(self) -> None:
         """Ask the engine to measure the ceilings of this GPU, and show them."""
@@ -478,15 +557,50 @@ class Workbench(App[None]):
             self.notify(await self._link.restart_when_idle(), timeout=10)
 
     def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
-        """Open a rung's file, or another one of the target, in the person's editor; the terminal is the editor's until
-        it ends."""
+        """Open a file of a target in the person's editor; the terminal is the editor's until it ends. Of a lesson that
+        came with aisp a copy is offered first.
+
+        Args:
+            rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
+            file: opened instead of the rung, where it is known that it is meant.
+        """
         target = self.target(target_id)
         if target is None:
             self.notify("Highlight a target first", severity="warning")
             return
+        if self.copying.offered(target_id, lambda chosen: self._edit(chosen, rung_name, file, line)):
+            return
+        self._edit(target_id, rung_name, file, line)
+
+    def _edit(self, target_id: str, rung_name: str, file: str, line: int | None) -> None:
+        target = self.target(target_id)
+        if target is None:
+            return
         names = [rung.name for rung in target.rungs]
-        chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
-        self.edit_file(target.folder / file if file else target.rung(chosen).path, line)
+        if file or rung_name in target.files:
+            self.edit_file(target.folder / (file or rung_name), line)
+        elif rung_name in names:
+            self.edit_file(target.rung(rung_name).path, line)
+        else:
+            from aisp.tui.screens.picker import PickerScreen, files_of  # only where a list is asked for
+
+            def take(name: str | None) -> None:
+                if name is not None:
+                    self.edit_file(target.folder / name)
+
+            current = target.rung("optimized" if "optimized" in names else names[0]).path.name
+            self.push_screen(PickerScreen(f"Edit a file of {target.id}", files_of(target), current, "file"), take)
+
+    def edit_settings(self) -> None:
+        """Open the settings in the person's editor; they are read at the next start."""
+        path = settings_file()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        except OSError as error:
+            self.notify(f"{path} cannot be made: {error.strerror}", severity="error")
+            return
+        self.edit_file(path)
 
     def edit_file(self, path: Path, line: int | None = None) -> None:
         """Open a file in the person's editor, at a line where the editor can be told one."""
@@ -567,11 +681,12 @@ class Workbench(App[None]):
 
         self.settings = msgspec.structs.replace(self.settings, graph=style)
         self.graph_style = self._graph_style()
+        plain.ascii_only(self.ascii)
         for screen in self.screen_stack:
             for widget in screen.walk_children():
                 if hasattr(widget, "graph_style"):
                     widget.graph_style = self.graph_style
-                    widget.refresh()
+                widget.refresh()  # borders and scroll bars too
         self._forward(set())
         self._remember("graph", style)
         self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2)
@@ -590,6 +705,10 @@ class Workbench(App[None]):
         self._problems.append(f"there is no theme {wanted!r}; there are {', '.join(sorted(self.available_themes))}")
         if themes.THEME_NAMES[0] in self.available_themes:
             self.theme = themes.THEME_NAMES[0]
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and where only 7 bits may be used, the one that draws borders and scroll bars with them."""
+        return [*([SEVEN_BITS] if self.ascii else []), *super().get_line_filters()]
 
     def _graph_style(self) -> GraphStyle:
         if self.settings.graph == "auto":
@@ -651,8 +770,15 @@ def refusal() -> str:
     return ""
 
 
+def theme_names() -> list[str]:
+    """Names of all themes: ours first, then Textual's."""
+    from textual.theme import BUILTIN_THEMES
+
+    return [*themes.THEME_NAMES, *sorted(BUILTIN_THEMES)]
+
+
 def run(
-    path: Path | None = None,
+    place: Place,
     *,
     theme: str | None = None,
     graph: str | None = None,
@@ -662,7 +788,7 @@ def run(
     """Open the app and return its exit status: 0, 3 where it cannot be drawn here, 128 + n after signal n.
 
     Args:
-        path: a folder of targets to open instead of the shipped lessons.
+        place: where it begins.
         theme, graph: override the settings for this start.
         mouse: False leaves the mouse to the terminal.
         screenshot: draw the first screen with its results, write it there as an SVG, and end; needs no terminal.
@@ -683,7 +809,7 @@ def run(
         from aisp.tui.driver import BackloggedDriver
 
         driver = BackloggedDriver
-    app = Workbench(path, settings=settings, driver_class=driver)
+    app = Workbench(place=place, settings=settings, driver_class=driver)
     app._problems[:0] = problems
     asyncio.run(_session(app, mouse=mouse and settings.mouse, screenshot=screenshot))
     return app.return_code or 0

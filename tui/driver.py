@@ -18,17 +18,20 @@ leaves, Textual's reader thread reads its end again and again, with all of a cor
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
 
+from aisp.tui.endsignal import RESTORE_TITLE, SAVE_TITLE, notice_sequence, title_sequence
 from aisp.tui.sgr import StyleDelta
+from aisp.tui.widgets.glyphs import GraphStyle, detect
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -166,6 +169,8 @@ class BackloggedDriver(LinuxDriver):
         self._styles = StyleDelta()
         self._pace = Pace()
         self._frame_expected = False
+        self._title = ""  # that the window is to have; "" leaves its own
+        self._title_saved = False
 
     @property
     def backlog(self) -> int:
@@ -198,6 +203,21 @@ class BackloggedDriver(LinuxDriver):
         if text:
             super().write(text)
 
+    def set_title(self, text: str) -> None:
+        """Give the window this title; its own comes back when the terminal is handed back. A console has none."""
+        if text == self._title or not windowed(os.environ):
+            return
+        self._title = text
+        if not self._title_saved:
+            self._title_saved = True
+            super().write(SAVE_TITLE)
+        super().write(title_sequence(text))  # no style is in it
+
+    def tell_end(self, how: str, text: str) -> None:
+        """Ring, or notify, as the setting `notify` says."""
+        if sent := notice_sequence(how, text, os.environ):
+            super().write(sent)
+
     def expect_frame(self) -> None:
         """Ask the terminal for an answer behind the next frame. A change that draws nothing asks nothing."""
         self._frame_expected = True
@@ -222,12 +242,18 @@ class BackloggedDriver(LinuxDriver):
         """Take the terminal, at the start and after it was an editor's."""
         self._pace.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        title, self._title = self._title, ""
+        if title:
+            self.set_title(title)
 
     def stop_application_mode(self) -> None:
         """Hand the terminal back as it was, with no answer of its left to come."""
         self._frame_expected = False
         if self.lost is None:
             self._pace.settle(LAST_ANSWER_S)
+        if self._title_saved:
+            self._title_saved = False
+            super().write(RESTORE_TITLE)
         super().stop_application_mode()
 
     def close(self) -> None:
@@ -235,6 +261,11 @@ class BackloggedDriver(LinuxDriver):
         if self._writer_thread is not None and (rest := self._styles.rest()):
             super().write(rest)
         super().close()
+
+
+def windowed(env: Mapping[str, str]) -> bool:
+    """Whether the terminal has a window with a title. A console would print what sets one."""
+    return detect({"TERM": env.get("TERM", "")}, "utf-8") is GraphStyle.BRAILLE
 
 
 def has_backlog(app: App[Any]) -> bool:

@@ -6,10 +6,12 @@ No Textual. What reads the store belongs into a thread.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
 from aisp.store.errors import StoreError
+from aisp.store.results import hardware
 from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 
@@ -29,6 +31,23 @@ def environment(history: History, run: Run) -> dict[str, object]:
         return history.environment(run.environment)
     except LookupError:
         return {}
+
+
+def foreign_machine(history: History, run: Run) -> str:
+    """The machine that a run was imported from, "H100 · gpu-box"; "" for one that was made here."""
+    return "" if history.made_here(run.id) else hardware.machine(run.device, environment(history, run))
+
+
+def newest_first(history: History, target_id: str, most: int) -> Iterator[Run]:
+    """The newest runs of a target, read in pages that grow: who is content with the first few costs no more."""
+    count, before, page = 0, None, 4
+    while count < most:
+        runs = history.newest(min(page, most - count), target_id, before, all_findings=False)
+        yield from runs
+        count += page
+        if len(runs) < page:
+            return
+        before, page = runs[-1].id, 2 * page
 
 
 def standing(history: History, target: Target, newest: Reading) -> dict[str, Reading]:

@@ -19,22 +19,16 @@ from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.model import AA_ARM, BASELINE, RunView
 from aisp.tui.results import STATE_WORDS, state_words
+from aisp.tui.results import STATUS_WORDS as STATUS_WORDS
 from aisp.tui.themes import speedup_text, verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
 
-STATUS_WORDS: Mapping[FindingStatus, str] = {
-    FindingStatus.CAUGHT: "caught",
-    FindingStatus.SUSPECT: "suspect",
-    FindingStatus.UNAVAILABLE: "unavailable",
-    FindingStatus.PASSED: "passed",
-    FindingStatus.NOT_APPLICABLE: "n/a",
-}
 _SIGNS = {
     FindingStatus.CAUGHT: ("✗", "x"),
     FindingStatus.SUSPECT: ("!", "!"),
@@ -148,12 +142,7 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     if run.record.findings:
         return ""
     if not run.record.state.final:
-        step = run.running_step
-        doing = (
-            f"{step.name} {step.arm}".strip()
-            if step is not None
-            else STATE_WORDS.get(run.record.state, run.record.state.value)
-        )
+        doing = progress.doing(run) or STATE_WORDS.get(run.record.state, run.record.state.value)
         return f"the checks are asked when the run ends; now: {doing}"
     if run.record.state is State.CANCELLED or run.record.state is State.ENGINE_LOST:
         return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"
@@ -213,6 +202,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
     if item is None or not item.verdict.known:
         note = item.note if item is not None else ""
+        note = note.removeprefix(f"{rung}: ")  # whose row it is says that already
         if not note:
             note = "no verdict" if run.record.state.final else "nothing yet"
         return Text(note)
@@ -271,7 +261,7 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
 def said_columns() -> list[Column]:
     """Columns of the list of what each check said."""
     return [
-        Column("check", "check", 30),
+        Column("check", "check", 21),  # the longest name that there is
         Column("said", "said", 13),
         Column("evidence", "of what, and why", None, ratio=1),
     ]

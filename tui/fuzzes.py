@@ -19,8 +19,9 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
 from aisp.store.record import ERROR_BINS, Failure, Fuzz, Tally
 from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungReading, case_text
+from aisp.store.results.progress import Progress, counted_progress
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import plain, progress
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -88,6 +89,10 @@ class FuzzView(FuzzReading):
         if self.case_count == then or now_ns <= then_ns:
             return None
         return (self.case_count - then) / ((now_ns - then_ns) / 1e9)
+
+    def progress(self, now_ns: int) -> Progress:
+        """How far it is: over all rungs, by the cases of the last seconds."""
+        return counted_progress(self.total.cases, self.asked_in_all, None, self.rate(now_ns))
 
     def lose(self) -> None:
         """The engine ended while this was under way."""
@@ -173,14 +178,6 @@ def tally_word(tally: Tally | None) -> str:
     return f"{tally.failing}/{tally.cases}" if tally.failing else str(tally.cases)
 
 
-def progress_bar(done: int, asked: int, width: int, ascii: bool) -> str:
-    """ "████░░░░": how much of it is judged; "" where nothing was asked for."""
-    if asked <= 0 or width <= 0:
-        return ""
-    full = min(width, done * width // asked)
-    return ("#" if ascii else "█") * full + ("." if ascii else "░") * (width - full)
-
-
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:
     """How it stands, on a line: state, progress, counts, cases per second."""
     total, rate = view.total, view.rate(now_ns)
@@ -194,8 +191,10 @@ def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str
         head = f"{head}: {view.reason}"
     asked = view.asked_in_all
     cases = f"{plain.count(total.cases)} of {plain.count(asked)} cases" if asked else f"{total.cases} cases"
-    drawn = progress_bar(total.cases, asked, bar, ascii) if not view.state.final else ""
-    parts = [head, f"{drawn} {cases}".lstrip(), f"{total.failing} failing"]
+    told = Progress() if view.state.final else view.progress(now_ns)
+    parts = [head, f"{progress.bar(told.share, bar, ascii)} {cases}".lstrip(), f"{total.failing} failing"]
+    if left := progress.time_words(told):
+        parts.insert(2, left)
     if total.unsupported:
         parts.append(f"{total.unsupported} unsupported")
     if rate is not None:

@@ -7,10 +7,12 @@ from those bindings, so they cannot tell anything else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.keys import Keys
 
 from aisp.tui.screens import SCREENS
 
@@ -65,10 +67,11 @@ KEYS: Mapping[str, Key] = {
     "theme": Key("app.next_theme", "T", "", "Change to the next theme: dark, light, safe for colour-blind people."),
     "screenshot": Key("app.screenshot", "ctrl+s", "", "Save the screen as an SVG in the state folder."),
     "suspend": Key("app.suspend_process", "ctrl+z", "", "Go to the shell; `fg` comes back."),
-    "quit": Key("quit", "ctrl+q", "", "Leave the app; runs and watches go on in the engine."),
+    "quit": Key("quit", "ctrl+q", "quit", "Leave the app; runs and watches go on in the engine.", "^q"),
     # wherever a target is highlighted
     "run_quick": Key("run_quick", "r", "run", "Run the target quickly (two replicas) and watch it."),
     "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),
+    "running": Key("open_running", "full_stop", "", "Open the target's run that is under way, or waits."),
     "cancel": Key("cancel", "x", "", "Cancel the target's planned or running run."),
     "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),
     # of several screens, or of one and the palette
@@ -82,6 +85,9 @@ EVERYWHERE = (
     "palette",
     "zoom",
     "copy",
+    "jump",
+    "jobs",
+    "lessons",
     "enginelog",
     "accept_installed",
     "theme",
@@ -93,7 +99,88 @@ EVERYWHERE = (
 _FIRST = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "trust", "edit", "roofline", "ceilings")
 _NOT_OF_TARGETS = ("lesson", *EVERYWHERE)
 # Where a target is highlighted: the footer shows as many as fit, in this order.
-TARGET = (*_FIRST, *(name for name in SCREENS if name in KEYS and name not in (*_FIRST, *_NOT_OF_TARGETS)))
+TARGET = (*_FIRST, "running", *(name for name in SCREENS if name in KEYS and name not in (*_FIRST, *_NOT_OF_TARGETS)))
+
+
+def overrides(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What of a person's key map can be used, and in sentences what cannot: an action or a key that there is not, and
+    a key that does something else on the same screen already.
+
+    Args:
+        given: keys as a person writes them, comma-separated, by the name of an action: the id of its bindings.
+
+    Imports every screen.
+    """
+    import difflib  # with the screens: only where there is a key map
+
+    maps = list(_maps())
+    names = sorted({binding.id for bindings in maps for binding in bindings if binding.id})
+    wanted: dict[str, str] = {}
+    problems = []
+    for name, keys in given.items():
+        bad = [key for key in keys.split(",") if not _is_key(key.strip())]
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=2, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else "docs/keys.md has the names"
+            problems.append(f"[keys] {name} is no action; {hint}")
+        elif bad:
+            problems.append(f"[keys] {name} = {keys!r}: there is no key {bad[0]!r}; write f9, ctrl+r, ? or the like")
+        else:
+            wanted[name] = ",".join(_long_name(key.strip()) for key in keys.split(","))
+    for bindings in maps:
+        taken: dict[str, str] = {}  # what the keys of this screen do, those that are not changed first
+        for binding in bindings:
+            if binding.id not in wanted:
+                taken.setdefault(binding.key, binding.id or binding.description)
+        own = {binding.id for binding in bindings}
+        for name in [name for name in wanted if name in own]:
+            new = wanted[name].split(",")
+            other = next((taken[key] for key in new if taken.get(key, name) != name), "")
+            if other:
+                del wanted[name]
+                problems.append(f"[keys] {name} = {given[name]!r}: that key is {other}'s already; choose another")
+            else:
+                taken |= dict.fromkeys(new, name)
+    return wanted, problems
+
+
+def _maps() -> Iterator[list[Binding]]:
+    """The bindings that work side by side: of each screen, with those of a table and of the app."""
+    from aisp.tui.app import Workbench
+    from aisp.tui.widgets.table import LiveTable
+
+    for entry in SCREENS.values():
+        classes: list[type[DOMNode]] = [entry.load(), LiveTable, Workbench]
+        yield [
+            binding
+            for one in classes
+            for bindings in one._merge_bindings().key_to_bindings.values()
+            for binding in bindings
+            # What a table only passes on (enter) the screen makes something of.
+            if not binding.system and not (one is LiveTable and binding.action == "choose")
+        ]
+
+
+def _long_name(key: str) -> str:
+    """Textual's name of a key that a person writes: "?" -> "question_mark"."""
+    *modifiers, name = key.split("+") if key != "+" and not key.endswith("++") else [*key[:-1].split("+")[:-1], "+"]
+    names = {sign: name for name, sign in _NAMES.items()}
+    return "+".join([*modifiers, names.get(name, name)])
+
+
+def _is_key(key: str) -> bool:
+    *modifiers, name = _long_name(key).split("+")
+    known = {member.value for member in Keys} | _NAMES.keys()
+    return set(modifiers) <= {"ctrl", "shift", "alt"} and (name in known or (len(name) == 1 and name.isprintable()))
+
+
+def bindings_of(node: DOMNode) -> list[Binding]:
+    """A node's bindings as they work: with the keys that a person gave them, in the order of their declaration."""
+    bindings = node._bindings.copy()
+    order = [binding.action for some in bindings.key_to_bindings.values() for binding in some]
+    bindings.apply_keymap(node.app._keymap)
+    found = [binding for some in bindings.key_to_bindings.values() for binding in some]
+    return sorted(found, key=lambda binding: order.index(binding.action))
 
 
 def bind(*keys: str | Key) -> list[BindingType]:

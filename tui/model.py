@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
-from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
+from aisp.store.record import Ceiling, Peak, Quarantine, Run, unplanned
 from aisp.store.results import standing
 from aisp.store.results.fuzz import FuzzState
 from aisp.store.results.reading import Bar, Reading, of_quarantine
@@ -38,6 +38,7 @@ RunEvent: TypeAlias = (
 )
 
 MAX_POINTS = 2048
+MAX_USUAL = 1024
 MAX_READINGS = 4096
 MAX_OUTPUT_LINES = 5000
 MAX_ENGINE_LINES = 5000
@@ -107,22 +108,29 @@ class PointLog:
     """Points (x in s, y in ms) of one arm for drawing, thinned evenly; counts are exact.
 
     While fewer than `limit` points came, each is kept. Beyond that, groups of `group` consecutive samples are
-    kept as their lowest and highest; the group doubles whenever the log is full.
+    kept as their lowest and highest; the group doubles whenever the log is full. Extremes do not tell what is usual:
+    `usual` is every `_every`-th y, at most MAX_USUAL of them.
     """
 
-    __slots__ = ("_high", "_low", "_pending", "count", "group", "limit", "x", "y")
+    __slots__ = ("_every", "_high", "_low", "_pending", "count", "group", "limit", "usual", "x", "y")
 
     def __init__(self, limit: int = MAX_POINTS) -> None:
         self.limit = limit
         self.x: array[float] = array("d")
         self.y: array[float] = array("d")
+        self.usual: array[float] = array("d")
         self.count = 0
         self.group = 1
+        self._every = 1
         self._pending = 0
         self._low = self._high = (0.0, 0.0)
 
     def add(self, x: float, y: float) -> None:
         """Take one point."""
+        if self.count % self._every == 0:
+            if len(self.usual) == MAX_USUAL:
+                self.usual, self._every = self.usual[::2], 2 * self._every
+            self.usual.append(y)
         self.count += 1
         if self.group == 1:
             self.x.append(x)
@@ -277,6 +285,7 @@ class RunView(Reading):
         origin_ns: when its measuring began: 0 on the time axis.
         placed: the device that the engine gave it ("cuda:1" where there are several GPUs); "" before.
         whole: False: points, telemetry and output were let go; the store has them.
+        foreign: the machine that it was imported from; "" for one of this machine.
     """
 
     drawn: dict[str, Drawn] = field(default_factory=dict)
@@ -289,6 +298,7 @@ class RunView(Reading):
     placed: str = ""
     whole: bool = True
     stored: bool = False
+    foreign: str = ""
 
     @property
     def device(self) -> str:
@@ -302,19 +312,6 @@ class RunView(Reading):
     def take_samples(self, rung: str) -> Drawn:
         """The same, to put more into."""
         return self.drawn.setdefault(rung, Drawn())
-
-    @property
-    def running_step(self) -> Step | None:
-        """The newest step that has not ended."""
-        return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
-
-    def elapsed_s(self, now_ns: int) -> float | None:
-        """Seconds since it left the queue, or its duration once it has ended; None before."""
-        if self.record.duration_ms is not None:
-            return self.record.duration_ms / 1e3
-        if self.record.start_ns is None or self.record.state.final:
-            return None
-        return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
 @dataclass(slots=True)
@@ -417,6 +414,7 @@ class Model:
         self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
         self.connection = ConnectionView()
         self.status: events.Status | None = None
+        self.queue: list[events.QueueItem] = []  # every job of the engine, those under way first, in its order
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
@@ -426,6 +424,7 @@ class Model:
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
             events.Status: self._on_status,
+            events.QueueChanged: self._on_queue_changed,
             events.EngineLog: self._on_engine_log,
             events.LogLine: self._on_log_line,
             events.Gap: self._on_gap,
@@ -458,8 +457,8 @@ class Model:
 
         Names: "runs" (any run's headline), "run:ID", "samples:ID", "output:ID", "telemetry", "watches",
         "watch:TARGET", "peak", "fuzzes" (any fuzz's state or failures), "fuzz:ID" (its cases), "replays", "banners",
-        "log", "status", "connection", "gaps". An event that was seen before (a replay after a reconnect) changes
-        nothing.
+        "log", "status", "queue", "connection", "gaps". An event that was seen before (a replay after a reconnect)
+        changes nothing.
         """
         names: set[str] = set()
         connection = self.connection
@@ -565,10 +564,16 @@ class Model:
             del self.banners[key]
             names.add("banners")
         self.status = None
+        self.queue = []
+        names.add("queue")
 
     def _on_status(self, event: events.Status, names: set[str]) -> None:
-        self.status = event
-        names.add("status")
+        self.status, self.queue = event, event.queue
+        names.update(("status", "queue"))
+
+    def _on_queue_changed(self, event: events.QueueChanged, names: set[str]) -> None:
+        self.queue = event.jobs
+        names.add("queue")
 
     def _on_engine_log(self, event: events.EngineLog, names: set[str]) -> None:
         self.engine_lines.clear()
@@ -628,6 +633,7 @@ class Model:
         """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
+        following.pace(run.pace, event)
         if isinstance(event, events.RunState):
             run.placed = event.device
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
@@ -785,6 +791,15 @@ class Model:
     def active_runs(self) -> list[RunView]:
         """Runs that have not ended, in the order they will run."""
         return [run for run in self.runs.values() if not run.record.state.final]
+
+    def active_run(self, target: str) -> RunView | None:
+        """The target's run that is under way, else the first one that waits."""
+        runs = [run for run in self.active_runs() if run.record.target == target]
+        return min(runs, key=lambda run: run.record.start_ns is None, default=None)
+
+    def active_watches(self) -> list[WatchView]:
+        """Watches that are on."""
+        return [watch for watch in self.watches.values() if watch.active]
 
     def fuzzes_of(self, target: str) -> list[FuzzView]:
         """Fuzzes of a target, newest first; neither lints nor replays."""

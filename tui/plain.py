@@ -44,8 +44,24 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
-def _bounds(low: str, high: str) -> str:
-    return "" if low == DASH and high == DASH else f" [{low}..{high}]"
+def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
+    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
+    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
+
+
+LEAST_MS = 0.1  # a time below it is told in microseconds
+_micro = "\u00b5s"
+
+
+def ascii_only(wanted: bool) -> None:
+    """Whether what is written from now on must do with 7 bits: the app's graph style, or what stdout takes."""
+    global _micro
+    _micro = "us" if wanted else "\u00b5s"
+
+
+def micro() -> str:
+    """The sign of a microsecond: "µs", or "us" where only 7 bits may be used."""
+    return _micro
 
 
 def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
@@ -53,22 +69,23 @@ def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: 
     [0.410..0.415]"."""
     if not known(median_ms):
         return DASH
-    return number(median_ms) + _bounds(number(low_ms), number(high_ms))
+    return number(median_ms) + bounds(low_ms, high_ms, 4)
 
 
 def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
-    """What an eager launch costs the host that limits a rung, and the time derived for one of 5 us."""
+    """What an eager launch costs the host that limits a rung, and the time derived for one of 5 µs."""
     if launch_eager_ms is None or fast_host_ms is None:
         return f"what a launch costs this host is not known ({DASH}): `aisp bench peak` measures it"
     launch = quantity(launch_eager_ms / 1e3, "s")
-    return f"an eager launch costs this host {launch}; with one of 5 us it would be {number(fast_host_ms)} ms, derived"
+    fast = f"with one of 5 {micro()} it would be {number(fast_host_ms)} ms, derived"
+    return f"an eager launch costs this host {launch}; {fast}"
 
 
 def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """A ratio with its interval: "2.31x [2.20..2.40]"."""
     if value is None or math.isnan(value):
         return DASH
-    return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
+    return f"{number(value, 3)}x" + bounds(low, high)
 
 
 def saved(factor: float | None) -> str:
@@ -92,7 +109,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
-    """A ceiling or what was achieved, in the unit that people say it in: "3.02 TB/s", "812 TFLOP/s", "1.28 us".
+    """A ceiling or what was achieved, in the unit that people say it in: "3.02 TB/s", "812 TFLOP/s", "1.28 µs".
 
     Args:
         value: in `unit`; None for unknown.
@@ -102,7 +119,9 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return DASH
     if unit == "s":
-        scale, name = (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= 1e-3 else (1e-6, "us")
+        scale, name = (
+            (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= LEAST_MS / 1e3 else (1e-6, micro())
+        )
         return f"{number(value / scale, digits)} {name}"
     if unit not in _SHORT:
         return f"{number(value, digits)} {unit}".rstrip()
@@ -115,9 +134,21 @@ def megahertz(clock_mhz: float | None) -> str:
     return DASH if clock_mhz is None or math.isnan(clock_mhz) else f"{clock_mhz:.0f}"
 
 
+def time_of(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
+    """A median with its interval and its unit: "0.4120 ms [0.4100..0.4150]", "12.30 µs [12.10..12.50]"."""
+    if median_ms is None or not known(median_ms):
+        return DASH
+    scale, unit = (1.0, "ms") if abs(median_ms) >= LEAST_MS else (1e3, micro())
+    low, high = (None if value is None else value * scale for value in (low_ms, high_ms))
+    interval = milliseconds(median_ms * scale, low, high).partition(" ")
+    return f"{interval[0]} {unit}{interval[1]}{interval[2]}"
+
+
 def change(found: Change | None) -> str:
     """A change of a time, signed: "-3.1 %", "~ -0.2 %" where the intervals overlap; a dash where it is not known."""
-    return DASH if found is None else f"{'' if found.apart else '~ '}{found.ratio * 100:+.1f} %"
+    if found is None:
+        return DASH
+    return f"{'' if found.apart else '~ '}{found.ratio * 100:+.{1 if found.ratio < 10 else 0}f} %"
 
 
 def duration(seconds: float | None) -> str:
@@ -141,6 +172,17 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
+def about(seconds: float | None) -> str:
+    """A span of time that is only an estimate, or is drawn every second, without figures that pretend more: "9 s",
+    "95 s", "12 min", "2 h 05 min"."""
+    if seconds is None:
+        return DASH
+    if seconds < 97.5:
+        return f"{round(seconds) if seconds < 60 else 5 * round(seconds / 5)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def size(size_bytes: float | None) -> str:
     """Bytes in binary units: "512 B", "1.5 KiB", "80.0 GiB"."""
     if size_bytes is None or math.isnan(size_bytes):
@@ -151,6 +193,11 @@ def size(size_bytes: float | None) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 run", "2 runs"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def count(value: int | None) -> str:
@@ -170,6 +217,20 @@ def local_time(wall: str) -> str:
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def ago(wall: str, now: datetime) -> str:
+    """How long ago an ISO 8601 time in UTC was, in one unit: "just now", "5 min ago", "2 h ago", "3 d ago"."""
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return DASH
+    minutes = int((now - (at if at.tzinfo else at.replace(tzinfo=UTC))).total_seconds() // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // 1440} d ago"
 
 
 def cells(text: str) -> int:

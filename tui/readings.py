@@ -6,41 +6,28 @@ markup.
 
 from __future__ import annotations
 
-import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise
+from collections.abc import Collection, Mapping
 
 from rich.text import Text
 
 from aisp.engine.protocol import events
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
-from aisp.store.record import SUPERSEDED, Arm, Comparison
-from aisp.store.results import edits
+from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
+from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
-    AA_ARM,
     BASELINE,
-    SLOWING_BITS,
-    THROTTLE_WORDS,
-    Model,
     RunView,
-    WatchView,
-    thin,
     throttle_words,
 )
 from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
+from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
-from aisp.tui.widgets.plot import Lane, Series
 from aisp.tui.widgets.table import Cell, Column
-
-DISCARDED_WORDS = {1: "clock too low", 2: "host time leaked in"}
 
 # How one sample was taken, for a person who wants to know what a number is worth; {calls} is how many it holds.
 TIMING_SENTENCES: Mapping[Timing, str] = {
@@ -70,23 +57,6 @@ NO_FAULT = (State.OK, State.CANCELLED, State.UNAVAILABLE)  # of an arm that ende
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A GPU reading that the right axis can show."""
-
-    key: str  # attribute of TelemetryLog
-    name: str
-    unit: str
-
-
-METRICS = (
-    Metric("sm_clock_mhz", "SM clock", "MHz"),
-    Metric("memory_clock_mhz", "memory clock", "MHz"),
-    Metric("temperature_c", "temperature", "C"),
-    Metric("power_w", "power", "W"),
-)
-
-
 # -- a run's head ---------------------------------------------------------------------------------------
 
 
@@ -103,9 +73,8 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         parts.append("drawing paused: p goes on")
     parts.append(run_word(run.record))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
-    step = run.running_step
-    if step is not None and not run.record.state.final:
-        parts.append(f"{step.name} {step.arm}".strip())
+    if run.foreign:
+        parts.append(f"imported from {clean_line(run.foreign)}")
     if run.stored:
         parts.append(f"stored {plain.local_time(run.record.wall)}")
     text.append("  " + " \u00b7 ".join(parts))
@@ -223,23 +192,6 @@ def gap_sentence(first: int, last: int) -> str:
 
 
 # -- the table of arms ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What a run's times are shown in."""
-
-    name: str
-    per_ms: float
-
-
-def time_unit(run: RunView, ascii: bool) -> Unit:
-    """Milliseconds, or microseconds where an arm is faster than 0.1 ms."""
-    times = [arm.median_ms for arm in run.record.arms if arm.median_ms is not None]
-    times = times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)]
-    if times and min(times) < 0.1:
-        return Unit("us" if ascii else "\u00b5s", 1e3)
-    return Unit("ms", 1.0)
 
 
 def _interval_of(arm: Arm, unit: Unit, digits: int) -> str:
@@ -372,95 +324,17 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
     return rows
 
 
-# -- steps and readings ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class StepSum:
-    """All steps of one name: how many have ended and took how long, and whether one is under way."""
-
-    name: str
-    ended: int = 0
-    total_ms: float = 0.0
-    running_arm: str | None = None
-
-
-def step_sums(run: RunView) -> list[StepSum]:
-    """Steps by name, in the order in which the names first came."""
-    sums: dict[str, StepSum] = {}
-    for step in run.record.steps:
-        item = sums.setdefault(step.name, StepSum(step.name))
-        if step.duration_ms is not None:
-            item.ended += 1
-            item.total_ms += step.duration_ms
-        elif not run.record.state.final:
-            item.running_arm = step.arm
-    return list(sums.values())
-
-
-def _running_sign(ascii: bool) -> str:
-    return ">" if ascii else "\u25b8"
-
-
-def _step_time(item: StepSum) -> str:
-    text = plain.duration(item.total_ms / 1e3) if item.ended else ""
-    return f"{text} ({item.ended})" if item.ended > 1 else text
-
-
-def step_row(run: RunView, ascii: bool) -> Text:
-    """All steps on one row, the running one marked and in front, where it is never cut off."""
-    text = Text("steps  ", style="dim")
-    for number, item in enumerate(sorted(step_sums(run), key=lambda item: item.running_arm is None)):
-        if number:
-            text.append(" \u00b7 " if not ascii else " | ", style="dim")
-        if item.running_arm is not None:
-            text.append(f"{_running_sign(ascii)} {item.name} {item.running_arm}".rstrip(), style="bold")
-        else:
-            text.append(f"{item.name} {_step_time(item)}".rstrip())
-    if not run.record.steps:
-        text.append("none yet")
-    return text
-
-
-def step_rows(run: RunView, width: int, ascii: bool) -> list[Text]:
-    """The steps one below the other, durations to the right."""
-    rows = [Text("steps", style="bold")]
-    for item in step_sums(run):
-        running = item.running_arm is not None
-        name = f"{_running_sign(ascii) if running else ' '} {item.name} {item.running_arm or ''}".rstrip()
-        time = "running" if running else _step_time(item)
-        gap = max(1, width - plain.cells(name) - plain.cells(time))
-        rows.append(Text(name + " " * gap + time, style="bold" if running else ""))
-    if not run.record.steps:
-        rows.append(Text("  none yet"))
-    return rows
-
-
-def step_lines(run: RunView) -> list[str]:
-    """Every single step with its start and duration, for the pane of text."""
-    begin = (
-        run.record.start_ns
-        if run.record.start_ns is not None
-        else (run.record.steps[0].start_ns if run.record.steps else 0)
-    )
-    rows = []
-    for step in run.record.steps:
-        if step.duration_ms is not None:
-            took = plain.duration(step.duration_ms / 1e3)
-        else:
-            took = plain.DASH if run.record.state.final else "running"
-        rows.append([plain.duration((step.start_ns - begin) / 1e9), step.name, step.arm, took, step.detail])
-    return plain.table(["at", "step", "rung", "took", ""], rows, right=["at", "took"])
+# -- readings ---------------------------------------------------------------------------------------------
 
 
 def no_readings(run: RunView, status: events.Status | None) -> str:
     """Why there are no GPU readings, once; "" where there are some."""
     if len(run.telemetry):
         return ""
+    if not on_gpu(run):
+        return "no clocks: this run is on the CPU"
     if status is not None and status.gpu_note:
         return f"no GPU: {status.gpu_note}"
-    if run.record.device.startswith("cpu"):
-        return "no GPU readings: this run is on the CPU"
     return "no GPU readings yet" if not run.record.state.final else "no GPU readings were taken"
 
 
@@ -509,139 +383,6 @@ def reading_rows(run: RunView, status: events.Status | None, width: int) -> list
     word = throttle_now(run)
     rows.append(Text("throttle" + " " * max(1, width - 8 - plain.cells(word)) + word))
     return rows
-
-
-# -- the plot of a run ----------------------------------------------------------------------------------
-
-
-PAUSE_S = 1.0  # without a sample: longer pauses are folded
-FOLDED_SHARE = 0.02  # of the time with samples, that a folded pause keeps
-
-
-class Folding:
-    """The seconds of a run with the pauses between its samples shortened: fresh processes take ten times as long to
-    start as they measure. All that is plotted over time goes through the same folding.
-    """
-
-    def __init__(self, times_s: Sequence[float] = ()) -> None:
-        """Fold the pauses between these moments.
-
-        Args:
-            times_s: of all samples, in any order.
-        """
-        ordered = sorted(times_s)
-        pauses = [(a, b) for a, b in pairwise(ordered) if b - a > PAUSE_S]
-        measured_s = (ordered[-1] - ordered[0] if ordered else 0.0) - sum(b - a for a, b in pauses)
-        kept_s = max(FOLDED_SHARE * measured_s, 1e-3)
-        # Pieces of straight line: where each begins, before and after folding, and its slope.
-        self._begins, self._folded, self._slopes = [0.0], [0.0], [1.0]
-        for a, b in pauses:
-            for begin, slope in ((a, min(1.0, kept_s / (b - a))), (b, 1.0)):
-                self._folded.append(self._folded[-1] + (begin - self._begins[-1]) * self._slopes[-1])
-                self._begins.append(begin)
-                self._slopes.append(slope)
-
-    @staticmethod
-    def of(run: RunView) -> Folding:
-        """That of a run's samples, kept or set aside, and of the time since the last where it goes on."""
-        logs = [log for drawn in run.drawn.values() for log in (drawn.points, *drawn.discarded_points.values())]
-        times_s = [x for log in logs for x in log.points()[0]]
-        if times_s and run.origin_ns is not None and not run.record.state.final and len(run.telemetry):
-            times_s.append(run.telemetry.at_s[-1] - run.origin_ns / 1e9)  # the pause that lasts
-        return Folding(times_s)
-
-    @property
-    def x_label(self) -> str:
-        """What the axis says of its seconds."""
-        return "s" if len(self._begins) == 1 else "s, pauses folded"
-
-    def __call__(self, times_s: Iterable[float]) -> list[float]:
-        """These moments, folded; their order stays."""
-        found = []
-        for at_s in times_s:
-            piece = max(0, bisect_right(self._begins, at_s) - 1)
-            found.append(self._folded[piece] + (at_s - self._begins[piece]) * self._slopes[piece])
-        return found
-
-
-UNFOLDED = Folding()
-
-
-def run_series(run: RunView, columns: int, unit: Unit, fold: Folding = UNFOLDED) -> list[Series]:
-    """What the live plot shows above: each arm's samples, and those that were set aside, with a sign each.
-
-    Args:
-        columns: dots across; no series has more than two points per dot.
-        fold: of the time axis.
-    """
-    series: list[Series] = []
-    for rung in run.rungs:
-        drawn = run.samples(rung)
-        if drawn.points.count:
-            taken_s, taken_ms = drawn.points.points()
-            x, y = thin(fold(taken_s), taken_ms, columns)
-            name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
-            series.append(Series(name, x, [value * unit.per_ms for value in y]))
-    for code in sorted({code for drawn in run.drawn.values() for code in drawn.discarded_points}):
-        logs = [drawn.discarded_points[code] for drawn in run.drawn.values() if code in drawn.discarded_points]
-        points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
-        x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
-        name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
-        series.append(Series(name, x, [value * unit.per_ms for value in y], "bold $warning", "signs"))
-    return series
-
-
-def run_lanes(run: RunView, metric: int, columns: int, fold: Folding = UNFOLDED) -> list[Lane]:
-    """The GPU's readings as lanes below the samples, on the same seconds, that of METRICS[metric] first.
-
-    The first lane also has the marks for what slowed the clocks down. A reading that the driver never gave has no
-    lane; one that it did not give at a moment is a gap.
-    """
-    log = run.telemetry
-    times: list[float] = []
-    start = stop = 0
-    if run.origin_ns is not None and len(log):
-        origin_s = run.origin_ns / 1e9
-        start, stop = bisect_left(log.at_s, origin_s), len(log.at_s)
-        latest_s = max((drawn.points.x[-1] for drawn in run.drawn.values() if len(drawn.points.x)), default=0.0)
-        if run.record.state.final and latest_s > 0:
-            # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
-            stop = bisect_right(log.at_s, origin_s + latest_s + 0.05 * fold([latest_s])[0])
-        times = fold(at_s - origin_s for at_s in log.at_s[start:stop])
-    lanes: list[Lane] = []
-    for number in range(len(METRICS)):
-        item = METRICS[(metric + number) % len(METRICS)]
-        series: list[Series] = []
-        values = getattr(log, item.key)[start:stop]
-        answered = sum(value == value for value in values)
-        if answered:
-            # A gap must stay one, so what has gaps is drawn whole; the log itself is bounded.
-            x, y = thin(times, values, columns) if answered == len(values) else (times, values)
-            series.append(Series("driver, 20 Hz", x, y, "$series-6", "line"))
-        if item.key == "sm_clock_mhz":
-            points = sorted(point for drawn in run.drawn.values() for point in zip(*drawn.clocks.points(), strict=True))
-            if points:
-                x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
-                series.append(Series("GPU's counters, each sample", x, y, "$series-3"))
-        if series:
-            lanes.append(Lane(f"{item.name} {item.unit}", series))
-    flags = _throttle_flags(log.throttle[start:stop], times)
-    if lanes and flags:
-        lanes[0] = Lane(lanes[0].title, [*lanes[0].series, *flags])
-    return lanes
-
-
-def _throttle_flags(bits: Sequence[int], times: Sequence[float]) -> list[Series]:
-    """One series of flags per reason that was ever given; NaN where the driver did not answer."""
-    seen = 0
-    for value in bits:
-        seen |= max(0, value)
-    return [
-        Series(word, times, [math.nan if value < 0 else float(bool(value & bit)) for value in bits], "bold $warning",
-               "flags")
-        for bit, word in THROTTLE_WORDS.items()
-        if seen & bit & SLOWING_BITS
-    ]  # fmt: skip
 
 
 # -- text of a run --------------------------------------------------------------------------------------
@@ -798,207 +539,3 @@ def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str
     detail = arm.detail.partition("\n\n")[0] if arm is not None and rung in failed else ""
     named = [(file, int(line)) for file, line in _PLACE.findall(detail) if file in files]
     return (rung, *named[-1]) if named else (rung, "", None)
-
-
-def summary_lines(run: RunView, now_ns: int) -> list[str]:
-    """The run as plain text, for the clipboard."""
-    rows = []
-    for arm in run.record.arms:
-        rung = arm.rung
-        item = run.comparison(rung)
-        bar = run.barred(item) if item is not None else run.bar(rung)
-        rows.append(
-            [
-                rung,
-                STATE_WORDS.get(arm.state, arm.state.value),
-                CORRECT_WORDS[arm.correctness],
-                plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.count(max(arm.sample_count, run.samples(rung).points.count)),
-                bar.short if bar else plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
-                plain.percent(arm.sol),
-                limiter_word(arm),
-                sol_basis(arm),
-                plain.megahertz(arm.sm_clock_mhz),
-                plain.number(arm.max_error, 2),
-                timing_words(arm.timing, arm.calls),
-            ]
-        )
-    heads = ["rung", "state", "ok", "median ms", "n", "vs baseline", "SOL", "limit", "SOL by", "SM MHz", "error/tol"]
-    heads.append("timing")
-    return [
-        title_text(run, now_ns).plain,
-        verdict_row(run, True).plain,
-        f"run {run.id}  sources {run.record.snapshot}",
-        "",
-        *plain.table(heads, rows, right=["median ms", "n", "vs baseline", "SOL", "SM MHz", "error/tol"]),
-        "",
-        *sample_lines(run, True),
-        *(["", *detail_lines(run)] if detail_lines(run) else []),
-    ]
-
-
-# -- watch ----------------------------------------------------------------------------------------------
-
-
-def _time(model: Model, edit: events.WatchEdit) -> Arm | None:
-    """The arm whose time is the edit's, None where none can be believed."""
-    run = model.runs.get(edit.run_id)
-    return None if run is None else edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
-
-
-def edit_median(model: Model, edit: events.WatchEdit) -> float | None:
-    """The edit's time in ms, None where none can be believed."""
-    arm = _time(model, edit)
-    return None if arm is None else arm.median_ms
-
-
-def _ended(model: Model, edit: events.WatchEdit) -> bool:
-    run = model.runs.get(edit.run_id)
-    return run is not None and run.record.state.final
-
-
-def best_edit(model: Model, watch: WatchView) -> events.WatchEdit | None:
-    """The best of the finished edits."""
-    return edits.best((edit, _time(model, edit)) for edit in watch.edits if _ended(model, edit))
-
-
-def edit_before(watch: WatchView, edit: events.WatchEdit) -> events.WatchEdit | None:
-    """The edit before this one."""
-    earlier = [item for item in watch.edits if item.number < edit.number]
-    return max(earlier, key=lambda item: item.number) if earlier else None
-
-
-def change_text(model: Model, edit: events.WatchEdit, other: events.WatchEdit | None) -> str:
-    """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
-    if other is None or other is edit:
-        return plain.DASH
-    return plain.change(edits.change(_time(model, edit), _time(model, other)))
-
-
-def time_of_day(wall: str) -> str:
-    """An ISO 8601 time in UTC as local time of day; the text itself where it is not one."""
-    try:
-        at = datetime.fromisoformat(wall)
-    except ValueError:
-        return wall or plain.DASH
-    return f"{(at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone():%H:%M:%S}"
-
-
-def edit_columns(width: int) -> list[Column]:
-    """Columns of the table of edits."""
-    columns = [
-        Column("number", "#", 5, "right"),
-        Column("time", "time", 8),
-        Column("verdict", "vs baseline", 11),
-        Column("median", "median ms", 10, "right"),
-        Column("previous", "vs previous", 11, "right"),
-        Column("best", "vs best", 10, "right"),
-    ]
-    if width >= 130:
-        columns.append(Column("files", "files", 22))
-    columns.append(Column("note", "result", None, ratio=1))
-    if width >= 150:
-        columns.append(Column("run", "run", 28))
-    return columns
-
-
-def edit_note(model: Model, edit: events.WatchEdit) -> str:
-    """How the edit came out, in a few words: a syntax error, a wrong answer, correct, or under way."""
-    if edit.error:
-        return f"not run: {edit.error.splitlines()[0]}"
-    run = model.runs.get(edit.run_id)
-    if run is None:
-        return "waiting" if edit.run_id else "unchanged"
-    if not run.record.state.final:
-        step = run.running_step
-        return f"{run.record.state.value}{': ' + step.name if step is not None else ''}"
-    lead = run.lead
-    bar = run.bar(lead.rung) if lead is not None and run.record.state.final else None
-    if bar is not None:
-        return bar_sentence(bar)
-    if run.record.state is State.OK:
-        return "correct, but the times are suspect" if run.record.validity.suspect else "correct"
-    return end_words(run.record)
-
-
-def edit_rows(
-    model: Model, watch: WatchView, width: int, ascii: bool, marked: int | None
-) -> list[tuple[str, list[Cell]]]:
-    """Rows of the table of edits, newest first; keys are the edits' numbers."""
-    keys = [column.key for column in edit_columns(width)]
-    best = best_edit(model, watch)
-    star = "*" if ascii else "\u2605"
-    rows: list[tuple[str, list[Cell]]] = []
-    ordered = sorted(watch.edits, key=lambda edit: edit.number)
-    before: events.WatchEdit | None = None
-    for edit in ordered:
-        run = model.runs.get(edit.run_id)
-        item = run.headline if run is not None else None
-        ended = run is not None and run.record.state.final and run.record.state is not State.OK
-        failed = bool(edit.error) or (ended and not (run is not None and run.record.superseded))
-        bar = run.barred(item) if run is not None and item is not None else None
-        failed = failed or bar is not None
-        signs = (star if edit is best else "") + ("m" if edit.number == marked else "")
-        cells: dict[str, Cell] = {
-            "number": Text(f"{signs} {edit.number}".strip(), "bold" if edit is best else ""),
-            "time": time_of_day(edit.wall),
-            "files": Text(", ".join(edit.files) if edit.files else "at the start"),
-            "verdict": (
-                verdict_text(item.verdict.value, item.speedup, ascii) if item is not None and not failed else plain.DASH
-            ),
-            "median": plain.number(edit_median(model, edit)),
-            "previous": change_text(model, edit, before),
-            "best": "best" if edit is best else change_text(model, edit, best),
-            "note": Text(edit_note(model, edit), "bold" if failed else ""),
-            "run": Text(edit.run_id or plain.DASH),
-        }
-        rows.append((str(edit.number), [cells[key] for key in keys]))
-        if edit_median(model, edit) is not None:
-            before = edit
-    return rows[::-1]
-
-
-def edit_series(model: Model, watch: WatchView) -> list[Series]:
-    """Each edit's time over its number, and the best so far as a line."""
-    ordered = sorted(watch.edits, key=lambda edit: edit.number)
-    numbers = [float(edit.number) for edit in ordered]
-    medians = [math.nan if (median := edit_median(model, edit)) is None else median for edit in ordered]
-    steps: list[tuple[float, float]] = []  # the best so far falls at an edit, not between two
-    before: float | None = None
-    lowest = edits.best_so_far(_time(model, edit) if _ended(model, edit) else None for edit in ordered)
-    for number, now in zip(numbers, lowest, strict=True):
-        steps += [(number, best) for best in dict.fromkeys((before, now)) if best is not None]
-        before = now
-    if sum(1 for median in medians if math.isfinite(median)) < 2:
-        return []
-    return [
-        Series("best so far", [at for at, _ in steps], [best for _, best in steps], "$series-2", "line"),
-        Series("each edit", numbers, medians, "$series-1", "line"),
-    ]
-
-
-def edit_lines(model: Model, watch: WatchView, edit: events.WatchEdit) -> list[str]:
-    """Everything about one edit, for the pane beside the table."""
-    files = ", ".join(edit.files) if edit.files else "the state when the watch began"
-    lines = [f"edit {edit.number}  {time_of_day(edit.wall)}  {files}"]
-    run = model.runs.get(edit.run_id)
-    if edit.error:
-        return [*lines, "not run; the watch goes on", "", *edit.error.splitlines()]
-    if run is None:
-        return [*lines, f"run {edit.run_id or plain.DASH}: {edit_note(model, edit)}"]
-    verdict = verdict_row(run, False).plain
-    lines += [verdict, *(line for line in detail_lines(run) if line not in verdict)]
-    lines.append("")
-    rows = [
-        [
-            arm.rung,
-            STATE_WORDS.get(arm.state, arm.state.value),
-            CORRECT_WORDS[arm.correctness],
-            plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-        ]
-        for arm in run.record.arms
-        if not arm.twin
-    ]
-    lines += plain.table(["rung", "state", "ok", "median ms"], rows, right=["median ms"])
-    lines.append(f"run {run.id}  sources {edit.snapshot[:12]}")
-    return lines

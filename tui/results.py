@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import State, Timing
-from aisp.store.record import SUPERSEDED, Quality, Run
+from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Timing
 from aisp.tui import plain
+
+if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
+    from aisp.store.record import Quality, Run
 
 CHEAT = "cheat"
 
@@ -32,6 +35,15 @@ STATE_WORDS: Mapping[State, str] = {
     State.CHANGED: "changed",
 }
 
+# What one check came to.
+STATUS_WORDS: Mapping[FindingStatus, str] = {
+    FindingStatus.CAUGHT: "caught",
+    FindingStatus.SUSPECT: "suspect",
+    FindingStatus.UNAVAILABLE: "unavailable",
+    FindingStatus.PASSED: "passed",
+    FindingStatus.NOT_APPLICABLE: "n/a",
+}
+
 
 def run_word(run: Run) -> str:
     """A word for where a run is, or for how it ended."""
@@ -39,15 +51,14 @@ def run_word(run: Run) -> str:
 
 
 def end_words(run: Run) -> str:
-    """How a run ended that did not end well, and why: "cancelled: on request", "superseded by edit 4"."""
-    if run.superseded:
-        return run.reason
-    return f"{state_words(run.state)}: {run.reason or 'no reason was given'}"
+    """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
+    word, why = state_words(run.state), run.reason or "no reason was given"
+    return why if run.superseded or why.startswith(word) else f"{word}: {why}"
 
 
 def state_words(state: State) -> str:
     """The state where a line has room for it."""
-    return state.value if state is State.CHANGED else STATE_WORDS[state]
+    return state.value if state in (State.CHANGED, State.UNAVAILABLE) else STATE_WORDS[state]
 
 
 # When something about an arm's samples is worth a sentence.

@@ -7,6 +7,10 @@ configuration folder. Every key is optional:
     graph  = "auto"        # auto, braille, block, ascii
     mouse  = true
     editor = ""            # "" for $VISUAL, then $EDITOR, then vi
+    notify = "off"         # off, bell, osc9, osc777: a signal when what took over 10 s has ended
+
+    [keys]                 # other keys for actions, by the names in docs/keys.md
+    run_quick = "f9"       # several with commas between
 """
 
 from __future__ import annotations
@@ -16,11 +20,12 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 Graph = Literal["auto", "braille", "block", "ascii"]
+Notify = Literal["off", "bell", "osc9", "osc777"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +36,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         graph: which glyphs plots are drawn with; "auto" asks the locale and the terminal.
         mouse: whether the terminal's mouse is used at all.
         editor: a command line; the file's path is put behind it.
+        notify: how the terminal tells that a run or fuzz has ended; see tui.endsignal.
+        keys: the keys of actions by the names of their bindings, see `tui.keymap.overrides`.
     """
 
     theme: Annotated[str, msgspec.Meta(min_length=1)] = "aisp-dark"
     graph: Graph = "auto"
     mouse: bool = True
     editor: str = ""
+    notify: Notify = "off"
+    keys: dict[str, str] = {}
 
 
 _FIXES = {
@@ -44,6 +53,8 @@ _FIXES = {
     "graph": 'write one of graph = "auto", "braille", "block" or "ascii"',
     "mouse": "write mouse = true or mouse = false",
     "editor": 'write a command, e.g. editor = "vim"',
+    "notify": 'write one of notify = "off", "bell", "osc9" or "osc777"',
+    "keys": 'write a table of names and keys: a line [keys], below it lines like run_quick = "f9"',
 }
 
 
@@ -133,13 +144,38 @@ def save_setting(key: str, value: str | bool, path: Path | None = None) -> Path:
     return path
 
 
-# How an editor is told the line to begin at; any other opens the file alone.
-PLUS_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs"})
-GOTO_LINE = frozenset({"code", "codium", "cursor"})
+class _Editor(NamedTuple):
+    """How an editor is told a line, and what it needs to stay in front until the file is closed.
+
+    Attributes:
+        place: words for the file at a line.
+        wait: flags of which one makes it block; the first is added where none is given. () where it blocks by itself.
+    """
+
+    place: tuple[str, ...]
+    wait: tuple[str, ...] = ()
+
+
+_PLUS = _Editor(("+{line}", "{file}"))
+_GOTO = _Editor(("--goto", "{file}:{line}"), ("--wait", "-w"))
+_COLON = ("{file}:{line}",)
+_EDITORS: dict[str, _Editor] = {
+    **dict.fromkeys(("vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak", "joe", "mcedit"), _PLUS),
+    **dict.fromkeys(("code", "code-insiders", "codium", "cursor", "windsurf"), _GOTO),
+    "gvim": _Editor(_PLUS.place, ("--nofork", "-f")),
+    "gedit": _Editor(_PLUS.place, ("--wait", "-w")),
+    "hx": _Editor(_COLON),
+    "helix": _Editor(_COLON),
+    "subl": _Editor(_COLON, ("--wait", "-w")),
+    "zed": _Editor(_COLON, ("--wait", "-w")),
+    "kate": _Editor(("--line", "{line}", "{file}"), ("--block", "-b")),
+}
 
 
 def editor_command(settings: Settings, file: Path, line: int | None = None) -> list[str]:
     """What opens a file, as words. The editor is the setting, else $VISUAL, else $EDITOR, else vi.
+
+    An editor that is not known is given the file alone, and is waited for as long as its process lives.
 
     Args:
         line: where to begin, counted from 1.
@@ -148,11 +184,11 @@ def editor_command(settings: Settings, file: Path, line: int | None = None) -> l
     """
     import shlex
 
-    chosen = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    words = shlex.split(chosen)
-    name = Path(words[0]).name if words and line is not None else ""
-    if name in PLUS_LINE:
-        return [*words, f"+{line}", str(file)]
-    if name in GOTO_LINE:
-        return [*words, "--goto", f"{file}:{line}"]
-    return [*words, str(file)]
+    given = (settings.editor, os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "vi")
+    words = shlex.split(next(command for command in given if command.strip()))
+    editor = _EDITORS.get(Path(words[0]).name, _Editor(()))
+    if editor.wait and not set(editor.wait) & set(words):
+        words.append(editor.wait[0])
+    if line is None or not editor.place:
+        return [*words, str(file)]
+    return [*words, *(word.format(file=file, line=line) for word in editor.place)]

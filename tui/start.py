@@ -5,16 +5,20 @@ The one module that knows both the command line and the app. Textual, 0.3 s, is 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NOT_HERE, Polite, tolerant_streams
+from aisp.tui.screens import Place
 
 
 @click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
-@click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("what", metavar="[PATH | TARGET | run RUN]", default="")
+@click.argument("run_id", metavar="", default="")
 @click.option("--theme", metavar="NAME", help="Colours: aisp-dark, aisp-light, aisp-safe, or one of Textual's.")
 @click.option(
     "--graph",
@@ -32,29 +36,65 @@ from aisp.tui.cli.tree import EXIT_NOT_HERE, Polite, tolerant_streams
 @click.pass_context
 def app(
     ctx: click.Context,
-    path: Path | None,
+    what: str,
+    run_id: str,
     theme: str | None,
     graph: str | None,
     no_mouse: bool,
     screenshot: Path | None,
 ) -> None:
-    """Open the workbench on the shipped lessons, or on the targets in the folder PATH.
+    """Open the workbench on the shipped lessons, on the targets in the folder PATH, on the lesson TARGET, or on a run.
+
+    TARGET is an id (ch07:transpose) or a name that only one lesson has (transpose). A folder of that name comes first:
+    the id then tells the lesson. RUN is a run's id or its beginning.
 
     Without a terminal (a pipe, TERM=dumb) it prints the plain list of targets instead and ends with status 3.
     """
-    from aisp.tui.app import refusal, run  # see the module
+    place = _place(what, run_id)
+    from aisp.tui.app import refusal, run, theme_names  # see the module
 
+    if theme is not None and theme not in theme_names():
+        raise click.UsageError(f"no theme {theme!r}; there are {', '.join(theme_names())}")
     # Textual writes its escape sequences to anything, a pipe and TERM=dumb included, so this is asked first.
     reason = "" if screenshot else refusal()
     if reason:
-        from aisp.tui.cli import common, list_targets, quarantine  # only where they take the app's place
+        from aisp.tui.cli import list_targets, quarantine  # only where they take the app's place
 
-        catalog = common.load_catalog([str(path)] if path else [])
+        catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
         common.say("\n".join(list_targets.lines(list(catalog.targets), {}, quarantine.Marks(), width=None)))
         common.note(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
-    folder = path.absolute() if path else None
-    ctx.exit(run(folder, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
+    ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
+
+
+def _place(what: str, run_id: str) -> Place:
+    """Where the app begins. What is not known is wrong usage, before anything is drawn."""
+    if run_id:
+        if what != "run":
+            raise click.UsageError(f"one place at a time, not {what!r} and {run_id!r}; `run RUN` opens a run")
+        from aisp.tui.cli import stored  # numpy and the store: only where a run is named
+
+        with stored.history() as history:
+            return Place(screen="run", arguments={"run_id": history.run(run_id).id})
+    if not what:
+        return Place()
+    folder = Path(what)
+    if folder.is_dir():
+        if not os.access(folder, os.R_OK | os.X_OK):
+            raise click.UsageError(f"the folder {what!r} cannot be read; `chmod u+rx` lets you")
+        return Place(folder=folder.absolute())
+    if folder.exists():
+        raise click.UsageError(f"{what!r} is a file; give the folder of targets, or a target's id")
+    if what == "run":
+        raise click.UsageError("which run? `aisp bench history` lists them; `aisp-tui run RUN` opens one")
+    catalog = common.load_catalog([])
+    named = [target.id for target in catalog.targets if what in (target.id, target.name)]
+    if len(named) > 1:
+        raise click.UsageError(f"{what!r} is the name of several targets: {', '.join(named)}")
+    if not named:
+        names = [name for target in catalog.targets for name in (target.id, target.name)]
+        raise common.unknown(f"no folder and no target {what!r}", what, names, "`aisp bench list-targets` shows all")
+    return Place(catalog=catalog, screen="lesson", arguments={"target_id": named[0]})
 
 
 def main() -> NoReturn:

@@ -225,7 +225,9 @@ def verdict_style(verdict: str) -> Style:
 
 
 def speedup_text(speedup: float, ascii: bool = False) -> str:
-    """A speed-up with three figures: 1.83×, 12.4×, 137×."""
+    """A speed-up with three figures: 1.83×, 12.4×, 137×; a power of ten where nobody could read the rest: 3e+43×."""
+    if speedup >= 1e5:
+        return f"{speedup:.0e}{'x' if ascii else '×'}"
     places = 2 if speedup < 9.995 else 1 if speedup < 99.95 else 0
     return f"{speedup:.{places}f}{'x' if ascii else '×'}"
 

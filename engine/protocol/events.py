@@ -138,8 +138,10 @@ class QueueItem(_Item, frozen=True, kw_only=True):
         trigger: who asked: "cli", "tui", "watch"; "" where nobody in particular did.
         device: "cuda" or "cpu"; of one that has its place on a machine with several GPUs which one: "cuda:1". That is
             the index in Status.devices and in TelemetryBatch. "cuda" alone is all of them then.
-        elapsed_s: since it began; None while it waits.
+        began_ns: CLOCK_MONOTONIC when it began; None while it waits.
         expected_s: how long the target's last good run like it took; None where there was none.
+        starts_ns: CLOCK_MONOTONIC when it may be expected to begin; None where it has begun, and where it is not known
+            how long something before it takes.
     """
 
     run_id: str
@@ -150,8 +152,9 @@ class QueueItem(_Item, frozen=True, kw_only=True):
     quick: bool
     trigger: str
     device: str
-    elapsed_s: float | None = None
+    began_ns: int | None = None
     expected_s: float | None = None
+    starts_ns: int | None = None
 
 
 class WatchItem(_Item, frozen=True, kw_only=True):
@@ -200,14 +203,27 @@ class Gap(Event, tag="gap", kw_only=True):
 # -- broadcast -------------------------------------------------------------------------------------------------
 
 
+class QueueChanged(Event, tag="queue_changed", kw_only=True):
+    """A job came, began, was moved or ended: every job, as in Status.queue. What happens within some hundredths of a
+    second is told at once."""
+
+    jobs: list[QueueItem]
+
+
 class RunPlanned(Event, tag="run_planned", kw_only=True):
     """A run was journalled; it will start when its device is free.
 
     `run` has its arms in order, the baseline first. It has neither its seed nor the numbers of its held-out sets:
     nobody may know these before its end.
+
+    Attributes:
+        expected_s: how long the target's last good run like it took; None where there was none.
+        expected_processes: fresh processes per arm that one took; 0 where that is not known.
     """
 
     run: Run
+    expected_s: float | None = None
+    expected_processes: int = 0
 
     @property
     def run_id(self) -> str:
@@ -216,12 +232,18 @@ class RunPlanned(Event, tag="run_planned", kw_only=True):
 
 
 class RunState(Event, tag="run_state", kw_only=True):
-    """A run moved on. RunFinished alone reports its end. `device` is where it is, as in QueueItem."""
+    """A run moved on. RunFinished alone reports its end.
+
+    Attributes:
+        device: where it is, as in QueueItem.
+        process: the fresh process of each arm that begins now, counted from 1; 0 where none does.
+    """
 
     run_id: str
     state: State
     at_ns: int
     device: str = ""
+    process: int = 0
 
 
 class Step(Event, tag="step", kw_only=True):
@@ -446,6 +468,7 @@ AnyEvent: TypeAlias = (
     | Status
     | EngineLog
     | Gap
+    | QueueChanged
     | RunPlanned
     | RunState
     | Step

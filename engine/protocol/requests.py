@@ -127,6 +127,14 @@ class Cancel(Request, tag="cancel", frozen=True, kw_only=True):
     run_id: str = ""
 
 
+class MoveUp(Request, tag="move_up", frozen=True, kw_only=True):
+    """Let a job that waits go before the one that waits before it. Refused where that one is of a kind that goes first;
+    Reply.detail says where it stands now."""
+
+    seq: int
+    run_id: str
+
+
 class StartWatch(Request, tag="start_watch", frozen=True, kw_only=True):
     """Run the target again, quickly, after each save of any file in its folder, until StopWatch."""
 
@@ -187,6 +195,7 @@ AnyRequest: TypeAlias = (
     | FuzzTarget
     | ReplayFailure
     | Cancel
+    | MoveUp
     | StartWatch
     | StopWatch
     | Restore

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers take the name for true; importing it from typing costs 10 ms
 if TYPE_CHECKING:
+    from .choosing import Miss, TargetError
     from .grammar import GrammarError, evaluate, names
-    from .loader import load, load_target, shipped_root
+    from .loader import list_ids, load, load_target, shipped_root
     from .model import (
         Case,
         Catalog,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         TensorSpec,
     )
     from .sources import compiles, read_sources
-    from .starter import ScaffoldError, scaffold
+    from .starter import ScaffoldError, copy_target, free_name, scaffold
     from .tensors import (
         DEFAULT_TOLERANCE,
         DISTRIBUTIONS,
@@ -71,6 +72,7 @@ __all__ = [
     "Kind",
     "Link",
     "LinkKind",
+    "Miss",
     "Needs",
     "Problem",
     "Role",
@@ -78,14 +80,18 @@ __all__ = [
     "RungExpectation",
     "ScaffoldError",
     "Target",
+    "TargetError",
     "TensorSpec",
     "bytes_moved",
     "check_values",
     "compiles",
+    "copy_target",
     "evaluate",
     "flops",
+    "free_name",
     "itemsize",
     "link_bytes",
+    "list_ids",
     "load",
     "load_target",
     "names",
@@ -97,15 +103,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "choosing": ("Miss", "TargetError"),
     "grammar": ("GrammarError", "evaluate", "names"),
-    "loader": ("load", "load_target", "shipped_root"),
+    "loader": ("list_ids", "load", "load_target", "shipped_root"),
     "model": (
         *("Case", "Catalog", "Chapter", "Expectation", "Extent", "Flag", "Fuzz", "Goal", "Judged", "JudgedAs", "Kind"),
         *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "RungExpectation", "Target"),
         "TensorSpec",
     ),
     "sources": ("compiles", "read_sources"),
-    "starter": ("ScaffoldError", "scaffold"),
+    "starter": ("ScaffoldError", "copy_target", "free_name", "scaffold"),
     "tensors": (
         *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),
         *("bytes_moved", "check_values", "flops", "itemsize", "link_bytes", "parse_tensor", "shape"),

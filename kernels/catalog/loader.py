@@ -75,6 +75,15 @@ def load(roots: Sequence[Path] | None = None) -> Catalog:
     )
 
 
+def list_ids(roots: Sequence[Path] | None = None) -> dict[str, Path]:
+    """The folders that look like targets under `roots`, by id, and whether or not they load: no lesson is read. For
+    what must answer between two key strokes."""
+    walk = _Names()
+    for root in [shipped_root()] if roots is None else roots:
+        walk.root(root)
+    return walk.named
+
+
 def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Problem]:
     """Read the target in `folder`, or say everything that is wrong with it.
 
@@ -353,7 +362,8 @@ class _Finding:
             self.targets.append(loaded)
             self.problems.extend(loaded.left_out)
         else:
-            self.problems.extend(loaded)
+            known = f"{chapter}:{_label(folder.name)}"
+            self.problems.extend(replace(problem, target=known) for problem in loaded)
 
     def _add_chapter(self, chapter: str, folder: Path) -> None:
         if chapter not in self.chapters:
@@ -368,6 +378,21 @@ class _Finding:
         met = identity in self.seen
         self.seen.add(identity)
         return met
+
+
+@dataclass
+class _Names(_Finding):
+    """A walk that takes down where targets stand, and reads none."""
+
+    named: dict[str, Path] = field(default_factory=dict)
+
+    def target(self, folder: Path, root: Path, chapter: str) -> None:
+        """Take down one target, unless it was met before."""
+        if not self._met(folder):
+            self.named.setdefault(f"{chapter}:{_label(folder.name)}", folder)
+
+    def _add_chapter(self, chapter: str, folder: Path) -> None:
+        """No README is read."""
 
 
 def _absolute(path: Path) -> Path:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import choosing
+
 
 class Goal(enum.StrEnum):
     """What a lesson improves. A `null` lesson teaches that the technique does not help; a `refusal` shows what must be
@@ -307,6 +309,7 @@ class Problem:
     key: str  # dotted key inside the front matter, "" where the whole file is meant
     message: str  # what was given
     fix: str  # what would work
+    target: str = ""  # id of the target that does not load because of it, "" where all of them do
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else str(self.path)
@@ -364,6 +367,21 @@ class Target:
                 return case
         raise LookupError(f"{self.id} has no case {name!r}; it has {', '.join(c.name for c in self.cases)}")
 
+    def pair(self, rung: str = "") -> tuple[str, str]:
+        """The rungs that a diff shows: the baseline and `rung`; of a cheat its honest twin and the cheat.
+
+        Args:
+            rung: the one that is looked at; "" (or the baseline) for what the target is about.
+        """
+        first = {role: next((known.name for known in self.rungs if known.role is role), "") for role in Role}
+        cheats = [known.name for known in self.rungs if known.role is Role.CHEAT]
+        known = [one.name for one in self.rungs]
+        about = rung not in known or Role.of(rung) is Role.BASELINE
+        if cheats and (rung in cheats or about or rung == first[Role.OPTIMIZED]):
+            return first[Role.OPTIMIZED] or first[Role.BASELINE], rung if rung in cheats else cheats[0]
+        own = first[Role.OPTIMIZED] or first[Role.WRONG] or first[Role.BASELINE]
+        return first[Role.BASELINE], own if about else rung
+
     def usual_case(self, device: str) -> Case:
         """The case that a run on "cuda" or "cpu" times where none is asked for, and that a prediction is about."""
         small = device == "cpu" and not self.on_host and any(case.name == "cpu" for case in self.cases)
@@ -401,13 +419,27 @@ class Catalog:
     targets: tuple[Target, ...]
     problems: tuple[Problem, ...]
 
-    def find(self, target_id: str) -> Target:
-        """The target of that id; LookupError suggests close ids."""
-        for target in self.targets:
-            if target.id == target_id:
-                return target
-        import difflib  # only on the error path
+    @property
+    def ids(self) -> list[str]:
+        """Of the targets, in their order."""
+        return [target.id for target in self.targets]
 
-        near = difflib.get_close_matches(target_id, [t.id for t in self.targets], n=3, cutoff=0.3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench list-targets` shows all of them"
-        raise LookupError(f"no target {target_id!r}; {hint}")
+    @property
+    def broken(self) -> dict[str, list[Problem]]:
+        """What keeps targets from loading, by the ids that they would have."""
+        found: dict[str, list[Problem]] = {}
+        for problem in self.problems:
+            if problem.target:
+                found.setdefault(problem.target, []).append(problem)
+        return found
+
+    def find(self, word: str) -> Target:
+        """The target of that id, or of that name where no other has it; TargetError says what would work."""
+        return self._of(choosing.one(word, self.ids, self.broken))
+
+    def choose(self, word: str) -> list[Target]:
+        """The targets that `word` means: one as in `find`, or those of a chapter, of a glob, or all."""
+        return [self._of(known) for known in choosing.some(word, self.ids, self.broken)]
+
+    def _of(self, target_id: str) -> Target:
+        return next(target for target in self.targets if target.id == target_id)

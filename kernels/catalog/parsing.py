@@ -11,7 +11,7 @@ import ast
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 TRIES = 3
 REFUSALS = (SyntaxError, ValueError, MemoryError, RecursionError)
@@ -28,6 +28,26 @@ def parsed(source: str | bytes, mode: str = "exec") -> ast.AST:
         SyntaxError, ValueError, MemoryError, RecursionError: REFUSALS, as ast.parse does.
     """
     return _again(lambda: ast.parse(source, mode=mode))
+
+
+class Misspelt(NamedTuple):
+    """A source that is no Python: where, and what Python says."""
+
+    kind: str  # SyntaxError, or one of its kinds
+    message: str
+    line: int | None
+    text: str  # the line itself
+
+
+def misspelt(source: str | bytes, name: str) -> Misspelt | None:
+    """What is wrong with the syntax of `source`, the module file `name`; None where nothing is."""
+    try:
+        _again(lambda: compile(source, name, "exec", dont_inherit=True))
+    except SyntaxError as error:
+        return Misspelt(type(error).__name__, error.msg, error.lineno, (error.text or "").rstrip())
+    except (ValueError, MemoryError, RecursionError):  # not about its syntax: importing it tells
+        return None
+    return None
 
 
 def refusal(source: str | bytes, name: str) -> str:

@@ -1,19 +1,24 @@
-"""`aisp new my_kernel`: a small, complete target that runs with and without a GPU, to be made one's own.
+"""`aisp new`: a target to be made one's own, from a starting point that runs with and without a GPU, or a copy.
 
-It starts as the sum of squares of each row; the naive way writes the squares to memory and reads them back. The lesson
-says what to replace.
+The starting point is the sum of squares of each row; the naive way writes the squares to memory and reads them back.
+Its lesson says what to replace.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
+from itertools import count, islice
 from keyword import iskeyword
 from pathlib import Path
 
-from .sources import LESSON
+from .frontmatter import definition
+from .model import Target
+from .sources import LESSON, read_sources
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}\Z")
 _CHAPTER_LIKE = re.compile(r"(?:ch\d+(?:_.*)?|labs)\Z")
@@ -41,10 +46,42 @@ def scaffold(name: str, into: Path) -> Path:
     Raises:
         ScaffoldError: the name does not fit, is taken, or the folder cannot be written.
     """
+    return _make(name, into, {file: text.replace("NAME", name).encode() for file, text in _FILES.items()})
+
+
+def copy_target(target: Target, name: str, into: Path) -> Path:
+    """Make the folder `into`/`name` with every source of `target`, wrong rungs too, and return it.
+
+    Its lesson says of which target it is a copy; else nothing is changed. Raises as `scaffold` does.
+    """
+    try:
+        files = read_sources(target)
+    except OSError as error:
+        told = f"{target.folder} cannot be read: {error.strerror}"
+        raise ScaffoldError(told, "check that it is there and readable") from error
+    files[LESSON] = _with_origin(files.get(LESSON, b""), target.id)
+    return _make(name, into, files)
+
+
+def free_name(name: str, into: Path) -> str:
+    """`name`, or with the first number behind it under which nothing is in the folder `into`."""
+    taken = (f"{name}_{number}" for number in count(2))
+    return next(wanted for wanted in (name, *islice(taken, 999)) if not os.path.lexists(into / wanted))
+
+
+def _with_origin(lesson: bytes, origin: str) -> bytes:
+    """A lesson whose text begins by saying where it comes from."""
+    lesson = lesson.removeprefix(codecs.BOM_UTF8)
+    head = definition(lesson)
+    return head + f"\n\nA copy of `{origin}`, made to be changed.\n\n".encode() + lesson[len(head) :].lstrip(b"\r\n")
+
+
+def _make(name: str, into: Path, files: Mapping[str, bytes]) -> Path:
+    """Make the folder `into`/`name` with these files, by their names relative to it."""
     _check_name(name)
     folder = into / name
     if os.path.lexists(folder):  # a dangling link is in the way too
-        raise ScaffoldError(f"{folder} is already there", f"choose another name, for example {name}_2")
+        raise ScaffoldError(f"{folder} is already there", f"choose another name, for example {free_name(name, into)}")
     if (into / LESSON).exists():
         raise ScaffoldError(f"{into} is itself a target", f"targets do not nest: use its parent, {into.parent}")
     try:
@@ -53,8 +90,9 @@ def scaffold(name: str, into: Path) -> Path:
         draft = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=into))
         try:
             draft.chmod(0o777 & ~_umask())
-            for file, text in _FILES.items():
-                (draft / file).write_text(text.replace("NAME", name), encoding="utf-8")
+            for file, content in files.items():
+                (draft / file).parent.mkdir(parents=True, exist_ok=True)
+                (draft / file).write_bytes(content)
             draft.rename(folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)

@@ -17,6 +17,7 @@ import msgspec
 
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import (
+    SUPERSEDED,
     TWIN_SUFFIX,
     Correctness,
     FindingStatus,
@@ -53,9 +54,6 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
         if (cleaned := clean_line(text, limit=limit)) != text:
             msgspec.structs.force_setattr(record, name, cleaned)
 
-
-SUPERSEDED = "superseded"
-"""The flag of a cancelled run whose place the run of a later save took. Its reason says of which."""
 
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 

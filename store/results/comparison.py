@@ -1,22 +1,30 @@
-"""Two stored runs side by side, with a verdict only where one can be had.
+"""Two stored runs side by side, with a verdict only where one can be had. The one place that says what may be claimed.
 
-Two runs were not measured in the same rounds, so the rule is stricter than the engine's within a run:
+Two runs were not measured in the same rounds, nor by the same processes, so the rule is stricter than the engine's
+within a run:
 
 * both runs ended well, and their times are valid;
 * the same target, case, device and mode, the same host and hardware, SM clocks within `CLOCK_BAND`, the same timing.
   Two quick runs are compared with a caveat: few processes say little about others;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
   clear the larger of the two runs' noise floors. Where no floor is known there is no verdict. What lies within the
-  floor is the same only where the floor is at most EQUIVALENCE.
+  floor is the same only where the floor is at most EQUIVALENCE;
+* the baseline is the control: where its file is the same in both runs, what it differs by is what the two sittings
+  differ by, and no rung is faster or slower by less.
+
+Where clocks differ there is no verdict, and the ratio of SM cycles is told too: time times the median clock of the
+samples. What does not follow the SM clock, as memory does not, is in it all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
+from aisp.store.outcomes import GRAVEST_FIRST, TWIN_SUFFIX, FindingStatus, State, Validity, Verdict
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -45,6 +53,13 @@ class Side:
     sm_clock_mhz: float | None
 
 
+def side(run: Reading, environment: Mapping[str, object], driver_mhz: Iterable[float] = ()) -> Side:
+    """A run with what it ran on. `driver_mhz`: the driver's readings of the SM clock meanwhile, NaN where unknown."""
+    clocks = [arm.sm_clock_mhz for arm in run.record.arms if arm.sm_clock_mhz is not None]
+    known = clocks or [mhz for mhz in driver_mhz if math.isfinite(mhz)]
+    return Side(run, environment, statistics.median(known) if known else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Something in which two runs differ or that stands against both; `refuses`: no verdict because of it."""
@@ -57,22 +72,90 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One rung in both runs, None where it had no part. `speedup` is the time in A over the time in B: above one, B is
-    faster."""
+    """One rung in both runs, None where it had no part.
 
-    rung: str
+    Attributes:
+        rungs: its name in A and in B, which differ where two targets' leads are compared.
+        floor: what the ratio must clear, as a ratio - 1; None where it is not known.
+        speedup: the time in A over the time in B: above one, B is faster.
+        cycles: the same ratio in SM cycles, where the clocks of the two differ; else None.
+    """
+
+    rungs: tuple[str, str]
     a: Arm | None
     b: Arm | None
     floor: float | None
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
+    cycles: float | None = None
+    cycles_low: float | None = None
+    cycles_high: float | None = None
     verdict: Verdict = Verdict.NONE
     note: str = ""
+
+    @property
+    def rung(self) -> str:
+        """What it is called: "optimized", or "optimized / cheat"."""
+        return " / ".join(dict.fromkeys(self.rungs))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A check that came to something else in B; None where it said nothing of that arm, which is "" for the whole run.
+    `evidence` is of the graver of the two."""
+
+    check: str
+    arm: str
+    a: FindingStatus | None
+    b: FindingStatus | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two runs side by side: in what they differ, their rungs, and the checks that came out otherwise."""
+
+    a: Side
+    b: Side
+    differences: list[Difference]
+    pairs: list[Pair]
+    turns: list[Turn]
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no verdict because of something in which they differ."""
+        return any(difference.refuses for difference in self.differences)
+
+    @property
+    def unasked(self) -> str:
+        """In which of the two no check has said anything, so that none can have changed: "A", "B", "either" or ""."""
+        silent = [name for name, one in (("A", self.a), ("B", self.b)) if not one.run.record.findings]
+        return "either" if len(silent) == 2 else "".join(silent)
+
+    @property
+    def conclusion(self) -> str:
+        """What must be known before the figures are relied on; "" for nothing."""
+        if self.refused:
+            causes = ", ".join(difference.what for difference in self.differences if difference.refuses)
+            return f"no verdict: these two runs cannot be compared ({causes})"
+        if self.a.run.record.quick and self.b.run.record.quick:
+            return (
+                "both runs were quick: few processes each show little of how processes differ; compare two full runs "
+                "before you rely on it"
+            )
+        return ""
 
 
 # Words in the keys of an environment that say on which machine, and how it was set up.
 _MACHINE = ("host", "gpu", "cpu", "cores", "driver", "variables")
+
+
+def compare(a: Side, b: Side) -> Compared:
+    """Put two runs side by side."""
+    differences = differing(a, b)
+    refused = any(difference.refuses for difference in differences)
+    return Compared(a, b, differences, _pairs(a.run, b.run, refused=refused), _turns(a.run, b.run))
 
 
 def differing(a: Side, b: Side) -> list[Difference]:
@@ -86,11 +169,14 @@ def differing(a: Side, b: Side) -> list[Difference]:
 
     for name in ("target", "device", "case"):
         add(name, getattr(one, name), getattr(two, name))
-    add("mode", a.run.mode, b.run.mode)
+    add("mode", *("quick" if run.quick else "full run" for run in (one, two)))
+    if one.quick and two.quick:
+        add("replicas", a.run.replicas, b.run.replicas, refuses=False)
     add("outcome", one.state, two.state, against_both=any(run.state is not State.OK for run in (one, two)))
     if any(run.state is State.OK and run.validity is not Validity.VALID for run in (one, two)):
         add("validity", one.validity, two.validity, against_both=True)
     add("policy", one.policy, two.policy, refuses=False)
+    add("sources", one.snapshot[:8], two.snapshot[:8], refuses=False)
     flags = [", ".join(sorted(flag for flag in run.flags if flag.startswith("clocks="))) for run in (one, two)]
     add("clocks", flags[0], flags[1])
     if one.device.startswith("cuda") and two.device.startswith("cuda"):
@@ -122,30 +208,85 @@ def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     return found
 
 
-def compare(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
-    """The rungs of both runs side by side, in A's order and then B's."""
+def _pairs(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
+    """The rungs of both runs side by side, in A's order and then B's; of two targets their leads first, whatever they
+    are called."""
     floors = [max((c.floor for c in run.comparisons if c.floor is not None), default=None) for run in (a, b)]
     known = [floor for floor in floors if floor is not None]
     floor = max(known) if len(known) == 2 else None
-    rungs = dict.fromkeys([*a.rungs, *b.rungs])
-    return [_pair(a, b, rung, floor, refused=refused) for rung in rungs if not rung.endswith(TWIN_SUFFIX)]
+    shift = _shift(a, b)
+    if floor is not None and shift is not None:
+        floor = max(floor, shift)
+    names = [(rung, rung) for rung in dict.fromkeys([*a.rungs, *b.rungs]) if not rung.endswith(TWIN_SUFFIX)]
+    leads = (a.lead.rung if a.lead is not None else "", b.lead.rung if b.lead is not None else "")
+    if a.record.target != b.record.target and "" not in leads and leads not in names:
+        names.insert(0, leads)
+    return [_pair(a, b, pair, floor, shift, refused=refused) for pair in names]
 
 
-def _pair(a: Reading, b: Reading, rung: str, floor: float | None, *, refused: bool) -> Pair:
-    left, right = a.arm(rung), b.arm(rung)
-    marked = [(name, mark) for name, run in (("A", a), ("B", b)) if (mark := run.bar(rung)) is not None]
+def _shift(a: Reading, b: Reading) -> float | None:
+    """By how much the baseline differs, as a ratio - 1, where its file is the same in both runs; else None."""
+    one, two = (run.arm(run.baseline) for run in (a, b))
+    if one is None or two is None or not one.sources or one.sources != two.sources or a.baseline != b.baseline:
+        return None
+    if not one.median_ms or not two.median_ms or a.bar(one.rung) is not None or b.bar(two.rung) is not None:
+        return None
+    return max(one.median_ms, two.median_ms) / min(one.median_ms, two.median_ms) - 1
+
+
+def _pair(
+    a: Reading, b: Reading, rungs: tuple[str, str], floor: float | None, shift: float | None, *, refused: bool
+) -> Pair:
+    left, right = a.arm(rungs[0]), b.arm(rungs[1])
+    marks = [(side, run.bar(rung)) for side, run, rung in (("A", a, rungs[0]), ("B", b, rungs[1]))]
+    marked = [(side, mark) for side, mark in marks if mark is not None]
     if marked:
-        note = "; ".join(f"{mark.word} in {name} by {mark.check}: {mark.evidence}" for name, mark in marked)
-        return Pair(rung, left, right, floor, note=note)
+        note = "; ".join(f"{mark.word} in {side} by {mark.check}: {mark.evidence}" for side, mark in marked)
+        return Pair(rungs, left, right, floor, note=note)
     if left is None or right is None or not left.median_ms or not right.median_ms:
-        return Pair(rung, left, right, floor, note="not timed in both")
+        return Pair(rungs, left, right, floor, note="not timed in both")
     if left.timing != right.timing:
         note = f"timed as {left.timing} and {right.timing}, which cannot be compared"
-        return Pair(rung, left, right, floor, note=note)
+        return Pair(rungs, left, right, floor, note=note)
     low = left.low_ms / right.high_ms if left.low_ms and right.high_ms else None
     high = left.high_ms / right.low_ms if left.high_ms and right.low_ms else None
     verdict, note = (Verdict.NONE, "") if refused else judge(low, high, floor)
-    return Pair(rung, left, right, floor, left.median_ms / right.median_ms, low, high, verdict, note)
+    if shift is not None and floor == shift and verdict is Verdict.UNDECIDED:
+        note = f"the baseline, the same code in both, differs by {shift:.1%}: so do the two sittings"
+    pair = Pair(rungs, left, right, floor, left.median_ms / right.median_ms, low, high, verdict=verdict, note=note)
+    return _with_cycles(pair, left, right)
+
+
+def _with_cycles(pair: Pair, left: Arm, right: Arm) -> Pair:
+    """The ratio in cycles too, where the clocks of the two differ."""
+    if pair.speedup is None or not left.sm_clock_mhz or not right.sm_clock_mhz:
+        return pair
+    if not clocks_differ(left.sm_clock_mhz, right.sm_clock_mhz):
+        return pair
+    share = left.sm_clock_mhz / right.sm_clock_mhz
+    low, high = (None if bound is None else bound * share for bound in (pair.low, pair.high))
+    note = f"clocks differ: {left.sm_clock_mhz:.0f} and {right.sm_clock_mhz:.0f} MHz"
+    return replace(pair, cycles=pair.speedup * share, cycles_low=low, cycles_high=high, note=pair.note or note)
+
+
+def _turns(a: Reading, b: Reading) -> list[Turn]:
+    """Checks that came to something else, the gravest first. One that says nothing of an arm in one of the runs has
+    changed only where it found something in the other."""
+    said = [{(f.check, f.arm): f for f in run.record.findings} for run in (a, b)]
+    told = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+    harmless = {FindingStatus.PASSED, FindingStatus.NOT_APPLICABLE}  # from one to the other nothing is found or lost
+    found: list[tuple[int, Turn]] = []
+    for check, arm in dict.fromkeys([*said[0], *said[1]]):
+        one, two = (side.get((check, arm)) for side in said)
+        statuses = [finding.status for finding in (one, two) if finding is not None]
+        grave = min(statuses, key=GRAVEST_FIRST.index)
+        changed = len(set(statuses)) == 2 and not harmless.issuperset(statuses)
+        if changed or (len(statuses) == 1 and grave in told):
+            graver = next(finding for finding in (two, one) if finding is not None and finding.status is grave)
+            was, now = (None if finding is None else finding.status for finding in (one, two))
+            turn = Turn(check, arm, was, now, graver.evidence)
+            found.append((GRAVEST_FIRST.index(grave), turn))
+    return [turn for _, turn in sorted(found, key=lambda item: item[0])]
 
 
 def judge(low: float | None, high: float | None, floor: float | None) -> tuple[Verdict, str]:

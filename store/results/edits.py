@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aisp.store.outcomes import Correctness, State, Validity
 from aisp.store.results.standing import Judged
+
+if TYPE_CHECKING:
+    from aisp.store.record import Arm, Comparison
+    from aisp.store.results.reading import Reading
 
 
 class Interval(Judged, Protocol):
@@ -40,20 +44,36 @@ def believed(state: str, validity: str, lead: IntervalT | None, hidden: Collecti
     return None if {lead.rung, ""} & set(hidden) else lead
 
 
+def time_of(run: Reading) -> Arm | None:
+    """The arm whose time is an edit's, as far as its run has come; see `believed`."""
+    return believed(run.record.state, run.record.validity, run.lead, run.hidden)
+
+
+def against_baseline(run: Reading) -> Comparison | None:
+    """The comparison whose ratio may be shown as the edit's: that of the arm whose time is believed, where it has one.
+
+    A run that is wrong, caught, suspect or cut short has none, whatever was measured before that was known.
+    """
+    arm, item = time_of(run), run.headline
+    if arm is None or item is None or item.rung != arm.rung or not item.verdict.known:
+        return None
+    return item
+
+
 def best(times: Iterable[tuple[KeyT, Interval | None]]) -> KeyT | None:
     """The one with the shortest time that is believed, the first of equals; None where there is none."""
     known = [(arm.median_ms, key) for key, arm in times if arm is not None and arm.median_ms is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def best_so_far(times: Iterable[Interval | None]) -> list[float | None]:
-    """The shortest time that is believed up to each of these, in ms; None before the first."""
-    found: list[float | None] = []
-    lowest: float | None = None
+def before_each(times: Iterable[IntervalT | None]) -> list[IntervalT | None]:
+    """For each, in order, the last one in front of it that is believed: what it is told against; None without one."""
+    found: list[IntervalT | None] = []
+    last: IntervalT | None = None
     for arm in times:
-        if arm is not None and arm.median_ms is not None and (lowest is None or arm.median_ms < lowest):
-            lowest = arm.median_ms
-        found.append(lowest)
+        found.append(last)
+        if arm is not None and arm.median_ms is not None:
+            last = arm
     return found
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+
+# What a name has beside the model: the maker, signs, how much memory of what kind, a rate, a count of cores.
+_BESIDE_MODEL = re.compile(
+    r"\((R|TM)\)|\b(NVIDIA|GeForce|Intel|AMD|CPU|Processor|\d+GB|HBM\w+|\d+-Core)\b|@.*", re.IGNORECASE
+)
 
 
 def ran_on(device: str, facts: Mapping[str, object]) -> str:
@@ -34,3 +40,15 @@ def is_meant(on: str, called: Iterable[str]) -> bool:
     models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
     there = " ".join(called).lower()
     return all(word in there for word in models or [on.lower()])
+
+
+def short(name: str) -> str:
+    """The model in a name of hardware: "NVIDIA H100 80GB HBM3" -> "H100"; the name itself where there is no number."""
+    left = " ".join(_BESIDE_MODEL.sub(" ", name).split())
+    return left if any(sign.isdigit() for sign in left) else name
+
+
+def machine(device: str, facts: Mapping[str, object]) -> str:
+    """The model and the host of a run, "H100 · gpu-box"; what of it is known, and the device where nothing is."""
+    parts = (short(ran_on(device, facts)) or device, str(facts.get("host") or ""))
+    return " · ".join(part for part in parts if part)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
 from aisp.store.results import standing
+from aisp.store.results.progress import Pace, Progress
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Arm, Comparison, Finding, Run
+    from aisp.store.record import Arm, Comparison, Finding, Run, Step
 
 MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
@@ -85,10 +86,12 @@ class Reading:
 
     Attributes:
         quarantined: by rung: caught in another run, as the code that ran here or, while it goes on, as any.
+        pace: of one that goes on: what its time is compared with.
     """
 
     record: Run
     quarantined: Mapping[str, Held] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def id(self) -> str:
@@ -104,11 +107,33 @@ class Reading:
         """In which of the two modes it was made."""
         if not self.record.quick:
             return "full run"
-        rule = self.record.manifest.get("stop_rule")
-        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
-        if not isinstance(replicas, int):
+        if (replicas := self.replicas) is None:
             return "quick"
         return "quick: one replica" if replicas == 1 else f"quick: {replicas} replicas"
+
+    def elapsed_s(self, now_ns: int) -> float | None:
+        """Seconds since it left the queue, or its duration once it has ended; None before."""
+        if self.record.duration_ms is not None:
+            return self.record.duration_ms / 1e3
+        if self.record.start_ns is None or self.record.state.final:
+            return None
+        return max(0.0, (now_ns - self.record.start_ns) / 1e9)
+
+    def progress(self, now_ns: int) -> Progress:
+        """How far it is at this moment of CLOCK_MONOTONIC."""
+        return self.pace.progress(self.record, self.elapsed_s(now_ns))
+
+    @property
+    def running_step(self) -> Step | None:
+        """The newest step that has not ended."""
+        return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
+
+    @property
+    def replicas(self) -> int | None:
+        """How many it may take at most; None where its record does not say."""
+        rule = self.record.manifest.get("stop_rule")
+        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
+        return replicas if isinstance(replicas, int) else None
 
     def found(self, status: FindingStatus) -> list[Finding]:
         """What checks came to this."""

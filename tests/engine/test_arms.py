@@ -255,7 +255,7 @@ def test_the_next_move_is_named_where_there_is_one() -> None:
         return failure(reports.Failed(job="x", kind=kind, summary="S", traceback=trace), "opt").reason
 
     assert reason("memory") == "opt ran out of memory: S; use smaller axes"
-    assert reason("user", "t") == "opt: S; the trace below ends at the line to mend"
+    assert reason("user", "t") == "opt: S; the trace below ends at the line to fix"
     assert reason("user") == "opt: S"
     assert reason("poisoned").endswith("the process was ended and the next run is fresh")
 

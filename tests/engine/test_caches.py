@@ -492,7 +492,8 @@ async def test_nothing_is_copied_between_a_runs_first_and_last_sample_and_no_pro
 ) -> None:
     target = write_target(tmp_path / "mine", {"optimized.py": KEEPER}, inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
-    pool = Pool(interpret=True)
+    spawner.become_subreaper()
+    pool = Pool(interpret=True, open_nursery=spawner.open_nursery)
 
     def publish(event: events.Event) -> None:
         if isinstance(event, events.Step) and event.step.name in ("warm-up", "measure", "challenge"):

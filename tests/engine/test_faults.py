@@ -153,7 +153,7 @@ async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_client(stage: St
         pytest.param(
             "def run(x):\n    raise ValueError('no truth today')\n",
             State.USER_ERROR,
-            "reference.py: ValueError: no truth today; the trace below ends at the line to mend",
+            "reference.py: ValueError: no truth today; the trace below ends at the line to fix",
             15,
             id="raises",
         ),

@@ -147,3 +147,58 @@ async def test_a_request_that_cannot_be_planned_joins_nothing(busy: tuple[Stream
         options: dict[str, Any] = {"targets": ["mine:one"], "roots": [str(root)], "quick": True, **bad}
         reply = await stream.connection.request(requests.StartRuns(seq=stream.connection.next_seq(), **options))
         assert reply.error and (reply.run_ids, reply.joined) == ([], [])
+
+
+# -- moving up ---------------------------------------------------------------------------------------------------------
+
+
+async def up(stream: Stream, job: str) -> events.Reply:
+    """A request to move a job up, and its answer."""
+    return await stream.connection.request(requests.MoveUp(seq=stream.connection.next_seq(), run_id=job))
+
+
+async def test_a_job_that_waits_is_moved_up_and_everybody_hears_of_it(
+    shared: EngineUnderTest, busy: tuple[Stream, str], root: Path
+) -> None:
+    stream, running = busy
+    one, two, other = (
+        *(await asked(stream, root, "mine:one", "mine:two")).run_ids,
+        *(await asked(stream, root, "mine:one", again=True)).run_ids,
+    )
+    reply = await up(stream, other)
+    assert (reply.error, reply.detail) == ("", "number 2 of those that wait")
+    await stream.until(
+        events.QueueChanged, lambda event: [job.run_id for job in event.jobs] == [running, one, other, two]
+    )
+    assert (await up(stream, other)).detail == "number 1 of those that wait"
+    status = await stream.connection.status()
+    assert [job.run_id for job in status.queue] == [running, other, one, two]
+    assert [job.began_ns is None for job in status.queue] == [False, True, True, True]
+    await stream.ask(requests.Cancel(seq=stream.connection.next_seq(), run_id=running))
+    for run_id in (other, one, two):
+        assert (await stream.finish(run_id)).state is State.OK
+    begun = [event.run_id for event in stream.seen if isinstance(event, events.RunState)]
+    assert list(dict.fromkeys(begun)) == [running, other, one, two]
+    await stream.until(events.QueueChanged, lambda event: event.jobs == [])
+
+
+async def test_what_may_not_be_moved_up_is_refused_with_the_reason(busy: tuple[Stream, str], root: Path) -> None:
+    stream, running = busy
+    (one,) = (await asked(stream, root, "mine:one")).run_ids
+    seq = stream.connection.next_seq()
+    (fuzz,) = (await stream.ask(requests.FuzzTarget(seq=seq, root=str(root), target="mine:one", lint=True))).run_ids
+    assert (await up(stream, running)).error == "it is under way already"
+    assert (await up(stream, one)).error == "it is the first of those that wait already"
+    assert (await up(stream, fuzz)).error == "runs go before fuzzes"
+    assert (await up(stream, "01NOBODY")).error == "no job 01NOBODY is queued or under way"
+
+
+async def test_the_run_of_a_save_stays_before_a_run_that_is_moved_up(
+    shared: EngineUnderTest, busy: tuple[Stream, str], root: Path
+) -> None:
+    stream, running = busy
+    async with watching(shared, root, "mine:two") as watched:
+        (one,) = (await asked(stream, root, "mine:one")).run_ids
+        saved = await watched.save("optimized.py", "# saved\n" + corpus.OPTIMIZED)
+        assert [job.run_id for job in (await stream.connection.status()).queue] == [running, saved.run_id, one]
+        assert (await up(stream, one)).error == "the run of a save goes before all others"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -65,15 +65,19 @@ async def carried_out(
     replicas: int,
     standbys: int = STANDBYS,
     told: list[Any] | None = None,
+    begun: list[int] | None = None,
     looks: tuple[Look, ...] = (),
+    rungs: Mapping[str, str] | None = None,
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
+        rungs: files by name that take the place of the target's own, or stand beside them.
         looks: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
+        begun: where to note the processes of an arm that it says have begun.
     """
-    target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
+    target = write_target(tmp_path / "mine", dict(rungs or {}), inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
     plan = planning.plan(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
@@ -85,6 +89,8 @@ async def carried_out(
     def publish(event: events.Event) -> None:
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
+        elif isinstance(event, events.RunState) and event.process and begun is not None:
+            begun.append(event.process)
 
     async def store(work: Callable[[Any], Any]) -> Any:
         return work(MagicMock(earlier=lambda run: [], quarantines=lambda *_: {}, put_environment=lambda seen: ""))
@@ -98,6 +104,31 @@ async def carried_out(
         return await Execution(plan, services).run(), told
     finally:
         await pool.close()
+
+
+NO_PYTHON = "def run(x):\n    return x *\n"
+
+
+async def test_a_rung_that_is_no_python_ends_the_run_before_anything_is_timed(tmp_path: Path) -> None:
+    run, told = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": NO_PYTHON})
+    assert not [name for name, _ in told if name != "expect"], "a step began"
+    ends = {arm.rung: (arm.state, arm.reason, arm.detail) for arm in run.arms}
+    said = "SyntaxError: invalid syntax (optimized.py, line 2); the trace below ends at the line to fix"
+    detail = "  optimized.py:2\n          return x *\nSyntaxError: invalid syntax"
+    assert ends["optimized"] == (State.USER_ERROR, f"optimized: {said}", detail)
+    assert ends["baseline"][:2] == (State.UNAVAILABLE, "not timed: there is nothing to compare it with")
+    assert (run.state, run.reason) == (State.USER_ERROR, f"optimized: {said}")
+
+
+async def test_all_rungs_that_are_no_python_are_told_and_the_others_are_timed(tmp_path: Path) -> None:
+    broken = {"optimized_a.py": NO_PYTHON, "optimized_b.py": "if\n"}
+    run, told = await carried_out(tmp_path, replicas=1, rungs=broken)
+    ends = {arm.rung: arm.state for arm in run.arms}
+    assert ends == {
+        "baseline": State.OK, "optimized": State.OK, "optimized_a": State.USER_ERROR, "optimized_b": State.USER_ERROR
+    }  # fmt: skip
+    assert ("measure", "ends") in told, told
+    assert {found.rung for found in run.comparisons if found.speedup is not None} == {"optimized"}
 
 
 async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_last_sample(
@@ -183,10 +214,12 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
         return await ordinary(self, **options)
 
     told: list[Any] = []
+    begun: list[int] = []
     monkeypatch.setattr(Pool, "take", take)
     monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, first: roomy)
-    record, _ = await carried_out(tmp_path, replicas=2, told=told)
+    record, _ = await carried_out(tmp_path, replicas=2, told=told, begun=begun)
     assert record.state is State.OK, record.reason
+    assert begun == [1, 2], "as a person is told"
     assert taken == [0] * 3 + ([1] * 4 if roomy else [1] + [2] * 3), "verifier and rungs; A/A arm and second replica"
     assert told.index(("expect", 0)) < told.index(("verifier", "begins"))
     first = told[: told.index(("measure", "ends"))]
@@ -200,8 +233,10 @@ async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "decided", lambda compared: True)
-    record, told = await carried_out(tmp_path, replicas=5, looks=LOOKS)
+    begun: list[int] = []
+    record, told = await carried_out(tmp_path, replicas=5, looks=LOOKS, begun=begun)
     assert record.state is State.OK, record.reason
+    assert begun == [1, 2]
     assert "decided after 2 of 5 replicas" in record.flags
     assert told.count(("measure", "ends")) == 2
     assert [count for name, count in told if name == "expect"] == [0, 3, 0, NEXT, NEXT]

@@ -68,11 +68,11 @@ async def test_who_gives_no_sign_is_named_with_its_step_and_its_end_until_it_giv
             return state, told(stream)
 
     first, second = "optimized has given no sign for 1 s", "optimized has given no sign for 2 s"
-    end = " in measure; it is ended at 5 s (AISP_PROGRESS_LIMIT_S)"
+    end = " (measure); it is ended at 5 s (AISP_PROGRESS_LIMIT_S)"
     assert await run("slow") == (State.OK, [first + end, second + end, ""])
     third = "optimized has given no sign for 4 s"
     assert await run("stuck") == (State.TIMEOUT_PROGRESS, [first + end, second + end, third + end, ""])
-    end = " in compile; it is ended at 7 s (AISP_COMPILE_LIMIT_S)"
+    end = " (import and compile); it is ended at 7 s (AISP_COMPILE_LIMIT_S)"
     assert await run("compiles") == (State.TIMEOUT_PROGRESS, [first + end, second + end, third + end, ""])
     state, (sentence, *_, last) = await run("unanswered")
     assert (state, last) == (State.TIMEOUT_PROGRESS, "")

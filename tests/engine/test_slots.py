@@ -230,6 +230,36 @@ def test_ceilings_of_each_gpu_the_first_with_its_link_to_the_second(asked: Asked
     assert placed(slots(H100), peaks[:1]) == {0: "cuda"}
 
 
+def begins_after_s(found: Slots, jobs: Sequence[AnyJob], now_ns: int = 0) -> list[float | None]:
+    """When each job may be expected to begin; None where nobody can say, or it has."""
+    starts = found.forecast(jobs, now_ns)
+    return [(starts[job.id] - now_ns) / 1e9 if job.id in starts else None for job in jobs]
+
+
+def expecting(job: RunJob, seconds: float | None) -> RunJob:
+    job.expected_s = seconds
+    return job
+
+
+def test_a_job_is_expected_to_begin_when_those_before_it_have_ended(asked: Asked) -> None:
+    found = slots(H100)
+    jobs = [expecting(asked.run(), seconds) for seconds in (10.0, 5.0, None, 7.0)]
+    assert begins_after_s(found, jobs) == [0, 10, 15, None], "nobody knows how long the third one takes"
+    found.give(jobs[0], found.gpus[0])
+    jobs[0].slot = found.gpus[0]
+    jobs[0].began_ns = int(1e9)
+    assert begins_after_s(found, jobs, now_ns=int(4e9)) == [None, 7, 12, None]
+    assert begins_after_s(found, jobs, now_ns=int(60e9)) == [None, 0, 5, None], "longer than it was expected to take"
+
+
+def test_with_two_gpus_a_job_is_expected_on_the_one_that_is_free_first(asked: Asked) -> None:
+    jobs = [expecting(asked.run(), seconds) for seconds in (10.0, 4.0, 3.0, 1.0)]
+    assert begins_after_s(slots(), jobs) == [0, 0, 4, 7]
+    both = [expecting(asked.run(ranks=2), 2.0), *jobs]
+    assert begins_after_s(slots(), [jobs[0], both[0], *jobs[1:3]]) == [0, 10, 12, 12], "it waits for both"
+    assert begins_after_s(slots(least=4), [jobs[0], expecting(asked.run(device="cpu"), 1.0)]) == [0, 10], "by turns"
+
+
 async def test_processes_stand_by_in_as_many_slots_as_there_are_jobs_for(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,12 +19,15 @@ from aisp.kernels.catalog import (
     Kind,
     Link,
     LinkKind,
+    Miss,
     Needs,
     Problem,
     Role,
     RungExpectation,
     Target,
+    TargetError,
     TensorSpec,
+    choosing,
     sources,
 )
 
@@ -912,3 +915,49 @@ def test_the_shipped_collection_loads_without_a_problem() -> None:
     for target in found.targets:
         assert any(rung.role is Role.WRONG for rung in target.rungs), f"{target.id} refuses nothing"
         assert catalog.read_sources(target).keys() == set(target.files)
+
+
+# -- which targets a word means ----------------------------------------------------------------------------------------
+
+
+def test_the_ids_that_are_listed_without_reading_are_those_that_load() -> None:
+    listed = catalog.list_ids()
+    loaded = catalog.load()
+    assert sorted(listed) == sorted(loaded.ids)
+    assert {target.id: target.folder for target in loaded.targets} == listed
+
+
+IDS = ["ch01:batching", "ch07:copy", "ch07:transpose", "labs/mx:mx", "mine:copy"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("ch07:copy", ["ch07:copy"]), ("batching", ["ch01:batching"]), ("ch07", ["ch07:copy", "ch07:transpose"]),
+        ("*:copy", ["ch07:copy", "mine:copy"]), ("trans*", ["ch07:transpose"]), ("all", IDS),
+        ("labs/mx", ["labs/mx:mx"]),
+    ],
+)  # fmt: skip
+def test_a_word_means_an_id_a_name_a_chapter_a_glob_or_all(word: str, meant: list[str]) -> None:
+    assert choosing.some(word, IDS) == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "near"),
+    [
+        ("copy", Miss.AMBIGUOUS, ("ch07:copy", "mine:copy")), ("batchin", Miss.UNKNOWN, ("ch01:batching",)),
+        ("x*", Miss.UNKNOWN, ()), ("", Miss.UNKNOWN, ()),
+    ],
+)  # fmt: skip
+def test_a_word_that_means_no_one_target_says_why_and_what_would_work(
+    word: str, kind: Miss, near: tuple[str, ...]
+) -> None:
+    with pytest.raises(TargetError) as found:
+        choosing.some(word, IDS)
+    assert (found.value.kind, found.value.near) == (kind, near)
+
+
+def test_all_of_nothing_is_nothing_and_one_of_many_is_none() -> None:
+    assert choosing.some("all", []) == []
+    with pytest.raises(TargetError, match="'ch07' may be ch07:copy, ch07:transpose; give one of them"):
+        choosing.one("ch07", IDS)

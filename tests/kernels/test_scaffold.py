@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aisp.kernels import catalog
-from aisp.kernels.catalog import Kind, ScaffoldError, Target, scaffold
+from aisp.kernels.catalog import Kind, ScaffoldError, Target, copy_target, free_name, scaffold
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"
 
@@ -102,6 +102,38 @@ def test_a_new_target_has_the_permissions_of_any_new_folder(tmp_path: Path) -> N
     (tmp_path / "usual").mkdir()
     folder = scaffold("mine", tmp_path)
     assert folder.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_copy_has_every_file_and_says_where_it_comes_from(tmp_path: Path) -> None:
+    shipped = catalog.load([catalog.shipped_root() / "ch09_arithmetic_intensity"]).find("ch09:gemm_ladder")
+    folder = copy_target(shipped, "my_gemm", tmp_path / "mine")
+    copy = only_target(tmp_path / "mine")
+    assert (copy.id, copy.folder) == ("mine:my_gemm", folder)
+    assert copy.files == shipped.files and "gemm.cu" in copy.files
+    assert [(rung.name, rung.kind) for rung in copy.rungs] == [(rung.name, rung.kind) for rung in shipped.rungs]
+    assert any(rung.name.startswith("wrong_") for rung in copy.rungs)
+    assert copy.lesson == f"A copy of `ch09:gemm_ladder`, made to be changed.\n\n{shipped.lesson}"
+    for name in shipped.files:
+        if name != "lesson.md":
+            assert (folder / name).read_bytes() == (shipped.folder / name).read_bytes()
+
+
+def test_every_shipped_lesson_can_be_copied_and_loads(tmp_path: Path) -> None:
+    for shipped in catalog.load().targets:
+        name = free_name(shipped.name, tmp_path)
+        copy_target(shipped, name, tmp_path)
+    found = catalog.load([tmp_path])
+    assert [str(problem) for problem in found.problems] == []
+    assert len(found.targets) == len(catalog.load().targets)
+
+
+def test_a_copy_never_touches_what_is_there_and_names_what_is_free(tmp_path: Path) -> None:
+    first = only_target(scaffold("mine", tmp_path))
+    copy_target(first, "mine_2", tmp_path)
+    with pytest.raises(ScaffoldError, match="mine is already there; choose another name, for example mine_3"):
+        copy_target(first, "mine", tmp_path)
+    assert free_name("mine", tmp_path) == "mine_3"
+    assert free_name("yours", tmp_path) == "yours"
 
 
 # The guide

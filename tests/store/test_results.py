@@ -302,6 +302,18 @@ def test_no_roof_stands_over_a_rung_that_was_caught_and_none_over_the_arm_agains
     assert found is not None and found.record is records[2]
 
 
-def test_the_best_so_far_falls_where_a_believed_time_is_shorter() -> None:
-    times = [None, arm("optimized", 0.5), arm("optimized", 0.6), None, arm("optimized", 0.4)]
-    assert edits.best_so_far(times) == [None, 0.5, 0.5, 0.5, 0.4]
+def test_an_edit_is_told_against_the_last_one_before_it_whose_time_is_believed() -> None:
+    first, second, third = (arm("optimized", ms) for ms in (0.5, 0.6, 0.4))
+    found = edits.before_each([first, None, second, None, third])
+    assert found == [None, first, first, second, second]
+
+
+def test_an_edits_ratio_is_shown_only_with_a_time_that_is_believed() -> None:
+    honest, cheating = Reading(examined(planned())), Reading(caught(planned()))
+    found = edits.against_baseline(honest)
+    assert found is not None and (found.rung, found.baseline) == ("optimized", "baseline")
+    assert edits.against_baseline(cheating) is None
+    doubted = replace(honest.record, validity=Validity.SUSPECT, verdict=Verdict.NONE)
+    assert edits.against_baseline(Reading(doubted)) is None
+    cut = replace(planned(), state=State.CANCELLED, reason="superseded by edit 4", arms=honest.record.arms)
+    assert edits.against_baseline(Reading(cut)) is None

@@ -27,8 +27,8 @@ from aisp.store import (
     snapshot_hash,
 )
 from aisp.store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from aisp.store.record import Step
 from aisp.store.samples import Samples
-from aisp.store.ulid import new_ulid
 from tests.replacing import replace
 from tests.store.examples import EPOCH, finished, measured, peak_of, planned, samples_of, telemetry_of
 
@@ -427,17 +427,33 @@ def test_the_schema_refuses_what_cannot_be(path: Path, store: Store, change: str
     other.close()
 
 
-def test_a_run_is_expected_to_take_as_long_as_the_last_good_one_of_its_kind(store: Store) -> None:
-    first, failed, last, other = (new_ulid() for _ in range(4))
-    for run_id, duration_ms in ((first, 2000.0), (last, 3500.0)):
-        store.finish(replace(finished(planned(id=run_id)), duration_ms=duration_ms), {})
-    store.finish(replace(finished(planned(id=other, quick=True)), duration_ms=70.0), {})
-    run = planned(id=failed)
-    store.finish(replace(run, state=State.CANCELLED, reason="cancelled", duration_ms=9.0), {})
-    assert store.last_duration_s(planned()) == 3.5
-    assert store.last_duration_s(planned(quick=True)) == 0.07
-    assert store.last_duration_s(planned(device="cuda:1")) is None
-    assert store.last_duration_s(planned(target="ch07:other")) is None
+def test_a_run_is_expected_to_take_as_long_as_the_last_good_one_like_it(store: Store) -> None:
+    def took(duration_ms: float, processes: int = 0, **what: Any) -> None:
+        taken = tuple(Step("challenge", "", at, 1.0) for at in range(processes))
+        run = planned(**what)
+        store.plan([run])
+        store.finish(replace(finished(run), duration_ms=duration_ms, steps=taken), {})
+
+    def rule(replicas: int, *, interleaved: bool = True) -> dict[str, object]:
+        return {"stop_rule": {"replicas": replicas, "half_width": 0.01, "interleaved": interleaved}}
+
+    took(2000.0)
+    took(3500.0)
+    took(70.0, quick=True)
+    cancelled = planned()
+    store.plan([cancelled])
+    store.finish(replace(cancelled, state=State.CANCELLED, reason="cancelled", duration_ms=9.0), {})
+    assert store.last_like(planned()) == (3.5, 0)
+    assert store.last_like(planned(quick=True)) == (0.07, 0)
+    assert store.last_like(planned(device="cuda:1")) is None
+    assert store.last_like(planned(target="ch07:other")) is None
+    assert store.last_like(planned(case="another")) is None
+    took(9000.0, 3, manifest=rule(5))
+    took(1000.0, 8, manifest=rule(8))
+    took(500.0, 4, manifest=rule(2, interleaved=False))
+    assert store.last_like(planned(manifest=rule(5))) == (9.0, 3)
+    assert store.last_like(planned(manifest=rule(6))) is None  # another rule takes another time
+    assert store.last_like(planned(manifest=rule(2, interleaved=False))) == (0.5, 0)
 
 
 def test_samples_may_not_be_zero_nor_negative_nor_unreal() -> None:

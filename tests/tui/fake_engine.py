@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,18 @@ from aisp.engine.client import build_id
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store import Store, new_ulid
-from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from aisp.store.record import SUPERSEDED, Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
+from aisp.store.outcomes import (
+    SUPERSEDED,
+    CaseVerdict,
+    Correctness,
+    FuzzVerdict,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    Verdict,
+)
+from aisp.store.record import Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
 from aisp.store.samples import Samples, Telemetry
 from tests import heard
 from tests.replacing import replace
@@ -478,6 +488,7 @@ class FakeEngine:
         self._handlers: dict[type, Callable[[Any], Awaitable[events.Event | None]]] = {
             requests.StartRuns: self._start_runs,
             requests.Cancel: self._cancel,
+            requests.MoveUp: self._move_up,
             requests.StartWatch: self._start_watch,
             requests.StopWatch: self._stop_watch,
             requests.Restore: self._restore,
@@ -730,6 +741,15 @@ class FakeEngine:
             )
         return events.Reply(to=request.seq)
 
+    async def _move_up(self, request: requests.MoveUp) -> events.Event:
+        order = list(self._runs)
+        at = order.index(request.run_id)
+        if at < 2:
+            return events.Reply(to=request.seq, error="it is the first of those that wait already")
+        order[at - 1 : at + 1] = order[at], order[at - 1]
+        self._runs = {run_id: self._runs[run_id] for run_id in order}
+        return events.Reply(to=request.seq, detail=f"number {at - 1} of those that wait")
+
     async def _start_watch(self, request: requests.StartWatch) -> events.Event:
         self.watched[request.target] = request.root
         self._broadcast(events.WatchChanged(target=request.target, folder=request.root, active=True))
@@ -756,14 +776,15 @@ class FakeEngine:
                     run_id=run_id,
                     target=target,
                     title="",
-                    state="running",
+                    state="planned" if place else "running",
                     quick=True,
                     trigger="cli",
                     device="cpu",
-                    elapsed_s=1.0,
-                    expected_s=12.0,
+                    began_ns=None if place else time.monotonic_ns(),
+                    expected_s=3600.0,
+                    starts_ns=time.monotonic_ns() + place * 3600 * 10**9 if place else None,
                 )
-                for run_id, target in self._runs.items()
+                for place, (run_id, target) in enumerate(self._runs.items())
             ],
             watches=[events.WatchItem(target=t, folder=f, edits=3) for t, f in self.watched.items()],
             warm_workers=1,
@@ -826,7 +847,7 @@ def remember(
     quick: bool = False,
     device: str = "cpu",
     case: str = "",
-    sources: str = "",
+    sources: str | Mapping[str, str] = "",
     environment: dict[str, object] | None = None,
     sm_clock_mhz: float | None = None,
     flags: tuple[str, ...] = (),
@@ -835,11 +856,12 @@ def remember(
 ) -> Run:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
-    `case` is what a lesson is usually timed on there, unless it is given; `arms`, by rung, and `comparison` hold more
-    fields of the records.
+    `sources` are files by name, or the optimized rung's text. `case` is what a lesson is usually timed on there, unless
+    it is given; `arms`, by rung, and `comparison` hold more fields of the records.
     """
     state_dir.mkdir(mode=0o700, exist_ok=True)
     count = 20
+    files = {"optimized.py": sources} if isinstance(sources, str) else sources
     with Store.open(state_dir / "aisp.db") as store:
         run = Run(
             id=run_id or new_ulid(),
@@ -854,7 +876,7 @@ def remember(
             epoch="EPOCH",
             seq=1,
             wall="2026-01-02T03:04:05+00:00",
-            snapshot=store.put_snapshot({"optimized.py": sources.encode()}) if sources else "",
+            snapshot=store.put_snapshot({name: text.encode() for name, text in files.items()}) if sources else "",
             environment=store.put_environment(environment) if environment else "",
             state=State.PLANNED,
         )

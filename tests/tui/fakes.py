@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.store.outcomes import Timing
 from aisp.store.record import Quality
@@ -89,6 +91,8 @@ class FakeLink:
     def push(self, *arrived: events.Event) -> set[str]:
         """Let these events arrive now, in one tick."""
         names = self.model.apply(arrived)
+        if not names.isdisjoint(("runs", "fuzzes")) and not any(isinstance(e, events.QueueChanged) for e in arrived):
+            names |= self.model.apply([queue_event(self.model)])
         self._post(names)
         return names
 
@@ -125,9 +129,11 @@ class FakeLink:
         return [message for message in self.sent if isinstance(message, kind)]
 
     async def fetch_status(self) -> events.Status | None:
-        if self.engine_status is not None:
-            self._post(self.model.apply([self.engine_status]))
-        return self.engine_status
+        status = self.engine_status
+        if status is not None:
+            jobs = status.queue or self.model.queue
+            self._post(self.model.apply([msgspec.structs.replace(status, queue=jobs)]))
+        return status
 
     async def fetch_log(self, lines: int = 500) -> bool:
         self._post(self.model.apply([events.EngineLog(to=0, lines=self.engine_log[-lines:])]))
@@ -183,11 +189,37 @@ def status_event(*, gpu: bool = False, queue: Sequence[events.QueueItem] = (), *
     return events.Status(**{**fields, **changes})
 
 
-def queue_item(run_id: str, target: str = "ch05:collate", state: str = "planned") -> events.QueueItem:
+def queue_item(run_id: str, target: str = "ch05:collate", state: str = "planned", **changes: Any) -> events.QueueItem:
     """A row of the queue."""
-    return events.QueueItem(
-        run_id=run_id, target=target, title="", state=state, quick=True, trigger="tui", device="cpu"
-    )
+    fields: dict[str, Any] = {"title": "", "quick": True, "trigger": "tui", "device": "cpu"}
+    return events.QueueItem(run_id=run_id, target=target, state=state, **{**fields, **changes})
+
+
+def queue_event(model: Model) -> events.QueueChanged:
+    """The queue as an engine would tell it that has just these runs and fuzzes."""
+    jobs = [
+        queue_item(
+            run.id,
+            run.record.target,
+            run.record.state.value,
+            quick=run.record.quick,
+            trigger=run.record.trigger.value,
+            device=run.device,
+            began_ns=run.record.start_ns,
+        )
+        for run in model.active_runs()
+    ]
+    jobs += [
+        queue_item(
+            fuzz.id,
+            fuzz.target,
+            fuzz.state.value,
+            kind=fuzz.what,
+            began_ns=None if fuzz.state == "planned" else START_NS,
+        )
+        for fuzz in model.active_fuzzes()
+    ]
+    return events.QueueChanged(jobs=sorted(jobs, key=lambda job: job.began_ns is None))
 
 
 def planned_event(run_id: str, target: str, *, rungs: Sequence[str], **changes: Any) -> events.RunPlanned:
@@ -404,6 +436,26 @@ def quick_run_events(
         )
     )
     return heard.whole(story)
+
+
+FULL_RULE = {"replicas": 5, "looks": [{"replicas": 2, "level": 0.02}, {"replicas": 3, "level": 0.03}]}
+
+
+def run_under_way(
+    run_id: str = "R1",
+    *,
+    expected_s: float | None = None,
+    expected_processes: int = 0,
+    begun_s: Sequence[float] = (0.0,),
+) -> list[events.Event]:
+    """A full run on the CPU that measures: each of its processes has begun at one of these seconds."""
+    pace = {"expected_s": expected_s, "expected_processes": expected_processes, "stop_rule": FULL_RULE}
+    story = quick_run_events(run_id=run_id, quick=False, finished=False, **pace)
+    begun = [
+        heard.state(run_id=run_id, state="running", at_ns=START_NS + int(at_s * 1e9), process=number)
+        for number, at_s in enumerate(begun_s, 1)
+    ]
+    return [*story, *begun]
 
 
 TRACEBACK = """optimized.py:14 in run

@@ -116,8 +116,11 @@ def evil(value: Any) -> Any:
 
 # -- what the bytes hold -----------------------------------------------------------------------------------------------
 
-# What an app may write: SGR, cursor and mode sequences, the mouse pointer's shape (OSC 22), and its own copies
-# (OSC 52), whose text is looked at. Textual rings the bell where an app dies, so that a crash is found as well.
+# What an app may write: SGR, cursor and mode sequences, the mouse pointer's shape (OSC 22), its own copies (OSC 52) and
+# the window's title (OSC 2), whose texts are looked at. Textual rings the bell where an app dies, so that a crash is
+# found as well.
+POINTER = re.compile(r"22;[a-z-]*")
+TITLE = "2;aisp: "  # begins the one title that an app gives its window
 _STRING = re.compile(r"\x1b([\]PX^_])(.*?)(?:\x07|\x1b\\|\Z)", re.DOTALL)
 _OUTSIDE = {
     "a C1 character": re.compile("[\x80-\x9f]"),
@@ -142,7 +145,7 @@ def commands_in(raw: bytes) -> list[str]:
             if with_controls is None:
                 continue
             payload = with_controls
-        elif kind == "]" and re.fullmatch(r"22;[a-z-]*", payload):
+        elif kind == "]" and (POINTER.fullmatch(payload) or (payload.startswith(TITLE) and not _obeyed(payload))):
             continue
         found.append(f"a string sequence ESC {kind}: {payload[:80]!r}")
     rest = _STRING.sub("", text)
@@ -157,8 +160,12 @@ def _copied(payload: str) -> str | None:
         text = base64.b64decode(payload, validate=True).decode()
     except ValueError:  # no base64, or no text in it
         return payload
-    hostile = text == SIGN or "\x1b" in text or any(pattern.search(text) for pattern in _OUTSIDE.values())
-    return text if hostile else None
+    return text if text == SIGN or _obeyed(text) else None
+
+
+def _obeyed(text: str) -> bool:
+    """Whether a terminal, or a shell that it is pasted into, would act upon any of this text."""
+    return "\x1b" in text or any(pattern.search(text) for pattern in _OUTSIDE.values())
 
 
 # -- a hostile world ---------------------------------------------------------------------------------------------------
@@ -284,6 +291,10 @@ def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
         ("fuzz", {"target_id": target}, ("j", "tab", "j", "tab", "j")),
         ("ceilings", {}, ("j",)),
         ("watch", {"target_id": "ch05:collate"}, ("j", "k", "m", "y")),
+        ("jobs", {}, ("j", "j")),
+        ("lessons", {}, ("j", "s", "o")),
+        ("compare", {"a": "01T", "b": run_id}, ("j", "tab", "j")),
+        ("jump", {}, ()),
         ("enginelog", {}, ("j", "y")),
         ("help", {}, ("j",)),
     ]
@@ -315,8 +326,8 @@ async def tour(root: Path, log: Path) -> None:
         await until(pilot, lambda: app.model.status is not None)
         with log.open("w", encoding="ascii") as told:
             for name, arguments, keys in stops(run.id):
-                if name == "help":
-                    app.open_help()
+                if name in ("help", "jump"):
+                    app.open_over(name)
                 elif name != "home":
                     app.open_screen(name, **arguments)
                 await pilot.pause(0.12)
@@ -336,8 +347,8 @@ async def tour(root: Path, log: Path) -> None:
                 told.write(json.dumps({**line, "drawn": screen_text(app)}) + "\n")
                 app.pop_screen()
             app.action_command_palette()
-            await pilot.press(*"goto")
-            await until(pilot, lambda: "Go to ch05" in screen_text(app))  # with titles as help
+            await pilot.press(*"lesson ch05")
+            await until(pilot, lambda: "Lesson ch05" in screen_text(app))  # with titles as help
             line = {"screen": "palette", "expected": "CommandPalette", "top": type(app.screen).__name__}
             told.write(json.dumps({**line, "drawn": screen_text(app)}) + "\n")
         app.exit(return_code=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ async def test_the_details_begin_with_the_comparison_that_the_row_shows(tmp_path
     assert drawn.index("▲ 2.41x [2.39..2.43]") < drawn.index("▲ 2.20x [2.18..2.23]")
 
 
+async def test_what_could_not_be_compared_has_no_verdict_and_says_why(tmp_path: Path) -> None:
+    note = "baseline_compiled: needs a GPU"
+    none = Comparison("optimized", "baseline_compiled", Verdict.NONE, None, None, None, note=note)
+    keep(tmp_path / "state", comparisons=(SLOWER, none), verdict=Verdict.SLOWER)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await until(pilot, lambda: "– no verdict  optimized against baseline_compiled" in screen_text(app))
+        assert note in screen_text(app) and "none  optimized" not in screen_text(app)
+
+
 async def test_a_newcomer_at_80x24_sees_targets_results_details_and_keys(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
@@ -103,6 +114,56 @@ async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) 
         await pilot.press("escape")
         await pilot.pause()
         assert "collate" in screen_text(app)
+
+
+@pytest.mark.parametrize("screen", ["home", "lessons"])
+async def test_while_words_are_typed_the_footer_names_no_letters(tmp_path: Path, screen: str) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_screen(screen)
+        await pilot.pause()
+        before = screen_text(app).splitlines()[-1]
+        await pilot.press("slash", "t")
+        await until(pilot, lambda: screen_text(app).splitlines()[-1] == " ⏎ keep  ^q quit  ^p menu  esc clear")
+        await pilot.press("enter")
+        await until(pilot, lambda: "⏎ lesson" in screen_text(app) and "esc clear" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: screen_text(app).splitlines()[-1] == before)
+
+
+async def test_the_filter_highlights_its_first_match_wherever_the_cursor_was(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("G", "slash", *"ch07")
+        await pilot.pause()
+        assert app.screen.target_id == "ch07:transpose"  # type: ignore[attr-defined]
+        await pilot.press("enter", "j", "escape")
+        await pilot.pause()
+        assert app.screen.target_id == "ch07:gather"  # type: ignore[attr-defined]
+        assert "collate" in screen_text(app)
+
+
+async def test_not_run_yet_is_not_said_before_the_store_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = asyncio.Event()
+
+    async def slow(self: Workbench) -> None:
+        await reading.wait()
+        await load(self)
+
+    load = Workbench._load_board
+    monkeypatch.setattr(Workbench, "_load_board", slow)
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "Reading earlier results" in screen_text(app) and "Not run yet" not in screen_text(app)
+        reading.set()
+        await until(pilot, lambda: "Not run yet" in screen_text(app))
+
+
+async def test_a_folded_chapter_keeps_its_title_at_80_columns(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("minus")
+        await until(pilot, lambda: "▸ ch05 Storage and input (1)" in screen_text(app))
 
 
 async def test_a_filter_finds_techniques_and_says_when_nothing_is_left(tmp_path: Path) -> None:
@@ -179,6 +240,8 @@ async def test_r_on_a_chapter_runs_all_its_targets(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link) as (app, pilot):
         app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
         await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("enter")
         await until(pilot, lambda: link.sent_of(requests.StartRuns))
     assert link.sent_of(requests.StartRuns)[0].targets == ["ch07:transpose", "ch07:gather", "ch07:scan"]
 

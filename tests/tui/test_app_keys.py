@@ -14,6 +14,7 @@ from textual.binding import Binding
 from aisp.engine.protocol import requests
 from aisp.tui import keymap
 from aisp.tui.app import Workbench
+from aisp.tui.glossary import WORDS
 from aisp.tui.screens import SCREENS
 from aisp.tui.screens.base import KeyLine, WorkScreen
 from aisp.tui.screens.help import sections
@@ -86,7 +87,7 @@ class NotesScreen(WorkScreen):
         self.stamped = True
 
 async def main(folder):
-    async with opened(folder, size=(200, 50)) as (app, pilot):
+    async with opened(folder, size=(200, 90)) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")
         await pilot.pause()
         print("footer of the catalogue:", "u notes" in screen_text(app).splitlines()[-1])
@@ -146,6 +147,7 @@ OPENED_BY = {
     "lesson": ("enter", "LessonScreen"),
     "diff": ("d", "DiffScreen"),
     "history": ("t", "HistoryScreen"),
+    "lessons": ("O", "LessonsScreen"),
     "run": ("r", "RunScreen"),
     "watch": ("w", "WatchScreen"),
     "roofline": ("f", "RooflineScreen"),
@@ -153,14 +155,16 @@ OPENED_BY = {
     "trust": ("v", "TrustScreen"),
     "fuzz": ("F", "FuzzScreen"),
     "checks": ("V", "ChecksScreen"),
+    "jobs": ("J", "JobsScreen"),
     "enginelog": ("l", "EngineLogScreen"),
+    "jump": ("ctrl+o", "JumpScreen"),
     "help": ("question_mark", "HelpScreen"),
 }
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
 async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Path, size: tuple[int, int]) -> None:
-    assert set(OPENED_BY) == set(SCREENS) - {"home"}
+    assert set(OPENED_BY) == set(SCREENS) - {"home", "compare"}  # which is about two runs
     async with opened(tmp_path, size=size) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
         for name, (key, class_name) in OPENED_BY.items():
@@ -169,7 +173,7 @@ async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Pat
             await pilot.pause()
             drawn = screen_text(app)
             assert len(drawn.splitlines()) == size[1]
-            if name != "help":
+            if name not in ("help", "jump"):
                 assert drawn.startswith(" aisp ") and "back" in drawn.splitlines()[-1]
                 assert "NVIDIA H100" in drawn.splitlines()[0]
             await pilot.press("escape")
@@ -193,7 +197,7 @@ async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path)
             await pilot.press(key)
             await until(pilot, lambda before=before: _state(app) != before or not app.is_running)  # type: ignore[misc]
             if not app.is_running:
-                assert action == "leave"
+                assert action in ("leave", "quit")
                 return
 
 
@@ -202,7 +206,7 @@ async def _footer_of(app: Any, pilot: Any, name: str) -> list[tuple[str, str]]:
     keys = await _keys_of_footer(app)
     assert len(keys) >= 4
     # What leaves the app comes last.
-    return sorted(keys, key=lambda pair: pair[1] == "leave")
+    return sorted(keys, key=lambda pair: pair[1] in ("leave", "quit"))
 
 
 async def _show(app: Any, pilot: Any, name: str) -> None:
@@ -228,6 +232,19 @@ def _state(app: Any) -> tuple[object, ...]:
     return len(app.screen_stack), screen_text(app), told(app), len(link.sent), app.screen.focused
 
 
+async def test_help_begins_with_the_screens_words_and_has_all_others_at_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "Words here" in screen_text(app))
+        drawn = screen_text(app)
+        assert drawn.index("One version of a lesson's kernel") < drawn.index("Fold the chapter.")
+        await pilot.press("end")
+        await until(pilot, lambda: "within it is none." in screen_text(app))
+        assert len(WORDS) == 10
+    for entry in SCREENS.values():
+        assert set(getattr(entry.load(), "words", ())) <= set(WORDS)
+
+
 async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 60)) as (app, pilot):
         await pilot.press("d")
@@ -236,7 +253,7 @@ async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path)
         await pilot.pause()
         drawn = screen_text(app)
         assert "Put the next source into the right half." in drawn
-        assert "Next change" in drawn  # of the focused pane
+        assert "Go to the next change" in drawn  # of the focused pane
         assert "Go back to where you came from" in drawn
         await pilot.press("question_mark")
         await pilot.pause()
@@ -247,7 +264,7 @@ async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path)
         assert "Fold the chapter." in screen_text(app)
 
 
-@pytest.mark.parametrize("name", ["home", *(name for name in OPENED_BY if name != "help")])
+@pytest.mark.parametrize("name", ["home", *(name for name in OPENED_BY if name not in ("help", "jump"))])
 async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: str, tmp_path: Path) -> None:
     fill_store()
     async with opened(tmp_path, size=(120, 60)) as (app, pilot):
@@ -263,7 +280,7 @@ async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: 
             headings = [title for title, _ in told]
             assert type(screen.focused).__name__ not in " ".join(headings)
             assert headings[0].startswith("This pane: ") or headings[0] == "This screen", screen.focused
-            keys = [key for title, rows in told[:2] for keys, _ in rows for key in keys]
+            keys = [key for title, rows in told[:2] for keys, *_ in rows for key in keys]
             assert len(keys) == len(set(keys)), [key for key in keys if keys.count(key) > 1]
             await pilot.press("tab")
             await pilot.pause()
@@ -314,6 +331,40 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
     assert (request.targets, request.quick) == (["ch07:gather"], False)
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("whole cache lines", "Lesson ch07:transpose: A transpose that reads"),  # a title
+        ("vector-loads", "Lesson ch07:gather"),  # a technique
+        ("ch05:coll", "Lesson ch05:collate"),  # an id
+        ("Run of transpose", "Run of ch07:transpose, 3.00×, "),  # a stored run
+        ("Run of gather", "Run of ch07:gather, error, "),  # one of this session
+        ("history", "History of ch07:transpose"),  # a screen
+        ("edit settings", "Edit the settings"),
+    ],
+)
+async def test_the_palette_finds_lessons_runs_screens_and_settings(typed: str, found: str, tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*typed)
+        await until(pilot, lambda: found in screen_text(app))
+
+
+async def test_the_palette_opens_the_run_that_is_picked(tmp_path: Path) -> None:
+    ids = fill_store()
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"run of transpose 3.00")
+        await until(pilot, lambda: "Run of ch07:transpose, 3.00×" in screen_text(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
+
+
 def test_the_palette_offers_every_action_of_the_table() -> None:
     from aisp.tui.commands_palette import commands
     from aisp.tui.settings import Settings
@@ -349,5 +400,5 @@ def test_the_palette_offers_every_action_of_the_table() -> None:
 
 def test_screens_of_the_app_share_the_keys_that_work_everywhere() -> None:
     for name, entry in SCREENS.items():
-        if name != "help":
+        if name not in ("help", "jump"):
             assert issubclass(entry.load(), WorkScreen), name

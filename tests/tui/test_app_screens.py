@@ -17,8 +17,8 @@ from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import shipped_root
 from aisp.kernels.catalog.model import Catalog, Role, Target
 from aisp.store import History, Store
-from aisp.store.outcomes import FindingStatus
-from aisp.store.record import Finding
+from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
 from aisp.tui.earlier import standing
@@ -26,7 +26,7 @@ from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import refusal_command
-from aisp.tui.screens.confirm import ConfirmScreen
+from aisp.tui.screens.confirm import ConfirmScreen, Rewrite
 from aisp.tui.screens.source import SourceView
 from aisp.tui.widgets.diffview import DiffView
 from aisp.tui.widgets.table import LiveTable
@@ -35,6 +35,7 @@ from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
+    keep,
     make_catalog,
     make_link,
     opened,
@@ -112,7 +113,7 @@ async def test_a_wrong_rung_says_what_to_type_to_see_it_refused(size: tuple[int,
         drawn = screen_text(app)
         assert "mistake" in drawn  # in the table, where a speed-up would stand
         typed = refusal_command(app.target("ch07:transpose"), "wrong_tail")  # type: ignore[arg-type]
-        assert typed == f"aisp bench run --targets ch07:transpose --rungs wrong_tail --quick --root {tmp_path}"
+        assert typed == f"aisp run ch07:transpose --rungs wrong_tail --quick --root {tmp_path}"
         words = "".join(line.split("││")[-1].strip("│ ") for line in drawn.splitlines())
         assert typed.replace(" ", "") in words.replace(" ", "")
 
@@ -342,6 +343,17 @@ async def test_history_lists_runs_newest_first_with_intervals_and_reasons(tmp_pa
         await until(pilot, lambda: "optimized.py line 3: '(' was never closed ─" in screen_text(app))
 
 
+@pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.FASTER])
+async def test_no_verdict_of_the_history_is_cut(tmp_path: Path, verdict: Verdict) -> None:
+    told = Comparison("optimized", "baseline", verdict, 1.1, 1.05, 1.3, 0.01)
+    keep(tmp_path / "state", verdict=verdict, comparisons=(told,))
+    async with opened(tmp_path, size=(80, 24)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "1.10x [1.05..1.30]" in screen_text(app))
+        assert f" {verdict.value} " in screen_text(app)
+
+
 async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_changed(tmp_path: Path) -> None:
     fill_store(runs=4)
     async with opened(tmp_path, size=(120, 40)) as (app, pilot):
@@ -391,7 +403,7 @@ async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_p
         await until(pilot, lambda: "2026-05-04" in screen_text(app))
         await pilot.press("m", "j", "j", "j", "m")
         await pilot.pause()
-        assert screen_text(app).count("◆") == 2
+        assert [line.startswith("│◆") for line in screen_text(app).splitlines()].count(True) == 2
         await pilot.press("d")
         await until(pilot, lambda: "TILE = 64" in screen_text(app) and "TILE = 16" in screen_text(app))
         assert compared(app)[0].startswith("optimized (2026-05-01") and compared(app)[1].startswith(
@@ -407,7 +419,7 @@ async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
         highlight(app, "ch07:scan")
         await pilot.press("t")
         await until(pilot, lambda: "No run of this target is stored yet" in screen_text(app))
-        assert "aisp bench run --targets ch07:scan" in screen_text(app)
+        assert "aisp run ch07:scan" in screen_text(app)
 
 
 # -- the app ---------------------------------------------------------------------------------------------------
@@ -470,13 +482,51 @@ async def test_e_hands_the_terminal_to_the_editor_with_the_rungs_file(
     monkeypatch.setattr(Workbench, "suspend", lambda self: contextlib.nullcontext())
     async with opened(tmp_path / "k") as (app, pilot):
         highlight(app)
-        await pilot.press("e")
+        await pilot.press("enter", "tab", "right_square_bracket", "e")
         await until(pilot, lambda: "ended with status 3" in told(app))
         optimized = app.target("ch07:transpose").rung("optimized").path  # type: ignore[union-attr]
         assert log.read_text() == f"-w\n{optimized}\n"
         monkeypatch.setenv("VISUAL", "/nowhere/ed")
         await pilot.press("e")
         await until(pilot, lambda: "could not be started" in told(app))
+
+
+@pytest.mark.parametrize("place", ["catalogue", "run", "lesson"])
+async def test_e_asks_which_file_is_meant_where_several_are(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited: list[Path] = []
+    monkeypatch.setattr(Workbench, "edit_file", lambda self, path, line=None: edited.append(path))
+    catalog = make_catalog(tmp_path)
+    target = catalog.find("ch07:transpose")
+    (target.folder / "lesson.md").write_text(target.lesson)
+    changed = replace(target, files=("lesson.md", *target.files))
+    catalog = replace(catalog, targets=tuple(changed if one is target else one for one in catalog.targets))
+    async with opened(tmp_path / "k", catalog=catalog) as (app, pilot):
+        highlight(app)
+        if place == "lesson":  # what is highlighted is what is meant, files that are no rung among them
+            await pilot.press("enter", "tab", "G")
+            await until(pilot, lambda: app.screen.rung_name == "reference.py")  # type: ignore[attr-defined]
+            await pilot.press("e")
+            await until(pilot, lambda: edited)
+            assert edited == [target.folder / "reference.py"]
+            return
+        if place == "run":
+            app.open_screen("run", run_id="01G")
+            await until(pilot, lambda: "faster" in screen_text(app))
+        await pilot.press("e")
+        await until(pilot, lambda: screen_name(app) == "PickerScreen")
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert "Edit a file of ch07:transpose" in drawn and "one pass over memory" in drawn
+        assert "lesson.md" in drawn and "reference.py" in drawn
+        await pilot.press("enter")
+        await until(pilot, lambda: edited)
+        await pilot.press("e")
+        await until(pilot, lambda: screen_name(app) == "PickerScreen")
+        await pilot.press(*"lesson", "enter")
+        await until(pilot, lambda: len(edited) == 2)
+    assert edited == [target.folder / "optimized.py", target.folder / "lesson.md"]
 
 
 @pytest.mark.parametrize("opened_from", ["e", "the palette"])
@@ -532,7 +582,7 @@ def test_the_place_of_a_failure_is_the_last_line_of_the_first_traceback(
 async def test_where_the_terminal_cannot_be_handed_over_the_file_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
-        await pilot.press("e")
+        await pilot.press("e", "enter")
         await until(pilot, lambda: "optimized.py" in told(app))
 
 
@@ -581,16 +631,32 @@ async def test_opening_a_screen_that_is_open_comes_back_to_it(tmp_path: Path) ->
         assert len(app.screen_stack) == 4  # the blank one, catalogue, history, watch
 
 
-async def test_a_question_is_answered_by_y_and_n(tmp_path: Path) -> None:
+async def test_a_question_is_answered_by_enter_and_escape_and_its_keys_are_the_only_ones_shown(tmp_path: Path) -> None:
     answers: list[bool | None] = []
     async with opened(tmp_path) as (app, pilot):
-        for key in ("y", "n", "escape"):
+        for key in ("enter", "y", "escape", "n", "q"):
             app.push_screen(ConfirmScreen("Write [them] back?", "optimized.py is kept"), answers.append)
             await pilot.pause()
             assert "Write [them] back?" in screen_text(app)
+            assert screen_text(app).splitlines()[-1].strip() == "⏎ yes  esc no"
             await pilot.press(key)
             await pilot.pause()
-    assert answers == [True, False, False]
+    assert answers == [True, True, False, False, False]
+
+
+async def test_a_question_shows_each_file_that_would_be_written(tmp_path: Path) -> None:
+    files = [Rewrite("a.py", "x = 1\n", "x = 2\n"), Rewrite("b.cu", "", "int y;\n")]
+    answers: list[bool | None] = []
+    async with opened(tmp_path) as (app, pilot):
+        app.push_screen(ConfirmScreen("Write them back?", "", files), answers.append)
+        await until(pilot, lambda: "a.py (1 of 2) now" in screen_text(app) and "x = 2" in screen_text(app))
+        assert "[ ] file" in screen_text(app).splitlines()[-1]
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "b.cu (2 of 2) now" in screen_text(app) and "int y;" in screen_text(app))
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "a.py (1 of 2) now" in screen_text(app))
+        await pilot.press("n")  # the answer, though the diff has the focus and a key of that name
+        await until(pilot, lambda: answers == [False])
 
 
 async def test_a_store_that_cannot_be_read_is_told_and_the_app_works(tmp_path: Path) -> None:

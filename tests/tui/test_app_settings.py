@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from aisp.engine.protocol import requests
 from aisp.tui.app import Workbench
+from aisp.tui.keymap import overrides
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
-from tests.tui.app_support import make_catalog, make_link, opened, screen_text, told
+from tests.tui.app_support import make_catalog, make_link, opened, screen_name, screen_text, told, until
 
 
 @pytest.fixture(autouse=True)
@@ -92,16 +94,82 @@ def test_the_editor_is_the_setting_then_visual_then_editor(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("editor", "words"),
     [
-        *((name, [name, "+14", "/k/a b.py"]) for name in ("vi", "vim", "nvim", "nano", "emacs")),
-        *((name, [name, "--goto", "/k/a b.py:14"]) for name in ("code", "codium", "cursor")),
+        *((name, [name, "+14", "/k/a b.py"]) for name in ("vi", "vim", "nvim", "nano", "emacs", "emacsclient")),
+        *(
+            (name, [name, "--wait", "--goto", "/k/a b.py:14"])
+            for name in ("code", "code-insiders", "codium", "cursor", "windsurf")
+        ),
         ("/usr/bin/vim -p", ["/usr/bin/vim", "-p", "+14", "/k/a b.py"]),
         ("code -w", ["code", "-w", "--goto", "/k/a b.py:14"]),
+        ("code --wait --new-window", ["code", "--wait", "--new-window", "--goto", "/k/a b.py:14"]),
+        ("gvim", ["gvim", "--nofork", "+14", "/k/a b.py"]),
+        ("gedit", ["gedit", "--wait", "+14", "/k/a b.py"]),
+        ("hx", ["hx", "/k/a b.py:14"]),
+        ("subl -w", ["subl", "-w", "/k/a b.py:14"]),
+        ("zed", ["zed", "--wait", "/k/a b.py:14"]),
+        ("kate", ["kate", "--block", "--line", "14", "/k/a b.py"]),
         ("ed", ["ed", "/k/a b.py"]),
     ],
 )
-def test_the_line_is_said_in_the_editors_own_words(editor: str, words: list[str]) -> None:
+def test_an_editor_is_told_the_line_in_its_own_words_and_waited_for(editor: str, words: list[str]) -> None:
     assert editor_command(Settings(editor=editor), Path("/k/a b.py"), 14) == words
-    assert editor_command(Settings(editor=editor), Path("/k/a b.py")) == [*editor.split(), "/k/a b.py"]
+    place = [word for word in words if "14" in word or word in ("--goto", "--line", "/k/a b.py")]
+    assert editor_command(Settings(editor=editor), Path("/k/a b.py")) == [
+        *(word for word in words if word not in place),
+        "/k/a b.py",
+    ]
+
+
+def test_an_editor_of_blanks_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "  ")
+    monkeypatch.setenv("EDITOR", "nano")
+    assert editor_command(Settings(editor=" "), Path("k.py")) == ["nano", "k.py"]
+
+
+async def test_a_persons_own_keys_work_and_help_and_footer_show_them(tmp_path: Path) -> None:
+    link = make_link()
+    own = Settings(graph="braille", keys={"run_quick": "f9", "zoom": "Z,f8"})
+    async with opened(tmp_path, size=(120, 60), link=link, settings=own) as (app, pilot):
+        await until(pilot, lambda: "f9 run" in screen_text(app).splitlines()[-1])
+        app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
+        await pilot.press("r")  # does nothing any more
+        await pilot.press("question_mark")
+        await until(pilot, lambda: screen_name(app) == "HelpScreen")
+        row = next(line for line in screen_text(app).splitlines() if "Run the target quickly" in line)
+        assert "f9" in row and "run_quick" in row
+        await pilot.press("escape", "f8")
+        await until(pilot, lambda: app.screen.maximized is not None)
+        await pilot.press("Z", "f9")
+        await until(pilot, lambda: link.sent_of(requests.StartRuns))
+        assert len(link.sent_of(requests.StartRuns)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "said"),
+    [
+        ("run_quik", "f9", "run_quik is no action; did you mean run_quick"),
+        ("run_quick", "hyper+q", "there is no key 'hyper+q'"),
+        ("run_quick", "t", "that key is history's already"),
+        ("run_quick", "j", "already"),  # a table needs it
+        ("run_quick", "ctrl+q", "that key is quit's already"),
+    ],
+)
+async def test_a_key_map_that_cannot_be_is_told_and_left_out(name: str, keys: str, said: str, tmp_path: Path) -> None:
+    own = Settings(graph="braille", keys={name: keys, "run_full": "f7"})
+    async with opened(tmp_path, size=(120, 40), settings=own) as (app, pilot):
+        await until(pilot, lambda: said in told(app))
+        footer = screen_text(app).splitlines()[-1]
+        assert "r run" in footer and "f7 full" in footer
+
+
+def test_a_key_map_is_read_from_the_file_and_keys_may_change_places(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('[keys]\nrun_quick = "R"\nrun_full = "r"\n')
+    settings, problems = load_settings()
+    assert settings.keys == {"run_quick": "R", "run_full": "r"} and problems == []
+    assert overrides(settings.keys) == (settings.keys, [])
+    (tmp_path / "settings.toml").write_text("keys = 3\n")
+    settings, problems = load_settings()
+    assert settings.keys == {} and "[keys]" in problems[0]
 
 
 async def test_bad_settings_are_told_in_the_app_and_it_opens(tmp_path: Path) -> None:
@@ -137,10 +205,8 @@ async def test_a_light_theme_draws_the_same_text(tmp_path: Path) -> None:
 
 async def test_ascii_graphs_use_no_sign_beyond_seven_bits(tmp_path: Path) -> None:
     async with opened(tmp_path / "k", settings=Settings(graph="ascii")) as (app, _):
-        rows = screen_text(app).splitlines()[2:-2]
-    inside = "".join(row.split("│")[1] for row in rows if "│" in row)
-    assert "^ 2.41" in inside and "* running" in inside
-    assert {sign for sign in inside if not sign.isascii()} <= {"…", "×"}
+        drawn = screen_text(app)
+    assert "^ 2.41" in drawn and "* running" in drawn and drawn.isascii()
 
 
 async def test_no_color_draws_every_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,9 @@ from aisp.tui import link
 from tests.tui.fakes import FakeLink
 link.EngineLink = lambda model: FakeLink(model=model, connected=False)
 from aisp.tui.app import run
+from aisp.tui.screens import Place
 from pathlib import Path
-sys.exit(run(Path(sys.argv[1]), mouse=sys.argv[2] == "mouse"))
+sys.exit(run(Place(Path(sys.argv[1])), mouse=sys.argv[2] == "mouse"))
 """
 # A shell's part: starts the app in a process group of its own, says when it was stopped, continues it.
 SHELL = """

@@ -61,7 +61,7 @@ def test_commands_show_a_changed_run_without_its_figures() -> None:
 def test_json_says_so_in_its_status() -> None:
     *_, newest = fill_store("ch07:transpose", runs=1)
     rewrite(newest)
-    (listed,) = json.loads(bench("history", "ch07:transpose", "--json"))
+    (listed,) = json.loads(bench("history", "ch07:transpose", "--json"))["runs"]
     whole = json.loads(bench("history", newest, "--json"))
     for run in (listed, whole):
         assert (run["status"], run["verdict"], run["validity"]) == (WORDS, "none", "unknown")
@@ -74,7 +74,8 @@ def test_json_says_so_in_its_status() -> None:
 def test_a_list_of_targets_and_a_page_of_results_show_it_too() -> None:
     state = paths.database_file().parent
     rewrite(remember(state, "ch01:batching", speedup=3.0).id)
-    last = next(one["last"] for one in json.loads(bench("list-targets", "--json")) if one["id"] == "ch01:batching")
+    listed = json.loads(bench("list-targets", "--json"))["targets"]
+    last = next(one["last"] for one in listed if one["id"] == "ch01:batching")
     assert (last["status"], last["median_ms"], last["speedup"], last["verdict"]) == (WORDS, None, None, "none")
     (line,) = [line for line in bench("list-targets").splitlines() if "ch01:batching" in line]
     assert WORDS in line

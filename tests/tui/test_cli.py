@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from aisp.store.outcomes import State
-from aisp.tui.cli.tree import TREE, Entry, cli
+from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, cli
 from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
 
 
@@ -66,7 +66,7 @@ def test_list_targets_names_each_target_with_what_it_needs(tmp_path: Path) -> No
 def test_list_targets_as_json_carries_the_documented_keys(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine"), "--json"])
-    (target,) = json.loads(shown.stdout)
+    (target,) = json.loads(shown.stdout)["targets"]
     assert target["id"] == "mine:one"
     assert target["chapter"] == "mine"
     assert target["title"] == "Two passes made one"
@@ -107,7 +107,7 @@ def test_the_last_result_of_each_target_stands_in_the_list(tmp_path: Path, state
     assert "faster 2.50x (quick, last try: cancelled)" in lines[1]
     assert lines[1].endswith("82 %")
     assert lines[2].split()[-2:] == ["-", "-"]
-    one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)["targets"]
     assert two["last"] is None
     assert one["last"] == {
         "run_id": remembered.id, "status": "ok", "wall": remembered.wall, "device": "cpu", "case": "cpu",
@@ -121,7 +121,7 @@ def test_a_last_result_that_is_wrong_says_so(tmp_path: Path, state: Path) -> Non
     remember(state, "mine:one", speedup=2.5)
     remember(state, "mine:one", speedup=2.5, state=State.INCORRECT)
     lines = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")]).stdout.splitlines()
-    assert lines[1].split()[-2:] == ["incorrect", "-"]
+    assert lines[1].split()[-2:] == ["wrong", "-"]
 
 
 def test_a_damaged_store_costs_the_last_results_and_not_the_list(tmp_path: Path, state: Path) -> None:
@@ -140,11 +140,32 @@ def test_new_makes_a_target_that_the_catalogue_loads_and_says_what_to_type_next(
     assert shown.exit_code == 0
     assert Path(made["folder"]) == tmp_path / "my kernels" / "my_kernel"
     listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
-    assert [target["id"] for target in json.loads(listed.stdout)] == [made["id"]]
-    assert made["next"][0] == f"aisp bench run --targets '{made['id']}' --root '{made['root']}'"
+    assert [target["id"] for target in json.loads(listed.stdout)["targets"]] == [made["id"]]
+    assert made["next"][0] == f"aisp run '{made['id']}' --root '{made['root']}'"
     again = CliRunner().invoke(cli, ["new", "my_kernel", "--into", str(tmp_path / "my kernels")])
     assert again.exit_code == 2
     assert "already there" in again.stderr
+
+
+def test_new_copies_a_shipped_target_under_its_own_name_or_another(tmp_path: Path) -> None:
+    words = ["new", "--from", "ch09:small_matmuls", "--into", str(tmp_path / "mine")]
+    made = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    assert (made["id"], made["from"]) == ("mine:small_matmuls", "ch09:small_matmuls")
+    assert {"lesson.md", "loop.py", "wrong_last_group.py"} <= set(made["files"])
+    taken = CliRunner().invoke(cli, words)
+    assert taken.exit_code == 2 and "for example small_matmuls_2" in taken.stderr
+    named = CliRunner().invoke(cli, [*words, "matmuls"])
+    assert "made mine:matmuls, a copy of ch09:small_matmuls, in " in named.stdout
+    listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
+    assert [target["id"] for target in json.loads(listed.stdout)["targets"]] == ["mine:matmuls", "mine:small_matmuls"]
+
+
+def test_new_says_what_it_needs(tmp_path: Path) -> None:
+    bare = CliRunner().invoke(cli, ["new"])
+    assert bare.exit_code == 2 and "give a NAME for the new target, or --from TARGET" in bare.stderr
+    near = CliRunner().invoke(cli, ["new", "--from", "ch09:small_matmul", "--into", str(tmp_path)])
+    assert near.exit_code == 2 and "did you mean ch09:small_matmuls" in near.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_store_info_knows_an_empty_place_from_an_unreadable_one(state: Path) -> None:
@@ -256,7 +277,7 @@ def test_a_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
     root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad_\xff"))
     make_target(root, "one")
     listed = aisp("bench", "list-targets", "--root", str(root), "--json")
-    (target,) = json.loads(listed.stdout)
+    (target,) = json.loads(listed.stdout)["targets"]
     assert target["folder"].endswith("bad_\\xff/one")
     run = aisp("bench", "run", "--targets", target["id"], "--root", str(root))
     assert run.returncode == 2
@@ -271,3 +292,127 @@ def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.
     shown = CliRunner().invoke(cli, ["store", "info"])
     assert shown.exit_code == 128 + signal.SIGINT
     assert "interrupted" in shown.stderr
+
+
+# -- without a word, and in two places ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), ("bench",), ("engine",)], ids=" ".join)
+def test_a_group_alone_prints_its_help_once_and_ends_well(words: tuple[str, ...]) -> None:
+    done = aisp(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Usage:") == 1
+    assert done.stdout == aisp(*words, "--help").stdout
+
+
+def test_what_is_done_all_day_is_one_command_in_two_places() -> None:
+    for name in EVERY_DAY:
+        if name in TREE["bench"].below:
+            assert TREE[name] is TREE["bench"].below[name]
+    assert {"run", "watch", "history", "diff", "compare", "jobs", "cancel", "open"} <= set(TREE)
+
+
+def test_a_command_that_stands_below_a_group_is_told_where(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli, ["list-targets"])
+    assert shown.exit_code == 2
+    assert "no command 'list-targets'; did you mean bench list-targets?" in shown.stderr
+
+
+# -- targets by name ---------------------------------------------------------------------------------------------------
+
+
+def listed_by(*words: str) -> Result:
+    return CliRunner().invoke(cli, [*words])
+
+
+def test_a_name_that_two_targets_have_is_answered_with_both(tmp_path: Path) -> None:
+    roots = []
+    for chapter in ("mine", "yours"):
+        make_target(tmp_path / chapter, "one")
+        roots += ["--root", str(tmp_path / chapter)]
+    for words in (("run", "one"), ("diff", "one"), ("open", "one"), ("bench", "roofline", "one")):
+        shown = listed_by(*words, *roots, "--json")
+        assert shown.exit_code == 2
+        error = json.loads(shown.stdout)["error"]
+        assert (error["kind"], error["try"]) == ("ambiguous", ["mine:one", "yours:one"])
+        assert "'one' may be mine:one, yours:one; give one of them" in shown.stderr
+
+
+def test_a_target_that_does_not_load_is_told_with_file_key_and_fix_and_not_as_unknown(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    broken = make_target(tmp_path / "mine", "two")
+    lesson = (broken / "lesson.md").read_text()
+    (broken / "lesson.md").write_text(lesson.replace('"speed"', '"sped"'))
+    for words in (("run", "two"), ("run", "mine:two"), ("watch", "mine:two"), ("bench", "lint", "two")):
+        shown = listed_by(*words, "--root", str(tmp_path / "mine"), "--json")
+        assert shown.exit_code == 2
+        error = json.loads(shown.stdout)["error"]
+        assert error["kind"] == "broken"
+        assert error["text"].startswith(f"mine:two does not load: {broken}/lesson.md: goal: ")
+        assert "speed" in error["text"].rpartition("; ")[2], "what would work"
+        assert "no target" not in shown.stderr
+
+
+def test_a_folder_without_targets_is_told_so_and_ends_with_1(tmp_path: Path) -> None:
+    shown = listed_by("bench", "list-targets", "--root", str(tmp_path))
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "no targets; `aisp new NAME` makes one" in shown.stderr
+    as_json = listed_by("bench", "list-targets", "--root", str(tmp_path), "--json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (1, {"schema": 1, "targets": []})
+
+
+def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one", title="A title that is long " * 5)
+    make_target(tmp_path / "mine", "two", title="Short")
+    done = aisp("bench", "list-targets", "--root", str(tmp_path / "mine"))
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0] == ["target", "title", "rungs", "needs", "last result", "SOL"]
+    assert rows[2] == ["mine:two", "Short", "2", "-", "-", "-"]
+
+
+# -- errors as JSON ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "kind"),
+    [
+        (("run",), 2, "usage"),
+        (("run", "no_such_target"), 2, "unknown"),
+        (("bench", "histroy"), 2, "unknown"),
+        (("compare", "01A"), 2, "usage"),
+        (("history", "01A"), 2, "usage"),
+        (("bench", "list-targets", "--nonsense"), 2, "usage"),
+        (("bench", "roofline", "transpose"), 1, "no"),
+        (("bench", "peak", "--stored"), 1, "no"),
+        (("engine", "logs"), 1, "no"),
+        (("store", "verify", "/nonexistent"), 2, "usage"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_error_under_json_is_one_object_on_stdout_and_its_text_on_stderr(
+    words: tuple[str, ...], status: int, kind: str
+) -> None:
+    done = aisp(*words, "--json")
+    assert done.returncode == status
+    (line,) = done.stdout.splitlines()
+    told = json.loads(line)
+    assert told.keys() == {"schema", "error"}
+    assert told["error"].keys() == {"kind", "text", "try"}
+    assert told["error"]["kind"] == kind
+    assert told["error"]["text"] in done.stderr
+    assert aisp(*words).stdout == ""
+
+
+def test_what_would_work_stands_beside_an_error() -> None:
+    told = json.loads(aisp("run", "transpoze", "--json").stdout)
+    assert told["error"]["try"][0] == "ch07:transpose"
+
+
+def test_an_unforeseen_exception_is_an_object_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall(_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("aisp.tui.cli.store.facts", fall)
+    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    assert shown.exit_code == 3
+    assert json.loads(shown.stdout)["error"]["kind"] == "not_here"

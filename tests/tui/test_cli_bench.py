@@ -191,7 +191,7 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
     assert page.exit_code == 0
     lines = page.stdout.splitlines()
     assert lines[0] == f"# Results on {GPU}"
-    assert "3 targets, 3 runs; torch 2.11.0, triton 3.6.0, driver 580.1. Of 2 predictions 1 were met." in lines
+    assert "3 targets, 3 runs; torch 2.11.0, triton 3.6.0, driver 580.1. Of 2 predictions 1 was met." in lines
     summary = {line.split("`")[1]: line.split(" | ") for line in lines if line.startswith("| `mine:")}
     assert {name: row[-1] for name, row in summary.items()} == {
         "mine:met": "yes |", "mine:missed": "no |", "mine:suspect": "- |"
@@ -236,9 +236,9 @@ def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_
     on_h100(state, "mine:many", case="default", speedup=50.0, arms={"baseline": slow, "optimized": by_bytes})
     page = bench("results", "--root", str(tmp_path / "mine")).stdout.splitlines()
     (row,) = [line for line in page if line.startswith("| `baseline` |")]
-    assert " | host: 20.0 us a launch, 0.2500 ms with 5 us | " in row
+    assert " | host: 20.0 µs a launch, 0.2500 ms with 5 µs | " in row
     (summary,) = [line for line in page if line.startswith("| `mine:many` |")]
-    assert "50.0x [49.0..51.0], 12.5x with a 5 us host |" in summary
+    assert "50.0x [49.0..51.0], 12.5x with a 5 µs host |" in summary
 
 
 def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_met(tmp_path: Path, state: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: P
         assert ("### mine:batching" in page, "### mine:copies" in page) == (bool(asked), not asked)
     page = bench("results", "--on", "H100", "--root", str(mine)).stdout
     assert page.startswith(f"# Results on {GPU}\n")
-    assert "Of 1 predictions 1 were met." in page
+    assert "Of 1 prediction 1 was met." in page
     assert "### mine:copies" in bench("results", "--on", "CPU", "--root", str(mine)).stdout
 
 
@@ -308,7 +308,7 @@ def test_ceilings_are_measured_by_the_engine_and_shown_beside_the_datasheet() ->
     expected = """
         dram read (1.0 GiB) 3.02 TB/s 3.35 TB/s 90 % 1980 2619
         bf16 dense 720 TFLOP/s 989 TFLOP/s 73 % 1575 2619
-        launch graph node 1.50 us - - 1980 -
+        launch graph node 1.50 µs - - 1980 -
         nvlink read - - - - -
 
         nvlink read: there is no peer"""
@@ -334,7 +334,8 @@ def test_a_machine_without_a_gpu_says_so_in_the_drivers_words() -> None:
     with FakeEngine() as engine:
         engine.refuse = "there is no GPU: NVML Shared Library Not Found"
         shown = bench("peak", "--json")
-    assert (shown.exit_code, shown.stdout) == (3, "")
+    error = {"kind": "not_here", "text": "there is no GPU: NVML Shared Library Not Found", "try": []}
+    assert (shown.exit_code, json.loads(shown.stdout)) == (3, {"schema": 1, "error": error})
     assert "aisp: there is no GPU: NVML Shared Library Not Found" in shown.stderr
 
 

@@ -541,7 +541,7 @@ def test_what_appeared_during_a_run_is_a_problem_until_it_is_accepted() -> None:
     assert (shown.exit_code, shown.stdout) == (0, f"accepted: {file} appeared\n")
     assert by_id(imports.import_path(Facts()))["installed"].verdict is Health.OK
     again = CliRunner().invoke(cli, ["doctor", "--accept", "--json"])
-    assert json.loads(again.stdout) == {"accepted": "nothing was held against a run"}
+    assert json.loads(again.stdout) == {"schema": 1, "accepted": "nothing was held against a run"}
 
 
 def test_an_engine_that_runs_is_asked_to_accept() -> None:

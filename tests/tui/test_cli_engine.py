@@ -88,7 +88,7 @@ def test_start_finds_the_one_that_runs() -> None:
 def test_stop_without_an_engine_has_reached_its_aim() -> None:
     shown = engine("stop")
     assert (shown.exit_code, shown.stdout) == (0, "no engine was running\n")
-    assert json.loads(engine("stop", "--json").stdout) == {"stopped": False, "pid": None, "forced": False}
+    assert json.loads(engine("stop", "--json").stdout) == {"schema": 1, "stopped": False, "pid": None, "forced": False}
 
 
 def test_stop_waits_until_the_engine_is_gone(processes: list[subprocess.Popen[str]]) -> None:
@@ -96,7 +96,7 @@ def test_stop_waits_until_the_engine_is_gone(processes: list[subprocess.Popen[st
     processes.append(process)
     shown = engine("stop", "--json")
     assert shown.exit_code == 0
-    assert json.loads(shown.stdout) == {"stopped": True, "pid": process.pid, "forced": False}
+    assert json.loads(shown.stdout) == {"schema": 1, "stopped": True, "pid": process.pid, "forced": False}
     assert process.wait(0.5) == 0
     assert paths.find_socket() is None
 
@@ -130,7 +130,7 @@ def test_a_deaf_engine_is_named_and_force_kills_it(processes: list[subprocess.Po
     assert engine("status").exit_code == 3
     assert process.poll() is None
     forced = engine("stop", "--force", "--json")
-    assert json.loads(forced.stdout) == {"stopped": True, "pid": process.pid, "forced": True}
+    assert json.loads(forced.stdout) == {"schema": 1, "stopped": True, "pid": process.pid, "forced": True}
     assert process.wait(0.5) == -signal.SIGKILL
 
 
@@ -159,7 +159,7 @@ def test_logs_of_an_engine_that_is_gone_can_be_read_and_are_cleaned() -> None:
     assert shown.exit_code == 0
     assert shown.stdout.splitlines() == ["line 99", "an ␛]0;evil␇ line", "not \\xff text"]
     told = [json.loads(line) for line in engine("logs", "--lines", "2", "--json").stdout.splitlines()]
-    assert told[1] == {"line": "not \\xff text"}
+    assert told[1] == {"schema": 1, "line": "not \\xff text"}
 
 
 def test_logs_before_there_is_one_end_with_1() -> None:

@@ -192,7 +192,7 @@ def test_a_fuzz_that_the_engine_refuses_ends_with_3_in_its_words(root: str) -> N
     with FakeEngine() as engine:
         engine.refuse_fuzz["mine:one"] = "axis N has no candidate: widen [fuzz] axes"
         shown = bench("fuzz", "mine:one", "--root", root, "--json")
-    assert (shown.exit_code, shown.stdout) == (3, "")
+    assert (shown.exit_code, json.loads(shown.stdout)["error"]["kind"]) == (3, "not_here")
     assert "aisp: axis N has no candidate: widen [fuzz] axes" in shown.stderr
 
 
@@ -433,7 +433,7 @@ def test_a_lint_whose_end_was_lost_does_not_wait_for_ever(root: str) -> None:
     with FakeEngine() as engine:
         engine.lose_end = True
         shown = bench("lint", "mine:one", "--root", root, "--json")
-    assert (shown.exit_code, shown.stdout) == (3, "")
+    assert (shown.exit_code, json.loads(shown.stdout)["error"]["kind"]) == (3, "not_here")
     assert "ask again" in shown.stderr
 
 
@@ -455,6 +455,7 @@ def test_a_replay_says_whether_every_byte_is_the_same_and_what_differs(state: Pa
     assert ("  torch 2.13.0, was 2.11.0" in shown.stdout.splitlines()) == (status != 0)
     assert shown.stdout.splitlines()[0] == f"mine:one  optimized  cpu  failure {first.id}"
     assert told_json == {
+        "schema": 1,
         "failure": first.id,
         "fuzz_id": "01FUZZ0001",
         "target": "mine:one",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,8 @@ def test_a_number_shows_the_digits_that_count(value: float | None, text: str) ->
     ("value", "unit", "text"),
     [
         (3.02e12, "bytes/s", "3.02 TB/s"), (5.12e10, "bytes/s", "51.2 GB/s"), (8.12e14, "flop/s", "812 TFLOP/s"),
-        (1.98e15, "flop/s", "1.98 PFLOP/s"), (1.28e-6, "s", "1.28 us"), (2.5e-3, "s", "2.50 ms"),
-        (3.2e-8, "s", "0.0320 us"),
+        (1.98e15, "flop/s", "1.98 PFLOP/s"), (1.28e-6, "s", "1.28 µs"), (2.5e-3, "s", "2.50 ms"),
+        (3.2e-8, "s", "0.0320 µs"), (5e-4, "s", "0.500 ms"), (9e-5, "s", "90.0 µs"),
         (12.0, "s", "12.0 s"), (1e6, "flop", "1.00 MFLOP"), (999.0, "bytes", "999 B"), (3.0, "apples", "3.00 apples"),
         (None, "s", "-"), (NAN, "bytes/s", "-"),
     ],
@@ -50,6 +50,26 @@ def test_a_ceiling_is_said_in_the_unit_that_people_use(value: float | None, unit
 )  # fmt: skip
 def test_a_duration_has_two_units_at_most(seconds: float | None, text: str) -> None:
     assert plain.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "60 s"),
+        (61.0, "60 s"),
+        (96.6, "95 s"),
+        (100.0, "2 min"),
+        (597.6, "10 min"),
+        (5939.0, "99 min"),
+        (5999.0, "1 h 40 min"),
+        (7200.0, "2 h 00 min"),
+    ],
+)
+def test_a_span_that_is_about_right_has_no_figures_that_pretend_more(seconds: float | None, text: str) -> None:
+    assert plain.about(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -138,3 +158,31 @@ def test_json_has_no_nan_no_escape_sequences_and_no_enums() -> None:
         "nan": None, "inf": None, "path": "/x", "verdict": "faster", "text": "\x1b[31m\udcff", "n": [1, True]
     }  # fmt: skip
     assert "\n" not in plain.json_line(given)
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        ((0.412, 0.41, 0.415), "0.4120 ms [0.4100..0.4150]"),
+        ((0.0123, 0.0121, 0.0125), "12.30 µs [12.10..12.50]"),
+        ((0.0123,), "12.30 µs"),
+        ((None,), "-"),
+        ((float("nan"),), "-"),
+    ],
+)
+def test_a_time_below_a_tenth_of_a_millisecond_is_told_in_microseconds(
+    times: tuple[float | None, ...], text: str
+) -> None:
+    assert plain.time_of(*times) == text
+    plain.ascii_only(True)
+    assert plain.time_of(*times) == text.replace("µ", "u")
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [({"minutes": 0}, "just now"), ({"minutes": 5}, "5 min ago"), ({"hours": 2}, "2 h ago"), ({"days": 3}, "3 d ago")],
+)
+def test_how_long_ago_is_told_in_one_unit(before: dict[str, int], text: str) -> None:
+    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    assert plain.ago((now - timedelta(**before)).isoformat(), now) == text
+    assert plain.ago("", now) == plain.DASH

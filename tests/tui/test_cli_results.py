@@ -32,7 +32,7 @@ def test_of_ordinary_samples_nothing_is_told() -> None:
         (Quality(autocorrelation=-0.7), "successive samples hang together (autocorrelation -0.70)"),
         (Quality(low_mode_ms=0.4, high_mode_ms=0.5, high_share=0.25), "two modes, 0.4000 and 0.5000 ms"),
         (Quality(throttled_share=0.25), "25 % of the samples set aside"),
-        (Quality(resolution_ms=3.2e-5), "the clock's step of 0.0320 us is 1.6 % of a sample"),
+        (Quality(resolution_ms=3.2e-5), "the clock's step of 0.0320 µs is 1.6 % of a sample"),
     ],
 )
 def test_what_is_out_of_the_ordinary_is_told_with_its_number(quality: Quality, words: str) -> None:

@@ -48,11 +48,11 @@ def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
     assert shown.exit_code == 0
     _, first, second = shown.stdout.splitlines()
     assert new.id in first
-    assert "incorrect" in first
+    assert "wrong" in first
     assert first.split()[-3:] == ["-", "-", "-"]
     assert old.id in second
     assert second.split()[-6:] == ["faster", "optimized", "0.5000", "[0.4950..0.5050]", "2.00x", "[1.96..2.04]"]
-    told = json.loads(bench("history", "mine:one", "--json").stdout)
+    told = json.loads(bench("history", "mine:one", "--json").stdout)["runs"]
     assert [run["run_id"] for run in told] == [new.id, old.id]
     assert told[1]["comparisons"][0]["speedup"] == 2.0
     assert told[0]["reason"] == "as the test wants it"
@@ -71,7 +71,28 @@ def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
     shown = bench("history", "mine:none")
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "no run of mine:none is stored yet" in shown.stderr
-    assert json.loads(bench("history", "mine:none", "--json").stdout) == []
+    assert json.loads(bench("history", "mine:none", "--json").stdout)["runs"] == []
+
+
+def test_history_takes_a_name_a_chapter_and_a_glob(state: Path, tmp_path: Path) -> None:
+    one = remember(state, "mine:one").id
+    two = remember(state, "mine:two").id
+    make_target(tmp_path / "yours", "three")
+
+    def ids(*words: str) -> set[str]:
+        return {run["run_id"] for run in json.loads(bench("history", *words, "--json").stdout)["runs"]}
+
+    assert ids("one") == {one}
+    assert ids("mine") == ids("mine:*") == {one, two}
+    assert ids("mine", "--limit", "1") < {one, two}
+    never = bench("history", "three", "--root", str(tmp_path / "yours"))
+    assert (never.exit_code, never.stdout) == (1, "")
+    assert "no run of yours:three is stored yet; `aisp run yours:three` makes one" in never.stderr
+    chapter = bench("history", "ch01")
+    assert (chapter.exit_code, "no run of ch01 is stored yet" in chapter.stderr) == (1, True)
+    unknown = bench("history", "batchin")
+    assert unknown.exit_code == 2
+    assert "no target 'batchin'; did you mean ch01:batching" in unknown.stderr
 
 
 def test_history_of_a_run_shows_it_whole(state: Path) -> None:
@@ -91,7 +112,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     assert shown.exit_code == 0
     cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
     assert ["optimized", "cold graph x16", "1755", "bytes", "0.2000", "0.2100", "0.2480", "0.78"] in cells
-    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 us", "1.28 us"] in cells
+    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 µs", "1.28 µs"] in cells
     assert [
         "optimized", "baseline", "2.00x [1.96..2.04]", "2.25x [2.20..2.30]", "0.50 %", "0.0004", "faster"
     ] in cells  # fmt: skip
@@ -101,7 +122,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     optimized = next(arm for arm in told["arms"] if arm["rung"] == "optimized")
     assert (optimized["calls"], optimized["light"]["limiter"], optimized["quality"]["drift"]) == (16, "bytes", 0.004)
     assert told["comparisons"][0]["cycles_high"] == 2.3
-    (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)
+    (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)["runs"]
     assert listed == {**told, "environment": run.environment}
 
 
@@ -149,7 +170,7 @@ def test_compare_takes_two_quick_runs_and_says_what_they_cannot_show(state: Path
     assert shown.exit_code == 0
     assert "mode" not in shown.stdout
     assert re.search(r"2\.00x as fast as A \[1\.96\.\.2\.04\] +faster", shown.stdout)
-    assert "=> both runs were quick: two processes each show little of how processes differ; compare two full runs" in (
+    assert "=> both runs were quick: few processes each show little of how processes differ; compare two full runs" in (
         shown.stdout
     )
     told = json.loads(bench("compare", a.id, b.id, "--json").stdout)
@@ -257,16 +278,16 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     shown = bench("expectations", "--root", str(tmp_path / "mine"))
     assert shown.exit_code == 1
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
-    assert rows["mine:met"].endswith("  met")
+    assert rows["mine:met"].endswith("\tmet")
     assert "1.50x..3.00x on H100" in rows["mine:met"]
-    assert rows["mine:missed"].endswith("  not met")
+    assert rows["mine:missed"].endswith("\tnot met")
     assert "1.20x" in rows["mine:missed"]
-    assert rows["mine:elsewhere"].endswith("a CPU                  -")
-    assert rows["mine:beside"].endswith("a CPU                  -"), "on the CPU of a machine that has such a GPU"
+    assert rows["mine:elsewhere"].endswith("a CPU\t-")
+    assert rows["mine:beside"].endswith("a CPU\t-"), "on the CPU of a machine that has such a GPU"
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item
-        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)
+        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)["targets"]
     }
     assert {name: item["met"] for name, item in told.items()} == {
         "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:beside": None, "mine:unmeasured": None
@@ -287,7 +308,7 @@ def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
     arms = {"baseline": {"peak_bytes": 800}, "optimized": {"peak_bytes": peak_bytes}}
     remember(state, "mine:lean", speedup=0.9, device="cuda", environment=H100, arms=arms)
     shown = bench("expectations", "--root", str(tmp_path / "mine"), "--json")
-    (told,) = json.loads(shown.stdout)
+    (told,) = json.loads(shown.stdout)["targets"]
     assert told["predicted"]["memory"] == [3.0, 10.0]
     assert told["measured"]["memory"] == (800 / peak_bytes if peak_bytes else None)
     assert (told["met"], shown.exit_code) == (met, int(met is False))
@@ -341,7 +362,7 @@ def test_store_info_of_a_newer_store_says_that_it_can_only_be_read(state: Path) 
         database.execute("PRAGMA user_version = 999")
     assert keep(store.info, "--json")[1]["read_only"] is True
     assert f"999, this aisp writes {LATEST}: it can only be read" in keep(store.info)[0].stdout
-    assert [run["target"] for run in json.loads(bench("history", "--json").stdout)] == ["mine:one"]
+    assert [run["target"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == ["mine:one"]
     shown, _ = keep(store.verify)
     assert (shown.exit_code, "schema version 999" in shown.stderr) == (3, True)
 
@@ -463,11 +484,11 @@ def test_restore_names_the_runs_that_the_backup_lacks(state: Path) -> None:
     later = [remember(state, "mine:two").id for _ in range(12)]
     shown, told = keep(store.restore, "--yes", "--json")
     assert (shown.exit_code, told["missing"], told["missing_is_certain"]) == (0, sorted(later), True)
-    assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)] == [first.id]
+    assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == [first.id]
     shown, _ = keep(store.restore, told["kept"], "--yes")
     assert shown.exit_code == 0
     assert "missing" not in shown.stdout
-    assert len(json.loads(bench("history", "--json").stdout)) == 13
+    assert len(json.loads(bench("history", "--json").stdout)["runs"]) == 13
     shown, _ = keep(store.restore, "--yes")
     assert "12 run(s) are missing now" in shown.stdout
     assert "and 2 more (--json names all)" in shown.stdout
@@ -491,7 +512,7 @@ def test_restore_without_a_whole_backup_and_with_a_file_that_is_none_says_so(sta
         database.execute("CREATE TABLE t (x)")
     shown, _ = keep(store.restore, str(other), "--yes")
     assert (shown.exit_code, "database of another program" in shown.stderr) == (3, True)
-    assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)] == [run.id]
+    assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)["runs"]] == [run.id]
 
 
 def test_vacuum_tells_the_size_before_and_after(state: Path) -> None:

@@ -45,8 +45,8 @@ def bench(*words: str) -> Result:
 
 
 def cells(text: str) -> list[list[str]]:
-    """The cells of each line of a table."""
-    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    """The cells of each line of a table, or of a list."""
+    return [re.split(r"\s{2,}|\t", line.strip()) for line in text.splitlines()]
 
 
 # -- a store with runs that were checked -------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_every_check_of_the_registry_is_listed_under_its_category() -> None:
     found = cells(shown.stdout)
     heads = [row[0] for row in found if row[1:3] == ["what", "how"]]
     assert heads == list(dict.fromkeys(check.category for check in trust.listing()))
-    listed = json.loads(bench("checks", "--json").stdout)
+    listed = json.loads(bench("checks", "--json").stdout)["checks"]
     assert [item["id"] for item in listed] == [check.id for check in trust.listing()]
     for item in listed:
         assert item["id"].partition(".")[0] == item["category"]
@@ -161,7 +161,7 @@ def test_what_each_check_said_of_the_newest_checked_run_stands_beside_it(state: 
     keep(state, "mine:old", findings=CAUGHT)
     run = keep(state, "mine:one", findings=CLEAR)
     keep(state, "mine:two")  # newer, and from before there were checks
-    listed = {item["id"]: item for item in json.loads(bench("checks", "--json").stdout)}
+    listed = {item["id"]: item for item in json.loads(bench("checks", "--json").stdout)["checks"]}
     last = listed["timing.wall_clock"]["last"]
     assert (last["run_id"], last["target"], last["status"]) == (run.id, "mine:one", "passed")
     assert last["said"] == [
@@ -194,7 +194,7 @@ def test_the_run_may_be_named_by_its_id_or_its_target(state: Path) -> None:
 
 
 def test_every_issue_is_listed_with_its_answer() -> None:
-    listed = json.loads(bench("checks", "--issues", "--json").stdout)
+    listed = json.loads(bench("checks", "--issues", "--json").stdout)["issues"]
     assert [(item["id"], item["how"], item["checks"]) for item in listed] == [
         (issue.id, issue.how, list(issue.checks)) for issue in trust.issues()
     ]
@@ -745,7 +745,7 @@ def test_a_quarantined_rung_is_marked_in_the_list_of_targets_and_has_no_speed_up
     assert "quarantined" in shown.splitlines()[1]
     assert f"mine:one: optimized: quarantined by timing.wall_clock: {EVIDENCE}" in shown
     assert "9.00x" not in shown
-    (told,) = json.loads(bench(*words, "--json").stdout)
+    (told,) = json.loads(bench(*words, "--json").stdout)["targets"]
     assert [(mark["rung"], mark["check"]) for mark in told["quarantined"]] == [("optimized", "timing.wall_clock")]
     assert (told["last"]["speedup"], told["last"]["median_ms"], told["last"]["verdict"]) == (None, None, "none")
     assert told["quarantined"][0]["run_id"] == caught.id
@@ -836,7 +836,7 @@ def test_a_prediction_is_not_answered_by_a_portable_run_nor_while_a_rung_is_in_q
     assert f"mine:three: optimized: quarantined by timing.wall_clock: {EVIDENCE}" in shown.stdout
     told = {
         item["target"]: item
-        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)
+        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)["targets"]
     }
     assert {name: item["met"] for name, item in told.items()} == {
         "mine:one": None, "mine:two": True, "mine:three": None

@@ -61,11 +61,9 @@ def test_each_edit_is_a_line_with_its_verdict_and_its_change(fake: FakeEngine, r
     second = line_of(process)
     _, err = ended(process)
     assert process.returncode == 0
-    assert first == (
-        "start  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  - on the previous  - on the best  [000000000000]"
-    )
+    assert first == ("start  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  best so far  [000000000000]")
     assert second == (
-        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  ~ +0.0 % on the previous  ~ +0.0 % on the best"
+        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  ~ +0.0 % vs the edit before  ~ +0.0 % vs the best"
         "  (optimized.py)  [010101010101]"
     )
     assert "watching mine:one; Ctrl-C ends it" in err
@@ -77,7 +75,7 @@ def test_a_syntax_error_and_a_wrong_answer_are_shown_and_the_watch_goes_on(fake:
     assert line_of(process) == "#1  not run  (optimized.py)  [010101010101]"
     assert line_of(process) == "  optimized.py:4: invalid ␛[31msyntax"
     fake.edit("mine:one", 2, files=["optimized.py"], outcome="wrong")
-    assert line_of(process) == "#2  incorrect: optimized is wrong  (optimized.py)  [020202020202]"
+    assert line_of(process) == "#2  wrong: optimized is wrong  (optimized.py)  [020202020202]"
     assert line_of(process) == "  first at [3]: 2.0, expected 1.0"
     fake.edit("mine:one", 3, files=["optimized.py"])
     assert line_of(process).startswith("#3  faster 2.00x")
@@ -99,7 +97,7 @@ def test_an_edit_that_a_later_one_superseded_is_told_so_and_is_neither_the_previ
     ended(process)
     if not words:
         assert second == "#2  superseded by edit 3  [abababababab]"
-        assert "~ +0.0 % on the previous  ~ +0.0 % on the best" in third
+        assert "~ +0.0 % vs the edit before  ~ +0.0 % vs the best" in third
         return
     told = json.loads(second)
     assert (told["best_ms"], told["run"]["status"], told["run"]["flags"]) == (None, "cancelled", ["superseded"])
@@ -182,7 +180,7 @@ def test_restore_sends_the_snapshot_whose_beginning_was_given(fake: FakeEngine, 
     assert f"restored {old.snapshot[:12]}" in shown.stdout
     assert f"aisp restore mine:one {'cd' * 32}" in shown.stdout
     told = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    assert told == {"target": "mine:one", "restored": old.snapshot, "run_id": old.id, "kept": "cd" * 32}
+    assert told == {"schema": 1, "target": "mine:one", "restored": old.snapshot, "run_id": old.id, "kept": "cd" * 32}
 
 
 def test_what_a_restore_kept_can_be_restored_by_its_whole_hash(fake: FakeEngine, root: str, state: Path) -> None:

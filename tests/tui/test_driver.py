@@ -458,3 +458,78 @@ def test_live_updates_cost_few_bytes() -> None:
     assert sent["same"] < 40
     assert 0 < sent["dots"] < 3000
     assert 0 < sent["line"] < 400
+
+
+def test_the_windows_own_title_comes_back_and_a_signal_is_sent_once() -> None:
+    script = """
+    import asyncio
+    class Titled(App):
+        def on_ready(self):
+            self.run_worker(self.work())
+
+        async def work(self):
+            for text in ("aisp: one 1/5", "aisp: one 2/5", "aisp: one 2/5"):
+                self._driver.set_title(text)
+            self._driver.tell_end("bell", "one faster")
+            self._driver.tell_end("off", "one faster")
+            await asyncio.sleep(0.1)
+            say(done=True)
+            self.exit()
+
+    Titled(driver_class=BackloggedDriver).run()
+    """
+    with Terminal(script) as terminal:
+        assert terminal.hear(reading=True) == {"done": True}
+        terminal.drain()
+        assert terminal.process.wait(20) == 0
+    sent = terminal.text
+    assert [sent.count(f"\x1b]2;aisp: one {at}/5\x1b\\".encode()) for at in (1, 2)] == [1, 1]
+    assert sent.count(b"\x1b[22;2t") == sent.count(b"\x1b[23;2t") == 1
+    assert sent.index(b"\x1b[22;2t") < sent.index(b"\x1b]2;") < sent.index(b"\x1b[23;2t")
+    between = sent[sent.index(b"2/5") : sent.index(b"\x1b[23;2t")]
+    assert between.count(b"\x07") == 1
+
+
+def test_how_far_a_run_is_costs_some_hundred_bytes_a_second() -> None:
+    # One drawing of the row a second, as on the run screen: bar, process, time left, step.
+    script = """
+    import asyncio
+    from aisp.tui import steps, themes
+    from aisp.tui.model import Model
+    from aisp.tui.widgets.textrows import TextRows
+    from tests.tui.fakes import START_NS, run_under_way
+
+    class Counting(BackloggedDriver):
+        sent = 0
+        def write(self, data):
+            Counting.sent += len(data.encode())
+            super().write(data)
+
+    class Live(App):
+        def compose(self):
+            yield TextRows(id="progress")
+
+        def on_ready(self):
+            self.run_worker(self.measure())
+
+        async def measure(self):
+            themes.register(self)
+            self.theme = "aisp-dark"
+            model = Model()
+            model.apply(run_under_way(expected_s=40.0, begun_s=(0.0, 12.0)))
+            row, run = self.query_one(TextRows), model.runs["R1"]
+            await asyncio.sleep(0.3)
+            costs = []
+            for second in range(13, 28):
+                before = Counting.sent
+                row.show([steps.progress_row(run, START_NS + second * 10**9, 120, False)])
+                await asyncio.sleep(0.05)
+                costs.append(Counting.sent - before)
+            say(costs=costs[1:])
+            self.exit()
+
+    Live(driver_class=Counting).run()
+    """
+    with Terminal(script) as terminal:
+        costs = terminal.hear(reading=True, seconds=60)["costs"]
+    assert 0 < max(costs) < 400, costs

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from aisp.store.text import clean, clean_line
+from aisp.tui.endsignal import title_sequence
 from aisp.tui.screens import SCREENS
 from tests.tui.hostile import EVIL, MARKUP, SIGN, TEXTS, commands_in
 from tests.tui.test_app_terminal import Terminal
@@ -65,7 +66,16 @@ def test_a_copy_of_ordinary_text_is_no_finding_and_one_that_pastes_a_command_is(
 
         return b"\x1b]52;c;" + base64.b64encode(text.encode()) + b"\x07"
 
-    assert commands_in(copy("aisp bench run --targets ch07:transpose")) == []
+    assert commands_in(copy("aisp run ch07:transpose")) == []
     assert commands_in(copy("echo \x1b]0;x\x07"))
     assert commands_in(copy(SIGN))
     assert commands_in("\x1b]52;c;│ no copy\x07".encode())
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if "arkup" not in name and name != "Markdown"])
+def test_our_title_is_no_finding_and_one_with_a_command_in_it_or_of_another_name_is(name: str) -> None:
+    assert commands_in(title_sequence("aisp: ch07:transpose 3/5").encode()) == []
+    assert commands_in(title_sequence(f"aisp: {TEXTS[name]}").encode()) == []
+    assert commands_in(f"\x1b]2;aisp: {TEXTS[name]}\x1b\\".encode())
+    assert commands_in(title_sequence(SIGN).encode())
+    assert commands_in(b"\x1b]0;aisp: x\x1b\\")

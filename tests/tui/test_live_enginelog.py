@@ -1,4 +1,4 @@
-"""The engine's log, its state and its queue; and what the app offers when the engine is lost or another version."""
+"""The engine's log and its state; and what the app offers when the engine is lost or another version."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine.protocol import events, requests
-from aisp.tui.widgets.table import LiveTable
-from tests.tui.app_support import opened, screen_name, screen_text, told, until
-from tests.tui.fakes import FakeLink, gpu_run_events, planned_event, quick_run_events, status_event
+from aisp.engine.protocol import events
+from tests.tui.app_support import opened, screen_text, told, until
+from tests.tui.fakes import FakeLink, gpu_run_events, planned_event, status_event
 from tests.tui.live_support import SIZES, check_snapshot, isolate
 
 
@@ -23,10 +22,9 @@ def busy_link() -> FakeLink:
     waiting = [
         planned_event(f"P{number}", "ch07:gather", rungs=["baseline"], device="cuda", quick=False) for number in (1, 2)
     ]
-    link = FakeLink([*gpu_run_events(finished=False), *waiting])
-    link.engine_status = status_event(
-        gpu=True, watches=[events.WatchItem(target="ch05:collate", folder="/f", edits=3, polling=True)]
-    )
+    watch = events.WatchChanged(target="ch05:collate", folder="/f", active=True)
+    link = FakeLink([*gpu_run_events(finished=False), *waiting, watch])
+    link.engine_status = status_event(gpu=True)
     return link
 
 
@@ -42,16 +40,14 @@ async def test_screen_looks_the_same_at_every_size(
     check_snapshot(request, f"enginelog_{size[0]}x{size[1]}", drawn)
 
 
-async def test_state_queue_and_log_stand_on_one_screen(tmp_path: Path) -> None:
+async def test_state_and_log_stand_on_one_screen(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 40), link=busy_link()) as (app, pilot):
         await pilot.press("l")
         await until(pilot, lambda: "worker 4712 warm" in screen_text(app))
         drawn = screen_text(app)
     assert "pid     4711  up 2 h 03 min  memory 61.0 MiB" in drawn
     assert "NVIDIA H100 80GB HBM3, 80.0 GiB, sm_90, driver 580.65.06" in drawn
-    assert "ch05:collate  3 edits, polling" in drawn
-    queue = [line.split()[:2] for line in drawn.splitlines() if "ch07:" in line]
-    assert queue == [["running", "ch07:transpose"], ["waiting", "ch07:gather"], ["waiting", "ch07:gather"]]
+    assert "17 runs done, 3 in the queue, 1 watched (J shows them), 2 warm, 1 viewing" in drawn
 
 
 async def test_new_lines_of_the_log_appear_as_they_are_written(tmp_path: Path) -> None:
@@ -62,55 +58,6 @@ async def test_new_lines_of_the_log_appear_as_they_are_written(tmp_path: Path) -
         link.push(events.LogLine(level="warning", text="GPU 0 is contended by pid 99"))
         await until(pilot, lambda: "warning GPU 0 is contended by pid 99" in screen_text(app))
         assert screen_text(app).count("worker 4712 warm") == 1
-
-
-async def test_x_cancels_the_highlighted_run(tmp_path: Path) -> None:
-    link = busy_link()
-    async with opened(tmp_path, link=link) as (app, pilot):
-        app.open_screen("enginelog")
-        await pilot.pause()
-        await pilot.press("j", "x")
-        await until(pilot, lambda: link.sent_of(requests.Cancel))
-    assert [message.run_id for message in link.sent_of(requests.Cancel)] == ["P1"]
-
-
-async def test_X_cancels_all_after_a_question(tmp_path: Path) -> None:
-    link = busy_link()
-    async with opened(tmp_path, link=link) as (app, pilot):
-        app.open_screen("enginelog")
-        await pilot.pause()
-        await pilot.press("X")
-        await until(pilot, lambda: "Cancel 3 runs?" in screen_text(app))
-        await pilot.press("n")
-        await until(pilot, lambda: screen_name(app) == "EngineLogScreen")
-        assert link.sent_of(requests.Cancel) == []
-        await pilot.press("X")
-        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
-        await pilot.press("y")
-        await until(pilot, lambda: link.sent_of(requests.Cancel))
-    assert [message.run_id for message in link.sent_of(requests.Cancel)] == [""]
-
-
-async def test_enter_opens_the_run(tmp_path: Path) -> None:
-    async with opened(tmp_path, link=busy_link()) as (app, pilot):
-        app.open_screen("enginelog")
-        await pilot.pause()
-        await pilot.press("enter")
-        await until(pilot, lambda: screen_name(app) == "RunScreen")
-        assert app.screen.run_id == "G1"  # type: ignore[attr-defined]
-
-
-async def test_a_run_that_ends_leaves_the_queue(tmp_path: Path) -> None:
-    link = FakeLink(quick_run_events(finished=False))
-    async with opened(tmp_path, link=link) as (app, pilot):
-        app.open_screen("enginelog")
-        await pilot.pause(0.2)
-        assert len(app.screen.query_one("#queue", LiveTable)._rows) == 1
-        link.push(*quick_run_events()[-1:])
-        await until(pilot, lambda: "the queue is empty" in screen_text(app))
-        await pilot.press("x")
-        await until(pilot, lambda: "The queue is empty" in told(app))
-    assert link.sent_of(requests.Cancel) == []
 
 
 async def test_a_lost_engine_says_what_to_do_and_S_starts_one(tmp_path: Path) -> None:

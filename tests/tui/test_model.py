@@ -13,7 +13,7 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Quality, Quarantine
 from aisp.store.results.trust import by_category
-from aisp.tui import findings, readings
+from aisp.tui import edits, findings, readings, runplot
 from aisp.tui.model import (
     AA_ARM,
     MAX_OUTPUT_LINES,
@@ -26,7 +26,6 @@ from aisp.tui.model import (
     thin,
     throttle_words,
 )
-from aisp.tui.screens.enginelog import queue_rows
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import measured, planned, samples_of
@@ -134,7 +133,7 @@ def test_of_several_gpus_each_run_has_the_telemetry_of_its_own() -> None:
         model.apply([events.RunState(run_id=run.id, state=State.RUNNING, at_ns=0, device=f"cuda:{gpu}")])
     model.apply([telemetry_event(START_NS, 3, gpu=1)])
     assert [len(model.runs[f"G{gpu}"].telemetry) for gpu in range(2)] == [0, 3]
-    assert [cells[3].plain for _, cells in queue_rows(model)] == ["cuda:0", "cuda:1"]  # type: ignore[union-attr]
+    assert [run.device for run in model.active_runs()] == ["cuda:0", "cuda:1"]
 
 
 def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:
@@ -259,12 +258,13 @@ def test_watch_edits_and_the_best_of_them() -> None:
     model.apply(watch_events())
     watch = model.watches["ch05:collate"]
     assert [edit.number for edit in watch.edits] == [0, 1, 2, 3, 4, 5]
-    best = readings.best_edit(model, watch)
+    best = edits.best_edit(model, watch)
     assert best is not None and best.number == 4
-    assert readings.edit_note(model, watch.edits[2]) == "not run: optimized.py line 9: '(' was never closed"
-    assert readings.edit_note(model, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
-    assert readings.change_text(model, watch.edits[5], best) == "+12.7 %"
-    assert readings.edit_median(model, watch.edits[3]) is None
+    assert edits.sentence(model, watch, watch.edits[2]) == "not run: optimized.py line 9: '(' was never closed"
+    assert edits.sentence(model, watch, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
+    rows = dict(edits.rows(watch, edits.all_told(model, watch), 60, False))
+    assert rows["5"][3] == "+12.7 %"
+    assert edits.median_ms(model, watch.edits[3]) is None
 
 
 def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
@@ -279,7 +279,8 @@ def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
         story += quick_run_events(run_id=f"W{number}", speedup=speedup)
     model.apply(story)
     watch = model.watches["ch05:collate"]
-    assert readings.change_text(model, watch.edits[1], watch.edits[0]) == "~ -0.2 %"
+    rows = dict(edits.rows(watch, edits.all_told(model, watch), 60, False))
+    assert rows["1"][4] == "~ -0.2 %"
 
 
 def test_a_suspect_time_is_never_the_best() -> None:
@@ -287,7 +288,7 @@ def test_a_suspect_time_is_never_the_best() -> None:
     model.apply(watch_events())
     best = model.runs["W4"]
     best.record = replace(best.record, validity=Validity.SUSPECT, verdict=Verdict.NONE)
-    best = readings.best_edit(model, model.watches["ch05:collate"])
+    best = edits.best_edit(model, model.watches["ch05:collate"])
     assert best is not None and best.number == 5
 
 
@@ -341,11 +342,11 @@ def test_short_times_are_shown_in_microseconds() -> None:
     model = Model()
     model.apply(quick_run_events(baseline_ms=0.02, speedup=2.0))
     run = model.runs["R1"]
-    unit = readings.time_unit(run, False)
+    unit = runplot.time_unit(run, False)
     assert unit.name == "µs"
     cells = dict(readings.arm_rows(run, 80, unit, False))["optimized"]
     assert "10.0 [9.90..10.1]" in cells
-    series = readings.run_series(run, 100, unit)
+    series = runplot.run_series(run, 100, unit)
     assert 9 < series[1].y[0] < 11
 
 
@@ -353,11 +354,11 @@ def test_samples_and_readings_share_one_time_axis() -> None:
     model = Model()
     model.apply(gpu_run_events())
     run = model.runs["G1"]
-    series = {item.name: item for item in readings.run_series(run, 200, readings.Unit("ms", 1))}
+    series = {item.name: item for item in runplot.run_series(run, 200, runplot.Unit("ms", 1))}
     assert list(series) == ["baseline", "optimized", "swizzled", "A/A", "set aside: clock too low"]
     aside = series["set aside: clock too low"]
     assert (len(aside.x), aside.mark) == (12, "signs")
-    lanes = readings.run_lanes(run, 0, 10_000)
+    lanes = runplot.run_lanes(run, 0, 10_000)
     assert [lane.title for lane in lanes] == ["SM clock MHz", "memory clock MHz", "temperature C", "power W"]
     driver, counters, cap = lanes[0].series
     assert driver.x[0] == 0.0 and math.isclose(driver.x[40], 2.0) and driver.y[40] == 1755.0
@@ -369,16 +370,16 @@ def test_samples_and_readings_share_one_time_axis() -> None:
 
 
 def test_pauses_between_samples_are_folded_and_order_and_measuring_stay_as_they_are() -> None:
-    fold = readings.Folding([0.0, 0.5, 1.0, 21.0, 21.5, 22.0, 52.0, 53.0])
+    fold = runplot.Folding([0.0, 0.5, 1.0, 21.0, 21.5, 22.0, 52.0, 53.0])
     assert fold.x_label == "s, pauses folded"
     moments = fold([0.0, 0.5, 1.0, 11.0, 21.0, 22.0, 37.0, 52.0, 53.0, 54.0])
-    kept = readings.FOLDED_SHARE * 3.0
+    kept = runplot.FOLDED_SHARE * 3.0
     wanted = [0.0, 0.5, 1.0, 1 + kept / 2, 1 + kept, 2 + kept, 2 + 1.5 * kept, 2 + 2 * kept, 3 + 2 * kept, 4 + 2 * kept]
     assert all(math.isclose(found, due) for found, due in zip(moments, wanted, strict=True))
 
 
 def test_without_pauses_seconds_are_seconds() -> None:
-    for fold in (readings.Folding(), readings.Folding([0.0, 0.9, 1.8]), readings.UNFOLDED):
+    for fold in (runplot.Folding(), runplot.Folding([0.0, 0.9, 1.8]), runplot.UNFOLDED):
         assert (fold.x_label, fold([0.0, 0.9, 7.5])) == ("s", [0.0, 0.9, 7.5])
 
 
@@ -386,13 +387,13 @@ def test_samples_and_readings_are_folded_alike() -> None:
     model = Model()
     model.apply(gpu_run_events())
     run = model.runs["G1"]
-    fold = readings.Folding([0.0, 40.0])  # one pause, over everything
-    unit = readings.Unit("ms", 1)
+    fold = runplot.Folding([0.0, 40.0])  # one pause, over everything
+    unit = runplot.Unit("ms", 1)
     for plain, folded in zip(
-        readings.run_series(run, 10_000, unit), readings.run_series(run, 10_000, unit, fold), strict=True
+        runplot.run_series(run, 10_000, unit), runplot.run_series(run, 10_000, unit, fold), strict=True
     ):
         assert list(folded.x) == fold(plain.x) and list(folded.y) == list(plain.y)
-    for lane, under in zip(readings.run_lanes(run, 0, 10_000), readings.run_lanes(run, 0, 10_000, fold), strict=True):
+    for lane, under in zip(runplot.run_lanes(run, 0, 10_000), runplot.run_lanes(run, 0, 10_000, fold), strict=True):
         assert [list(s.x) for s in under.series] == [fold(s.x) for s in lane.series]
 
 
@@ -402,7 +403,7 @@ def test_an_answer_that_the_driver_did_not_give_is_a_gap_in_its_lane() -> None:
     silent = telemetry_event(START_NS + 2_000_000_000, 3)
     silent.power_w, silent.throttle, silent.temperature_c = [math.nan, 500.0, math.nan], [-1, 4, -1], [math.nan] * 3
     model.apply([silent])
-    lanes = {lane.title: lane for lane in readings.run_lanes(model.runs["G1"], 0, 200)}
+    lanes = {lane.title: lane for lane in runplot.run_lanes(model.runs["G1"], 0, 200)}
     power = list(lanes["power W"].series[0].y[-3:])
     assert math.isnan(power[0]) and power[1] == 500.0 and math.isnan(power[2])
     flags = list(lanes["SM clock MHz"].series[-1].y[-3:])
@@ -416,7 +417,7 @@ def test_a_reading_that_never_came_has_no_lane() -> None:
         if isinstance(event, events.TelemetryBatch):
             event.memory_clock_mhz = [math.nan] * len(event.at_ns)
     model.apply(story)
-    titles = [lane.title for lane in readings.run_lanes(model.runs["G1"], 0, 200)]
+    titles = [lane.title for lane in runplot.run_lanes(model.runs["G1"], 0, 200)]
     assert titles == ["SM clock MHz", "temperature C", "power W"]
 
 
@@ -425,8 +426,8 @@ def test_telemetry_before_the_measuring_is_not_on_its_axis() -> None:
     model.apply(gpu_run_events(rounds=1, finished=False)[:3])
     model.apply([telemetry_event(START_NS, 10)])
     assert len(model.runs["G1"].telemetry) == 10
-    assert readings.run_series(model.runs["G1"], 100, readings.Unit("ms", 1)) == []
-    assert readings.run_lanes(model.runs["G1"], 0, 100) == []
+    assert runplot.run_series(model.runs["G1"], 100, runplot.Unit("ms", 1)) == []
+    assert runplot.run_lanes(model.runs["G1"], 0, 100) == []
 
 
 def test_clocks_of_samples_are_kept_and_unknown_ones_are_no_points() -> None:

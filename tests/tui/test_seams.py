@@ -114,7 +114,7 @@ async def test_the_prose_of_a_catalogue_is_drawn_as_text(tmp_path: Path) -> None
             app.screen.table.move_to(row)  # type: ignore[attr-defined]
             await pilot.pause()
             assert_clean(screen_text(app), app.screen.copy_text())  # type: ignore[attr-defined]
-        told_of = [command.told for command in commands(app) if command.title.startswith("Go to ")]
+        told_of = [command.shown for command in commands(app) if command.title.startswith("Lesson ")]
     assert_clean(*map(str, told_of))
 
 

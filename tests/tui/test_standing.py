@@ -15,6 +15,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Run
 from aisp.tui.cli.tree import cli
+from aisp.tui.results import state_words
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import finished, planned
@@ -25,6 +26,7 @@ from tests.tui.app_support import (
     make_catalog,
     make_link,
     opened,
+    screen_name,
     screen_text,
     told,
     until,
@@ -76,8 +78,8 @@ def test_a_run_that_says_nothing_leaves_the_last_result_in_the_list_and_is_told_
     tried = keep_nothing(state, "mine:one", how)
     root = str(tmp_path / "mine")
     shown = bench("list-targets", "--root", root)
-    assert f"faster 8.32x (last try: {how})" in shown.stdout
-    (listed,) = document("list-targets", "--root", root)
+    assert f"faster 8.32x (last try: {state_words(how)})" in shown.stdout
+    (listed,) = document("list-targets", "--root", root)["targets"]
     assert (listed["last"]["run_id"], listed["last"]["speedup"]) == (good.id, 8.32)
     last_try = {key: listed["last_try"][key] for key in ("run_id", "status", "reason")}
     assert last_try == {"run_id": tried.id, "status": how, "reason": NOT_HERE}
@@ -99,7 +101,10 @@ def test_a_wrong_run_is_the_last_result_and_so_is_one_of_which_one_arm_was_judge
     keep_nothing(state, "mine:one", State.INCORRECT, **wrong)
     judged = finished(planned()).arms[:1]
     keep_nothing(state, "mine:two", State.INFRA_ERROR, arms=judged)
-    last = {item["id"]: item["last"]["status"] for item in document("list-targets", "--root", str(tmp_path / "mine"))}
+    last = {
+        item["id"]: item["last"]["status"]
+        for item in document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
+    }
     assert last == {"mine:one": "incorrect", "mine:two": "infra_error"}
 
 
@@ -124,7 +129,7 @@ async def test_a_run_that_never_began_leaves_the_last_result_on_the_first_screen
         assert "▲ 8.32" in screen_text(app)
         about = app.screen.copy_text()  # type: ignore[attr-defined]
         assert "Last run 2026-05-04" in about
-        assert f"Last try 2026-05-05 10:00: n/a: {NOT_HERE}" in about
+        assert f"Last try 2026-05-05 10:00: unavailable: {NOT_HERE}" in about
         await pilot.press("enter")
         await until(pilot, lambda: "82 %" in screen_text(app))
         assert "last try: n/a" in screen_text(app)
@@ -153,6 +158,8 @@ async def test_what_could_not_run_here_is_told_and_the_others_of_the_chapter_go_
     async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
         app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
         await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("enter")
         await until(pilot, lambda: "not run: needs sm_100" in told(app))
         assert "ch07:scan" in told(app)
 
@@ -190,7 +197,7 @@ async def test_the_app_and_the_command_line_say_the_same_rung_of_a_close_run(tmp
 def test_the_list_of_targets_says_the_rung_of_the_greatest_speed_up(tmp_path: Path, state: Path) -> None:
     make_target(tmp_path / "mine", "one")
     close_run(state, "mine:one")
-    (listed,) = document("list-targets", "--root", str(tmp_path / "mine"))
+    (listed,) = document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
     assert (listed["last"]["rung"], listed["last"]["speedup"]) == ("optimized_wide", 2.02)
 
 
@@ -213,7 +220,7 @@ async def test_the_app_the_command_and_the_page_agree_whether_a_prediction_came_
     make_target(tmp_path / "ch07", "transpose", on="H100")
     keep(state, folder=tmp_path / "ch07" / "transpose", **changes)
     root = str(tmp_path / "ch07")
-    (found,) = document("expectations", "--root", root)
+    (found,) = document("expectations", "--root", root)["targets"]
     (page,) = document("results", "--on", "H100", "--root", root)["targets"]
     assert (found["met"], page["met"]) == (met, met)
     catalog = make_catalog(tmp_path / "app")
@@ -230,7 +237,7 @@ async def test_the_app_looks_at_the_runs_that_the_command_looks_at(tmp_path: Pat
     keep(state, device="cpu", case="cpu", speedup=7.0)
     keep_nothing(state, how=State.USER_ERROR)
     make_target(tmp_path / "ch07", "transpose", on="H100")
-    (found,) = document("expectations", "--root", str(tmp_path / "ch07"))
+    (found,) = document("expectations", "--root", str(tmp_path / "ch07"))["targets"]
     assert (found["met"], found["measured"]["speedup"]) == (True, 2.0)
     catalog = make_catalog(tmp_path / "app")
     async with opened(tmp_path, size=(120, 40), catalog=catalog, link=make_link(told=False)) as (app, pilot):

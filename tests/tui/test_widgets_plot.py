@@ -10,20 +10,11 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from aisp.tui import themes
+from aisp.tui.widgets.axes import Span, log_tick_labels, nice_step, robust_span, tick_labels
+from aisp.tui.widgets.canvas import Row
+from aisp.tui.widgets.frames import Frame, changed_columns
 from aisp.tui.widgets.glyphs import GraphStyle
-from aisp.tui.widgets.plot import (
-    Frame,
-    Lane,
-    LivePlot,
-    Row,
-    Series,
-    Span,
-    _changed_columns,
-    draw,
-    nice_step,
-    robust_span,
-    tick_labels,
-)
+from aisp.tui.widgets.plot import Lane, LivePlot, Series, draw
 
 RAMP = Series("up", [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], mark="line")
 FALL = Series("down", [0, 1, 2, 3, 4], [4, 3, 2, 1, 0])
@@ -231,9 +222,9 @@ def test_the_axis_holds_still_while_points_still_fit() -> None:
 
 def test_changed_columns_never_cut_a_wide_character() -> None:
     was = Row(["a", "漢", "", "b"], [0, 0, 0, 0])
-    assert _changed_columns(was, Row(["a", "漢", "", "b"], [0, 0, 0, 0])) is None
-    assert _changed_columns(was, Row(["a", "字", "", "b"], [0, 0, 0, 0])) == (1, 3)
-    assert _changed_columns(was, Row(["a", "漢", "", "b"], [0, 0, 0, 1])) == (3, 4)
+    assert changed_columns(was, Row(["a", "漢", "", "b"], [0, 0, 0, 0])) is None
+    assert changed_columns(was, Row(["a", "字", "", "b"], [0, 0, 0, 0])) == (1, 3)
+    assert changed_columns(was, Row(["a", "漢", "", "b"], [0, 0, 0, 1])) == (3, 4)
 
 
 @pytest.mark.parametrize("size", [(40, 8), (80, 20), (200, 30)])
@@ -405,3 +396,52 @@ def test_points_with_signs_are_told_apart_without_colour() -> None:
     aside = Series("set aside", [2.0, 5.0, 8.0], [1.02, 1.02, 1.02], mark="signs")
     frame = draw([TIMES, aside], 80, 12, GraphStyle.BRAILLE)
     assert sum(row.text.count("○") for row in frame.rows[1:]) == 3
+
+
+def test_times_that_differ_twelvefold_share_a_logarithmic_axis_evenly_and_the_legend_says_log() -> None:
+    slow = Series("baseline", [0.0, 1.0], [12.0, 12.0], mark="line")
+    fast = Series("optimized", [0.0, 1.0], [1.0, 1.0], mark="line")
+    middle = Series("half way", [0.0, 1.0], [12.0**0.5] * 2, mark="line")
+    frame = draw([slow, fast, middle], 80, 23, GraphStyle.ASCII, log=True)
+    rows = [row.text for row in frame.rows]
+    assert rows[0].startswith("ms, log")
+    at = [next(n for n, row in enumerate(rows[1:], 1) if sign in row[8:]) for sign in "ox+"]
+    assert abs(at[2] - (at[0] + at[1]) / 2) <= 1
+    assert [row.split("+")[0].strip() for row in rows[1:-2] if row[:2].strip()] == ["20", "10", "5", "2", "1"]
+
+
+def test_ticks_of_a_logarithmic_axis() -> None:
+    def texts(low: float, high: float, steps: int) -> list[str]:
+        return [text for _, text in log_tick_labels(Span(math.log10(low), math.log10(high)), steps)]
+
+    assert texts(0.1, 20, 5) == ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20"]
+    assert texts(0.001, 1000, 4) == ["0.001", "0.1", "10", "1000"]
+    assert texts(4.0, 4.4, 4) == ["4.0", "4.1", "4.2", "4.3", "4.4"]
+    assert texts(5000, 50000, 4) == ["5000", "10k", "20k", "50k"]
+
+
+def test_a_time_of_zero_is_a_gap_on_a_logarithmic_axis() -> None:
+    frame = draw([Series("t", [0.0, 1.0, 2.0], [1.0, 0.0, 5.0])], 60, 12, GraphStyle.BRAILLE, log=True)
+    assert frame.left is not None and math.isfinite(frame.left.low)
+    assert frame.left.low <= 0.0 and frame.left.high >= math.log10(5)
+
+
+def test_the_axis_is_of_what_is_usual_where_the_curve_is_of_extremes() -> None:
+    """Of many samples the lowest and the highest of each dot are drawn: half of what is drawn may be outliers then."""
+    spikes = [2.0 if at % 2 else 9.0 for at in range(200)]
+    frame = draw([Series("t", list(range(200)), spikes, usual=[2.0] * 97 + [9.0] * 3)], 80, 20, GraphStyle.BRAILLE)
+    assert frame.left is not None and frame.left.high < 3
+    assert frame.clipped == 100 and "▲100 off scale" in frame.rows[0].text
+
+
+def test_a_level_with_a_tenth_of_the_samples_is_no_outlier() -> None:
+    values = [2.0 if at % 10 else 5.0 for at in range(500)]
+    assert robust_span(values) == Span(2.0, 5.0)
+
+
+def test_another_kind_of_axis_is_not_the_range_of_the_one_before() -> None:
+    series = [Series("t", [0.0, 1.0], [2.0, 3.0])]
+    linear = draw(series, 60, 12, GraphStyle.BRAILLE)
+    log = draw(series, 60, 12, GraphStyle.BRAILLE, log=True, before=linear)
+    assert log.left is not None and log.left.high < 1
+    assert draw(series, 60, 12, GraphStyle.BRAILLE, before=log).left == linear.left

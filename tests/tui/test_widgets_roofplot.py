@@ -7,8 +7,9 @@ import math
 import pytest
 
 from aisp.store.results.roofline import Roof
+from aisp.tui.widgets.axes import Span
+from aisp.tui.widgets.frames import Frame
 from aisp.tui.widgets.glyphs import GraphStyle
-from aisp.tui.widgets.plot import Frame, Span
 from aisp.tui.widgets.roofplot import (
     DATASHEET,
     MEASURED,

@@ -90,6 +90,16 @@ class Scripted(aisp.tui.app.Workbench):
                 push(*story())
                 self.open_screen("run", run_id=RUN)
                 await asyncio.sleep(0.5)
+            elif name == "watch":
+                push(events.WatchChanged(target="ch01:transpose", folder="/f", active=True))
+                for number in range(30):
+                    push(events.WatchEdit(
+                        target="ch01:transpose", number=number, snapshot="", files=["optimized.py"],
+                        run_id=RUN if number == 29 else "", error="" if number == 29 else "line 1: invalid syntax",
+                    ))
+                push(*story())
+                self.open_screen("watch", target_id="ch01:transpose")
+                await asyncio.sleep(0.5)
             elif name == "update":
                 for _ in range(count):
                     update(self.updates)
@@ -110,7 +120,8 @@ aisp.tui.app.Workbench = Scripted
 aisp.tui.app.load_settings = lambda: (aisp.tui.app.Settings(graph="braille"), [])
 import aisp.tui.link
 aisp.tui.link.EngineLink = lambda model: setattr(link, "model", model) or link
-sys.exit(aisp.tui.app.run(Path(sys.argv[1])))
+from aisp.tui.screens import Place
+sys.exit(aisp.tui.app.run(Place(Path(sys.argv[1]))))
 """
 # A tenth of a second of a run: the plot's changed columns, the arms' counts, the title's clock.
 BYTES_PER_UPDATE = 10_000
@@ -177,6 +188,20 @@ def test_a_run_going_on_costs_a_bounded_number_of_bytes_per_update(app: Scripted
     assert 500 < sent / updates < BYTES_PER_UPDATE
     # They were drawn: 200 samples of each arm at first, 3 of them discarded, and 50 with every update.
     assert "1,697" in app.terminal.shown()
+
+
+def test_an_edit_going_on_costs_no_more_bytes_than_its_run(app: Scripted) -> None:
+    app.play("watch")
+    updates = 30
+    sent = app.play("update", updates)
+    print(f"{sent / updates:.0f} bytes per update")
+    assert 100 < sent / updates < BYTES_PER_UPDATE
+    assert "samples of edit 29, under way" in app.terminal.shown()
+    app.play("finish")
+    app.settle()
+    before = app.terminal.raw_bytes
+    app.terminal.run(1.5)
+    assert app.terminal.raw_bytes == before, "a watch at rest was drawn again"
 
 
 def test_nothing_is_sent_while_nothing_changes(app: Scripted) -> None:

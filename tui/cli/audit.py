@@ -10,6 +10,7 @@ The engine runs the fixtures; this asks for a few at a time, so that Ctrl-C leav
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -280,7 +281,9 @@ class Audit(Interruptible):
         run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
             number = min(len(self._judged) + 1, len(self._order))
-            self._progress.show(progress_line(run, self._follower, number, len(self._order), self.elapsed_s))
+            self._progress.show(
+                progress_line(run, self._follower, number, len(self._order), self.elapsed_s, now_ns=time.monotonic_ns())
+            )
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------

@@ -34,10 +34,11 @@ TOLD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT, FindingStatus.UNAVAILABLE)
 
 
 @click.command()
-@click.argument("wanted", metavar="[RUN|TARGET]", required=False)
+@click.argument("wanted", metavar="[RUN|TARGET]", required=False, shell_complete=common.complete_targets_and_runs)
 @click.option("--issues", is_flag=True, help="List the ways in which a result can be invalid instead.")
+@common.roots_option
 @common.json_option
-def command(wanted: str | None, issues: bool, as_json: bool) -> None:
+def command(wanted: str | None, issues: bool, roots: tuple[str, ...], as_json: bool) -> None:
     """List every check by category, and what each said of RUN, of TARGET's last run, or of the newest run.
 
     A check is proven by the cheats that it catches and by the honest twins that it passes; `aisp bench audit` runs
@@ -51,14 +52,14 @@ def command(wanted: str | None, issues: bool, as_json: bool) -> None:
         if wanted is not None:
             raise click.UsageError("--issues are of no run; leave RUN out")
         told = registry.issues()
-        common.answer(as_json, lambda: [issue_json(issue) for issue in told], issue_lines, told)
+        common.answer(as_json, lambda: {"issues": [issue_json(issue) for issue in told]}, issue_lines, told)
         return
-    run = look(wanted)
+    run = look(wanted, roots)
     listed = registry.listing()
-    common.answer(as_json, lambda: [check_json(check, run) for check in listed], lines, listed, run)
+    common.answer(as_json, lambda: {"checks": [check_json(check, run) for check in listed]}, lines, listed, run)
 
 
-def look(wanted: str | None) -> Reading | None:
+def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
     """The run that was asked for, else the newest that was checked; None where nothing is stored yet.
 
     Raises click.UsageError for a target without such a run, and for an unknown run.
@@ -66,14 +67,16 @@ def look(wanted: str | None) -> Reading | None:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
-            return opened.read(opened.run(wanted))
-        found = trust.newest_checked(opened.newest(trust.LOOK_BACK_RUNS, wanted))
+        named = [None] if wanted is None else opened.meant(wanted, roots)
+        if isinstance(named, str):
+            return opened.read(opened.run(named))
+        ran = [run for target in named for run in opened.newest(trust.LOOK_BACK_RUNS, target)]
+        found = trust.newest_checked(sorted(ran, key=lambda run: run.wall, reverse=True))
         if found is not None:
             return opened.read(found)
     if wanted is not None:
         raise click.UsageError(
-            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run --targets ID` makes one"
+            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run TARGET` makes one"
         )
     return None
 
@@ -109,7 +112,7 @@ def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None
         if width is not None and width < WIDE:
             heads, rows = _narrow(heads), [_narrow(row) for row in rows]
         drop = ["cheats/twins", "how"]
-        found += [*plain.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
+        found += [*common.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
     counts = trust.counts(said[check.id] for check in checks if check.id in said)
     what = f"{len(checks)} checks"
     if run is None:
@@ -169,7 +172,7 @@ def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
     heads = ["issue", "how", "gallery", "checks", "answer"]
     numbers = ", ".join(f"{number} {how}" for how, number in hows.items())
     return [
-        *plain.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
+        *common.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
         "",
         f"=> {len(issues)} issues, {beyond} of them (*) beyond the field's list: {numbers or 'none'}",
     ]

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,12 +17,15 @@ import click
 
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import SCHEMA, MeantError, NotHereError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from aisp.engine.client import Connection
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
+    from aisp.kernels.catalog import TargetError
     from aisp.kernels.catalog.model import Catalog, Needs, Target
     from aisp.store.results.reading import Reading
 
@@ -64,6 +67,34 @@ def roots_option(function: Function) -> Function:
     )(function)
 
 
+def root_option(function: Function) -> Function:
+    """`--root PATH`, for what is about one target, as the argument `root`."""
+    return click.option(
+        "--root",
+        metavar="PATH",
+        type=click.Path(exists=True, file_okay=False),
+        help="Look for the target in this folder instead of the shipped ones.",
+    )(function)
+
+
+def target_argument(function: Function) -> Function:
+    """TARGET, as the argument `target_id`."""
+    return click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)(function)
+
+
+def selectors_argument(function: Function) -> Function:
+    """TARGET..., as the argument `selectors`; `--targets A,B`, which it was before, goes on to work."""
+
+    def together(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(ctx.params.pop("targets_option", None) or ()), *(value or ()))
+
+    old = click.option("--targets", "targets_option", multiple=True, metavar="ID[,ID...]", hidden=True, is_eager=True)
+    argument = click.argument(
+        "selectors", metavar="[TARGET]...", nargs=-1, callback=together, shell_complete=complete_groups
+    )
+    return old(argument(function))
+
+
 def device_option(function: Function) -> Function:
     """`--device auto|cuda|cpu`, as the argument `device`."""
     return click.option(
@@ -86,21 +117,125 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
     return catalog
 
 
-def find_target(catalog: Catalog, target_id: str) -> Target:
-    """The target of that id; wrong usage with the catalogue's suggestion where there is none."""
+def find_target(catalog: Catalog, word: str) -> Target:
+    """The target of that id or unique name; wrong usage where there is none, with what would work."""
+    from aisp.kernels.catalog import TargetError  # with the catalogue
+
     try:
-        return catalog.find(target_id)
-    except LookupError as error:
-        raise click.UsageError(str(error.args[0])) from None
+        return catalog.find(word)
+    except TargetError as error:
+        raise meant_error(error) from None
 
 
-def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> click.UsageError:
+def choose_targets(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
+    """The targets that `selectors` mean (ids, names, chapters, globs, all; with commas too), each once, in the order
+    given; and the ids of those that were named one by one.
+
+    Raises:
+        MeantError: one of them means nothing.
+        click.UsageError: there is none.
+    """
+    from aisp.kernels.catalog import TargetError, choosing  # with the catalogue
+
+    chosen: dict[str, Target] = {}
+    named: list[str] = []
+    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
+    if not words:
+        raise click.UsageError("no target is named; give ids (ch01:batching), a chapter (ch07), a glob or all")
+    for word in words:
+        if word == "all" and not catalog.targets:
+            raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
+        if any(chapter.id == word for chapter in catalog.chapters) and word not in {t.chapter for t in catalog.targets}:
+            raise click.UsageError(f"the chapter {word} has no targets that load")
+        try:
+            found = catalog.choose(word)
+        except TargetError as error:
+            raise meant_error(error) from None
+        if not choosing.is_group(word, catalog.ids):
+            named += [target.id for target in found]
+        for target in found:
+            chosen.setdefault(target.id, target)
+    return list(chosen.values()), named
+
+
+def begins_a_run(word: str) -> bool:
+    """Whether a word that names nothing was meant as the beginning of a run's id: they begin with a digit."""
+    return word[:1].isdigit()
+
+
+def target_or_run(catalog: Catalog, word: str) -> Target | str:
+    """The target that `word` means, or else the id of the one stored run that it begins; MeantError where neither."""
+    try:
+        return find_target(catalog, word)
+    except MeantError as error:
+        if ":" in word or error.kind != "unknown":  # every target's id has a colon, no run's id does
+            raise
+        from aisp.tui.cli import stored  # the store and numpy
+
+        with stored.history() as opened:
+            try:
+                return opened.run(word).id
+            except LookupError:
+                if begins_a_run(word):
+                    raise
+                raise error from None
+
+
+def meant_error(error: TargetError) -> MeantError:
+    """What the catalogue says of a word, as wrong usage."""
+    return MeantError(clean_line(str(error), limit=2000), error.near, kind=error.kind)
+
+
+def complete_targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of targets, for a shell."""
+    from aisp.tui.cli import completing  # here and below: only where a shell asks
+
+    return completing.targets(ctx, incomplete)
+
+
+def complete_groups(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of targets, chapters and all, for a shell."""
+    from aisp.tui.cli import completing
+
+    return completing.groups(ctx, incomplete)
+
+
+def complete_groups_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of targets, chapters and runs, for a shell."""
+    return [*complete_groups(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
+
+
+def complete_rungs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Rungs of the targets named before, for a shell."""
+    from aisp.tui.cli import completing
+
+    return completing.rungs(ctx, incomplete)
+
+
+def complete_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of the newest runs, for a shell."""
+    from aisp.tui.cli import completing
+
+    return completing.runs(ctx, incomplete)
+
+
+def complete_targets_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Both, for a shell."""
+    return [*complete_targets(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
+
+
+def complete_rungs_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Rungs of the target named before and its runs, for a shell."""
+    return [*complete_rungs(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
+
+
+def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> MeantError:
     """Wrong usage: there is no such thing; the names that come nearest, or what else to do."""
     import difflib  # only on the error path
 
     near = difflib.get_close_matches(word, names, n=most, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else otherwise
-    return click.UsageError(f"{what}; {hint}")
+    return MeantError(f"{what}; {hint}", near)
 
 
 def needs_text(needs: Needs) -> str:
@@ -183,6 +318,21 @@ def terminal_width() -> int | None:
     return columns if columns >= 20 else 80  # a terminal that says 0 or 1 does not know its size
 
 
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    width: int | None,
+    right: Iterable[str] = (),
+    shrink: str = "",
+    drop: Sequence[str] = (),
+) -> list[str]:
+    """A list for a terminal of `width` cells, see `plain.table`; without one, the cells with a tab between."""
+    if width is None:
+        return ["\t".join(row) for row in (heads, *rows)]
+    return plain.table(heads, rows, right=right, width=width, shrink=shrink, drop=drop)
+
+
 def say(text: str = "") -> None:
     """Print a result. `text` was cleaned by whoever put foreign words into it."""
     click.echo(text)
@@ -191,6 +341,21 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print something beside the result, on stderr."""
     click.echo(text, err=True)
+
+
+def write_picture(file: str, option: str, draw: Callable[[str], None]) -> None:
+    """Have a picture written into `file`, which stood behind `option`.
+
+    Raises:
+        NotHereError: without matplotlib.
+        UsageError: the file cannot be written.
+    """
+    try:
+        draw(file)
+    except ModuleNotFoundError:
+        raise NotHereError(f"a picture needs matplotlib; `pip install matplotlib`, or leave {option} out") from None
+    except OSError as error:
+        raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
 
 
 def none_runs(held: Holder | None, error: Exception) -> None:
@@ -206,17 +371,19 @@ def none_runs(held: Holder | None, error: Exception) -> None:
     raise NotHereError(f"{held.what} runs (pid {held.pid}) and cannot be reached: {error}") from None
 
 
-def say_document(value: Any) -> None:
-    """Print one JSON document."""
-    click.echo(plain.json_document(value))
+def say_document(value: Mapping[str, Any]) -> None:
+    """Print one JSON document, with the number of its schema unless it has one of its own."""
+    click.echo(plain.json_document({"schema": SCHEMA, **value}))
 
 
-def say_line(value: Any) -> None:
-    """Print one JSON object on a line of its own."""
-    click.echo(plain.json_line(value))
+def say_line(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on a line of its own, with the number of its schema likewise."""
+    click.echo(plain.json_line({"schema": SCHEMA, **value}))
 
 
-def answer(as_json: bool, document: Callable[[], Any], lines: Callable[..., Iterable[str]], *told: Any) -> None:
+def answer(
+    as_json: bool, document: Callable[[], Mapping[str, Any]], lines: Callable[..., Iterable[str]], *told: Any
+) -> None:
     """Print the one JSON document that is asked for, or for people the lines about what is told, as wide as there is
     room."""
     if as_json:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.comparison import Difference, Pair, Side, compare, differing
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import comparing, plain
 from aisp.tui.cli import common
 
 if TYPE_CHECKING:
-    from aisp.store.record import Arm, Run
-    from aisp.tui.cli.stored import Opened
+    from aisp.store.record import Arm
+    from aisp.store.results.comparison import Compared, Side
 
 
 ROOMY_COLUMNS = 110
 
 
 @click.command()
-@click.argument("first", metavar="RUN_A")
-@click.argument("second", metavar="RUN_B")
+@click.argument("first", metavar="RUN_A", shell_complete=common.complete_runs)
+@click.argument("second", metavar="RUN_B", shell_complete=common.complete_runs)
 @common.json_option
 @click.pass_context
 def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
@@ -39,94 +38,57 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        a, b = (_side(opened, opened.run(run_id)) for run_id in (first, second))
-    differences = differing(a, b)
-    refused = any(difference.refuses for difference in differences)
-    pairs = compare(a.run, b.run, refused=refused)
-    common.answer(as_json, lambda: as_document(a, b, differences, pairs), lines, a, b, differences, pairs)
-    ctx.exit(1 if refused else 0)
+        found = comparing.read(opened, first, second)
+    common.answer(as_json, lambda: as_document(found), lines, found)
+    ctx.exit(1 if found.refused else 0)
 
 
-def _side(opened: Opened, record: Run) -> Side:
-    import numpy as np  # the store has it imported already
-
-    clocks = [arm.sm_clock_mhz for arm in record.arms if arm.sm_clock_mhz is not None]
-    clock = float(np.median(clocks)) if clocks else None
-    telemetry = None if clocks else opened.telemetry(record.id)
-    if telemetry is not None and np.isfinite(telemetry.sm_clock_mhz).any():
-        clock = float(np.nanmedian(telemetry.sm_clock_mhz))
-    return Side(opened.read(record), opened.facts(record), clock)
-
-
-def _texts(found: Difference) -> list[str]:
-    """What two runs differ in, and how; a dash for what is not known."""
-    return [plain.DASH if v in (None, "") else clean_line(str(v)) for v in (found.what, found.a, found.b)]
-
-
-def _mhz(clock: float | None) -> str:
-    return plain.DASH if clock is None else f"{clock:.0f} MHz"
-
-
-def _interval(arm: Arm | None) -> tuple[float | None, float | None, float | None]:
-    return (arm.median_ms, arm.low_ms, arm.high_ms) if arm else (None, None, None)
-
-
-def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *, width: int | None) -> list[str]:
+def lines(compared: Compared, *, width: int | None) -> list[str]:
     """Both runs for people; the intervals of the two times only where a line has room for them."""
     found = []
+    pairs, differences = compared.pairs, compared.differences
     roomy = width is None or width >= ROOMY_COLUMNS
-    for name, side in (("A", a), ("B", b)):
-        run = side.run
-        facts = [
-            run.id,
-            run.record.target,
-            run.record.device,
-            run.record.case,
-            "quick" if run.record.quick else "",
-            plain.local_time(run.record.wall),
-            _mhz(side.sm_clock_mhz),
-        ]
-        found.append(f"{name}  " + clean_line("  ".join(fact for fact in facts if fact and fact != plain.DASH)))
+    for name, one in (("A", compared.a), ("B", compared.b)):
+        found.append(f"{name}  " + "  ".join(comparing.facts(one)))
+    cycles = any(pair.cycles is not None for pair in pairs)
     rows = [
         [
             clean_line(pair.rung),
-            *(plain.milliseconds(*_interval(arm)[: 3 if roomy else 1]) for arm in (pair.a, pair.b)),
-            _as_fast(pair),
+            *comparing.times(pair, interval=roomy),
+            comparing.as_fast(pair),
+            *([comparing.cycles(pair)] if cycles else []),
             pair.verdict if pair.verdict.known else plain.DASH,
             clean_line(pair.note, limit=2000),
         ]
         for pair in pairs
     ]
     times = [f"{side} ms [low..high]" if roomy else f"{side} ms" for side in "AB"]
-    heads = ["rung", *times, "B is", "verdict", ""]
-    found += ["", *plain.table(heads, rows, width=width, shrink="rung", drop=[""])]
+    heads = ["rung", *times, "B is", *(["in cycles"] if cycles else []), "verdict", ""]
+    found += ["", *plain.table(heads, rows, width=width, shrink="rung", drop=["", "in cycles"])]
     if differences:
         table = plain.table(
             ["what", "A", "B", ""],
-            [[*_texts(d), "no verdict because of it" if d.refuses else ""] for d in differences],
+            [[*comparing.difference(d), comparing.REFUSES if d.refuses else ""] for d in differences],
             width=width,
             shrink="B",
         )
         found += ["", *table]
-    if any(difference.refuses for difference in differences):
-        found += ["", "=> no verdict: these two runs cannot be compared"]
-    elif a.run.record.quick and b.run.record.quick:
-        caveat = "both runs were quick: two processes each show little of how processes differ; compare two full runs"
-        found += ["", f"=> {caveat} before you rely on it"]
+    if compared.turns:
+        heads = ["check", "rung", "A", "B", "evidence"]
+        told = [comparing.turn(turn) for turn in compared.turns]
+        found += ["", *plain.table(heads, told, width=width, shrink="evidence")]
+    else:
+        found += ["", comparing.no_turns(compared)]
+    if compared.conclusion:
+        found += ["", f"=> {compared.conclusion}"]
     return found
 
 
-def _as_fast(pair: Pair) -> str:
-    """ "2.00x as fast as A [1.96..2.04]"."""
-    ratio, *interval = plain.speedup(pair.speedup, pair.low, pair.high).split(" ")
-    return ratio if pair.speedup is None else " ".join([ratio, "as fast as A", *interval])
-
-
-def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pair]) -> dict[str, Any]:
+def as_document(compared: Compared) -> dict[str, Any]:
     """Both runs for JSON; the schema is in docs/commands.md."""
 
-    def head(side: Side) -> dict[str, Any]:
-        run = side.run
+    def head(one: Side) -> dict[str, Any]:
+        run = one.run
         return {
             "run_id": run.id,
             "target": run.record.target,
@@ -136,18 +98,21 @@ def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pai
             "wall": run.record.wall,
             "status": run.record.state,
             "snapshot": run.record.snapshot,
-            "sm_clock_mhz": side.sm_clock_mhz,
+            "sm_clock_mhz": one.sm_clock_mhz,
         }
 
     def times(arm: Arm | None) -> dict[str, float | None]:
-        return dict(zip(("median_ms", "low_ms", "high_ms"), _interval(arm), strict=True))
+        found = (arm.median_ms, arm.low_ms, arm.high_ms) if arm is not None else (None, None, None)
+        return dict(zip(("median_ms", "low_ms", "high_ms"), found, strict=True))
 
     return {
-        "a": head(a),
-        "b": head(b),
-        "comparable": not any(difference.refuses for difference in differences),
+        "a": head(compared.a),
+        "b": head(compared.b),
+        "comparable": not compared.refused,
+        "conclusion": compared.conclusion,
         "differences": [
-            dict(zip(("what", "a", "b"), _texts(d), strict=True)) | {"refuses": d.refuses} for d in differences
+            {**dict(zip(("what", "a", "b"), comparing.difference(one), strict=True)), "refuses": one.refuses}
+            for one in compared.differences
         ],
         "rungs": [
             {
@@ -157,10 +122,17 @@ def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pai
                 "speedup": pair.speedup,
                 "low": pair.low,
                 "high": pair.high,
+                "cycles": pair.cycles,
+                "cycles_low": pair.cycles_low,
+                "cycles_high": pair.cycles_high,
                 "floor": pair.floor,
                 "verdict": pair.verdict,
                 "note": pair.note,
             }
-            for pair in pairs
+            for pair in compared.pairs
+        ],
+        "checks": [
+            dict(zip(("check", "rung", "a", "b", "evidence"), (t.check, t.arm, t.a, t.b, t.evidence), strict=True))
+            for t in compared.turns
         ],
     }

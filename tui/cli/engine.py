@@ -17,7 +17,7 @@ from aisp.engine import lock, paths
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.cli.tree import EXIT_NO, AnswerNoError, NotHereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -314,8 +314,7 @@ def force_stop() -> int | None:
 @click.option("--lines", "count", type=click.IntRange(0), default=50, show_default=True, help="How many newest lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
 @common.json_option
-@click.pass_context
-def logs(ctx: click.Context, count: int, follow: bool, as_json: bool) -> None:
+def logs(count: int, follow: bool, as_json: bool) -> None:
     """Show the engine's own log, also of an engine that is gone.
 
     Exit status: 0; 1 there is no log yet.
@@ -329,8 +328,7 @@ def logs(ctx: click.Context, count: int, follow: bool, as_json: bool) -> None:
             common.say(clean_line(line, limit=4000))
 
     if not path.exists() and not follow:
-        common.note(f"aisp: there is no log yet at {clean_line(str(path))}; `aisp engine start` starts an engine")
-        ctx.exit(EXIT_NO)
+        raise AnswerNoError(f"there is no log yet at {path}; `aisp engine start` starts an engine")
     # Where following begins is taken first: a line written meanwhile is shown twice rather than never.
     offset = path.stat().st_size if path.exists() else 0
     for line in tail(path, count):

@@ -46,7 +46,7 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
     with stored.history() as opened:
         findings = [look(opened, target) for target in targets]
     if as_json:
-        common.say_document([as_document(finding) for finding in findings])
+        common.say_document({"targets": [as_document(finding) for finding in findings]})
     elif findings:
         common.say("\n".join(lines(findings, width=common.terminal_width())))
     else:
@@ -74,13 +74,13 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
             f"{times(expect.speedup)}{f', {times(expect.memory)} less memory' if expect.memory else ''} on {expect.on}",
             _measured(found.measured, expect) if found.run else plain.DASH,
             found.on or plain.DASH,
-            _WORDS.get(found.says, plain.DASH),
+            said_word(found.says),
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["target", "predicted", "measured [low..high]", "on", "met"]
     told = [f"{finding.target.id}: {mark.sentence}" for finding in findings for mark in finding.marks]
     return [
-        *plain.table(heads, rows, width=width, shrink="on", drop=["on"]),
+        *common.table(heads, rows, width=width, shrink="on", drop=["on"]),
         *([""] if told else []),
         *(clean_line(line, limit=2000) for line in told),
     ]
@@ -95,6 +95,11 @@ def _measured(best: Measured, expect: Expectation) -> str:
     text = plain.speedup(best.speedup, best.low, best.high)
     known = expect.memory and best.memory is not None
     return f"{text}, {plain.saved(best.memory)} memory" if known else text
+
+
+def said_word(says: Says) -> str:
+    """What is known of a prediction, in a word; a dash where no run can say."""
+    return _WORDS.get(says, plain.DASH)
 
 
 _WORDS = {

@@ -24,11 +24,13 @@ from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.results import quality_notes, timing_words
+from aisp.tui.progress import bar, doing, words
+from aisp.tui.results import quality_notes, state_words, timing_words
 
 SCHEMA = 2
 """Of a run as JSON; docs/commands.md says what changed with each."""
 KEPT_OUTPUT_LINES = 10
+BAR_CELLS = 10
 
 
 def failed(arm: Arm) -> bool:
@@ -41,13 +43,11 @@ class Followed(Reading):
     """A run as far as the stream has told it.
 
     Attributes:
-        step: the newest one.
         seen: samples that came, by rung.
         last: rung and time per call in ms of the newest sample.
         output: the newest lines that each rung printed.
     """
 
-    step: str = ""
     seen: dict[str, int] = field(default_factory=dict)
     last: tuple[str, float] | None = None
     output: dict[str, deque[str]] = field(default_factory=dict)
@@ -65,9 +65,8 @@ class Followed(Reading):
                 self.last = (event.arm, event.device_ms[-1])
         elif isinstance(event, events.Output):
             self.output.setdefault(event.arm, deque(maxlen=KEPT_OUTPUT_LINES)).extend(event.lines)
-        elif isinstance(event, events.Step):
-            self.step = f"{event.step.name} {event.step.arm}".rstrip()
         self.record = following.after(self.record, event)
+        following.pace(self.pace, event)
 
 
 class Follower:
@@ -112,9 +111,11 @@ def summary(run: Reading) -> str:
     """One line about a finished run: verdict with numbers, or how it ended and why."""
     end = run.record
     if not end.state.final:
-        return f"{end.state} {run.step if isinstance(run, Followed) else ''}".rstrip()
+        return f"{end.state} {doing(run)}".rstrip()
     if end.state != State.OK:
-        return f"{end.state}: {end.reason}" if end.reason and not end.superseded else end.reason or end.state
+        word = state_words(end.state)
+        said = end.superseded or end.reason.startswith((end.state, word))  # "cancelled on request"
+        return f"{word}: {end.reason}" if end.reason and not said else end.reason or word
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
     if best is None:
@@ -137,10 +138,18 @@ def _doubts(run: Reading) -> str:
     return "; ".join(doubts)
 
 
-def progress_line(run: Followed, follower: Follower, number: int, total: int, elapsed_s: float) -> str:
-    """The live line: which run of how many, its step, samples, the last time, the GPU's clock and
-    temperature."""
-    parts = [f"[{number}/{total}] {run.record.target or run.id}", run.step or run.record.state]
+def progress_line(run: Followed, follower: Follower, number: int, total: int, elapsed_s: float, *, now_ns: int) -> str:
+    """The live line: which run of how many, how far it is, its step, samples, the last time, the GPU's clock and
+    temperature.
+
+    Args:
+        elapsed_s: since all of it began.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    told = run.progress(now_ns)
+    drawn = bar(told.share, BAR_CELLS, True)
+    parts = [f"[{number}/{total}] {run.record.target or run.id}", f"[{drawn}]" if drawn else "", words(told, ", ")]
+    parts.append(doing(run) or run.record.state)
     seen = sum(run.seen.values())
     if seen:
         parts.append(f"{plain.count(seen)} samples")
@@ -154,7 +163,7 @@ def progress_line(run: Followed, follower: Follower, number: int, total: int, el
         if plain.known(warm):
             parts.append(f"{warm:.0f} C")
     parts.append(plain.duration(elapsed_s))
-    return "  ".join(parts)
+    return "  ".join(part for part in parts if part)
 
 
 def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
@@ -186,7 +195,7 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
             continue
         if record.state.final and arm.reason == record.reason and not arm.detail:
             continue  # what ended the whole run, a cancel for example, stands below once
-        lines += ["", f"{arm.rung}: {arm.state}" + (f": {arm.reason}" if arm.reason else "")]
+        lines += ["", f"{arm.rung}: {state_words(arm.state)}" + (f": {arm.reason}" if arm.reason else "")]
         if arm.detail and arm.detail not in arm.reason:
             lines.append(plain.indent(arm.detail))
         if failed(arm) and printed.get(arm.rung):
@@ -317,7 +326,7 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
     against, bar = run.comparison(arm.rung), run.bar(arm.rung)
     verdict = plain.DASH
     if arm.state not in (State.OK, State.RUNNING, State.PLANNED):
-        verdict = arm.state.value
+        verdict = state_words(arm.state)
     elif bar is not None:
         verdict = bar.word
     elif against is not None and against.verdict.known:

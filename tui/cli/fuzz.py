@@ -55,12 +55,13 @@ STEPS = 10
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET|corpus")
+@click.argument("target_id", metavar="TARGET|corpus", shell_complete=common.complete_targets)
 @click.option(
     "--rung",
     "rungs",
     multiple=True,
     metavar="NAME",
+    shell_complete=common.complete_rungs,
     help="Try this rung; by default every honest one. Repeatable.",
 )
 @click.option(
@@ -83,9 +84,7 @@ STEPS = 10
     help="Draw cases in this way alone; by default all but huge. Repeatable.",
 )
 @common.device_option
-@click.option(
-    "--root", metavar="PATH", type=click.Path(exists=True, file_okay=False), help="Folder that the target is in."
-)
+@common.root_option
 @click.option(
     "--naive/--no-naive",
     "naive",

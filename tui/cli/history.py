@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import FindingStatus, State
-from aisp.store.record import SUPERSEDED
+from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
 from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines, run_json
+from aisp.tui.earlier import foreign_machine
+from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,38 +30,60 @@ DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
 
 
 @click.command()
-@click.argument("wanted", metavar="[TARGET|RUN]", required=False)
+@click.argument("wanted", metavar="[TARGET|RUN]", required=False, shell_complete=common.complete_groups_and_runs)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
+@common.roots_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -> None:
+def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
 
-    A run is named by its id or the beginning of it. The store is asked, not the catalogue: a target that was
-    deleted keeps its history.
+    A run is named by its id or the beginning of it. TARGET is an id, a name that one target alone has, a chapter or a
+    glob. The store is asked before the catalogue: a target that was deleted keeps its history.
 
-    Exit status: 0; 1 nothing was run yet; 2 no such run.
+    Exit status: 0; 1 nothing was run yet; 2 no such run or target.
     """
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
-            show(opened, wanted, as_json=as_json)
-            return
+        targets: list[str] = []
+        if wanted is not None:
+            found = opened.meant(wanted, roots)
+            if isinstance(found, str):
+                show(opened, found, as_json=as_json)
+                return
+            targets = found
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
-        runs = [opened.read(record) for record in opened.newest(limit, wanted, all_findings=as_json)]
+        names: list[str | None] = [*targets] or [None]
+        records = [record for name in names for record in opened.newest(limit, name, all_findings=as_json)]
+        if len(targets) > 1:
+            records = sorted(records, key=lambda record: record.wall, reverse=True)[:limit]
+        runs = [opened.read(record) for record in records]
+        others = [] if as_json else [one for name in names for one in opened.foreign(name, limit)]
+        machines = {one.id: foreign_machine(opened, one) for one in others}
+        shown = [*runs, *(Reading(opened.run(one)) for one in machines)]
+        if others:
+            shown = sorted(shown, key=lambda run: run.id, reverse=True)[:limit]
     if as_json:
-        common.say_document([run_json(run) for run in runs])
-    elif runs:
-        common.say("\n".join(lines(runs, with_target=wanted is None, width=common.terminal_width())))
+        common.say_document({"runs": [run_json(run) for run in runs]})
+    elif shown:
+        width = common.terminal_width()
+        common.say("\n".join(lines(shown, with_target=len(targets) != 1, width=width, machines=machines)))
     else:
-        what = f"no run of {clean_line(wanted)}" if wanted else "no run"
-        common.note(f"aisp: {what} is stored yet; `aisp bench run --targets ID` makes one")
-    ctx.exit(0 if runs else 1)
+        named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
+        what = f"no run of {named}" if named else "no run"
+        common.note(f"aisp: {what} is stored yet; `aisp run {named or 'TARGET'}` makes one")
+    ctx.exit(0 if shown or runs else 1)
 
 
-def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> list[str]:
-    """The table for people."""
+def lines(
+    runs: Sequence[Reading], *, with_target: bool, width: int | None, machines: Mapping[str, str] | None = None
+) -> list[str]:
+    """The table for people.
+
+    Args:
+        machines: of runs that were imported, by id: where they were measured.
+    """
     heads = [
         "when",
         "run",
@@ -76,18 +100,19 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
         best = run.best
         known = run.arm(best.rung) if best else None
         record = run.record
-        outcome: str = SUPERSEDED if record.superseded else record.state
+        outcome = SUPERSEDED if record.superseded else state_words(record.state)
         if record.state is State.OK:
             outcome = record.verdict
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
         doubts += ["quarantined"] if run.quarantined else []
         doubts += [PORTABLE] if run.record.policy == PORTABLE else []
+        doubts += ["imported"] if machines and run.id in machines else []
         outcome += f" ({', '.join(doubts)})" if doubts else ""
         row = [
             plain.local_time(run.record.wall),
             run.id,
             run.record.target,
-            f"{run.record.device} {run.record.case}".rstrip(),
+            f"{(machines or {}).get(run.id) or run.record.device} {run.record.case}".rstrip(),
             "quick" if run.record.quick else "full",
             outcome,
             best.rung if best else plain.DASH,
@@ -104,7 +129,7 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
     for run in runs:
         for mark in run.bars:
             told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
-    return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
+    return [*common.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
 def show(opened: Opened, run_id: str, *, as_json: bool) -> None:
@@ -128,7 +153,7 @@ def whole_lines(
         plain.table(
             ["step", "arm", "took"],
             [
-                [clean_line(step.name), clean_line(step.arm), plain.duration((step.duration_ms or 0.0) / 1e3)]
+                [step_words(step.name), step.arm, plain.duration((step.duration_ms or 0.0) / 1e3)]
                 for step in run.record.steps
             ],
             right=["took"],

@@ -1,13 +1,15 @@
-"""`aisp bench jobs` and `aisp bench cancel`: what the engine has to do, in its order, and how to end it."""
+"""`aisp bench jobs` and `aisp bench cancel`: what the engine has to do, in its order, and how to change that."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aisp.engine import lock
+from aisp.tui import jobs as words
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
@@ -18,16 +20,29 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol.events import QueueItem
 
+NO_JOB = "no job of that name is queued or under way"
+
 
 @click.command()
+@click.option(
+    "--up", "moved", metavar="JOB", default="", help="First let this job go before the one that waits before it."
+)
 @common.json_option
-def jobs(as_json: bool) -> None:
+@click.pass_context
+def jobs(ctx: click.Context, moved: str, as_json: bool) -> None:
     """List runs, fuzzes and measurements of ceilings in the order in which the engine carries them out.
 
-    Exit status: 0 the list is whole, also where it is empty or no engine runs; 3 an engine runs and does not answer.
+    The list begins with what is under way; what waits is numbered. A job is named by its id or the beginning of it.
+
+    Exit status: 0 the list is whole, also where it is empty or no engine runs; 1 a job could not be moved up; 3 an
+    engine runs and does not answer.
     """
-    queue = asyncio.run(_queue())
-    common.answer(as_json, lambda: [_document(item, place) for place, item in enumerate(queue)], _lines, queue)
+    queue, refused = asyncio.run(_queue(moved))
+    now_ns = time.monotonic_ns()
+    common.answer(as_json, lambda: {"jobs": _documents(queue, now_ns)}, _lines, queue, now_ns)
+    if refused:
+        common.note(f"aisp: {moved} was not moved up: {refused}")
+    ctx.exit(EXIT_NO if refused else 0)
 
 
 @click.command()
@@ -68,12 +83,28 @@ async def _connection() -> Connection | None:
         return None
 
 
-async def _queue() -> list[QueueItem]:
+async def _queue(moved: str) -> tuple[list[QueueItem], str]:
+    """The queue, after this job was moved up in it, and why that could not be; "" for no job."""
+    from aisp.engine.protocol import requests
+
     connection = await _connection()
     if connection is None:
-        return []
+        return [], NO_JOB if moved else ""
     async with connection:
-        return (await connection.status()).queue
+        queue, refused = (await connection.status()).queue, ""
+        if moved:
+            job = _named(moved, [item.run_id for item in queue])
+            refused = NO_JOB
+            if job:
+                refused = (await connection.request(requests.MoveUp(seq=connection.next_seq(), run_id=job))).error
+            queue = (await connection.status()).queue
+        return queue, refused
+
+
+def _named(word: str, known: Sequence[str]) -> str:
+    """The id that a word is, or is the beginning of; "" where it is that of none or of several."""
+    fitting = [job for job in known if job == word] or [job for job in known if job.startswith(word)]
+    return fitting[0] if len(fitting) == 1 else ""
 
 
 async def _cancel(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -88,43 +119,50 @@ async def _cancel(words: Sequence[str]) -> tuple[list[str], list[str]]:
         ended: list[str] = []
         missing: list[str] = []
         for word in words or known:
-            fitting = [job for job in known if job == word] or [job for job in known if job.startswith(word)]
             reply = None
-            if len(fitting) == 1:
-                request = requests.Cancel(seq=connection.next_seq(), run_id=fitting[0])
-                reply = await connection.request(request)
+            if job := _named(word, known):
+                reply = await connection.request(requests.Cancel(seq=connection.next_seq(), run_id=job))
             if reply is None or reply.error:
                 missing.append(word)
             else:
-                ended.append(fitting[0])
+                ended.append(job)
         return ended, missing
 
 
-def _lines(queue: Sequence[QueueItem], *, width: int | None) -> Iterator[str]:
+def _lines(queue: Sequence[QueueItem], now_ns: int, *, width: int | None) -> Iterator[str]:
     """For people: one row a job."""
     if not queue:
         yield "nothing is queued"
         return
-    heads = ["", "target", "what", "state", "device", "from", "for", "takes some", "job"]
+    places = words.places(queue)
+    heads = ["", "target", "what", "state", "device", "asked by", "for", "takes", "begins", "job"]
     rows = [
         [
-            str(place),
+            str(places.get(item.run_id, "")),
             item.target,
-            ("quick run" if item.quick else "full run") if item.kind == "run" else item.kind,
-            item.state,
+            words.what(item),
+            words.state(item),
             item.device,
-            item.trigger or plain.DASH,
-            plain.DASH if item.elapsed_s is None else plain.duration(item.elapsed_s),
-            plain.DASH if item.expected_s is None else plain.duration(item.expected_s),
+            words.asked_by(item),
+            plain.about(words.elapsed_s(item, now_ns)),
+            plain.about(item.expected_s),
+            words.begins(item, now_ns),
             item.run_id,
         ]
-        for place, item in enumerate(queue)
+        for item in queue
     ]
-    yield from plain.table(heads, rows, width=width)
+    yield from common.table(heads, rows, width=width, shrink="target", drop=["device", "asked by", "takes", "for"])
 
 
-def _document(item: QueueItem, place: int) -> dict[str, Any]:
-    """One job, for JSON."""
+def _documents(queue: Sequence[QueueItem], now_ns: int) -> list[dict[str, Any]]:
+    """Every job, for JSON."""
     from msgspec import to_builtins  # already imported with the client
 
-    return {"place": place, **to_builtins(item)}
+    places = words.places(queue)
+    documents = []
+    for item in queue:
+        told = {"place": places.get(item.run_id, 0), **to_builtins(item)}
+        del told["began_ns"], told["starts_ns"]  # which mean something on this machine alone, until it is started anew
+        told["elapsed_s"], told["starts_in_s"] = words.elapsed_s(item, now_ns), words.starts_in_s(item, now_ns)
+        documents.append(told)
+    return documents

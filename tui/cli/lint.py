@@ -22,7 +22,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
+@common.target_argument
 @click.option(
     "--cases",
     type=click.IntRange(1, 10_000),
@@ -35,9 +35,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
     "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
 )
 @common.device_option
-@click.option(
-    "--root", metavar="PATH", type=click.Path(exists=True, file_okay=False), help="Folder that the target is in."
-)
+@common.root_option
 @common.again_option
 @common.json_option
 @click.pass_context

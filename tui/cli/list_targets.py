@@ -16,6 +16,8 @@ from aisp.tui import plain
 from aisp.tui.cli import common, last_results
 from aisp.tui.cli.last_results import Standing
 from aisp.tui.cli.quarantine import Marks
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError
+from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Target
@@ -25,18 +27,22 @@ if TYPE_CHECKING:
 @click.option("--chapter", metavar="ID", help="Only this chapter: ch07, labs/block_scaling, a folder's name.")
 @common.roots_option
 @common.json_option
-def command(chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """List targets with what they need and their last results.
 
-    Exit status: 0; 2 where there is no such chapter. Targets that do not load are told on stderr.
+    Exit status: 0; 1 there is no target; 2 there is no such chapter. Targets that do not load are told on stderr.
     """
     catalog = common.load_catalog(roots)
     targets = choose(catalog, chapter)
     last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
     if problem:
         common.note(f"aisp: warning: {clean_line(problem)}")
+    if not targets and not as_json:
+        raise AnswerNoError("no targets; `aisp new NAME` makes one")
     told = (target_json(target, last.get(target.id), marked(marks, target)) for target in targets)
-    common.answer(as_json, lambda: list(told), lines, targets, last, marks)
+    common.answer(as_json, lambda: {"targets": list(told)}, lines, targets, last, marks)
+    ctx.exit(EXIT_GOOD if targets else EXIT_NO)
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
@@ -56,8 +62,6 @@ def marked(marks: Marks, target: Target) -> list[Bar]:
 
 def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, width: int | None) -> list[str]:
     """The table for people, and below it why a rung is marked."""
-    if not targets:
-        return ["no targets; `aisp new NAME` makes one"]
     rows = [
         [
             clean_line(target.id),
@@ -70,7 +74,7 @@ def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, wid
         for target in targets
     ]
     heads = ["target", "title", "rungs", "needs", "last result", "SOL"]
-    table = plain.table(
+    table = common.table(
         heads, rows, right=["rungs", "SOL"], width=width, shrink="title", drop=["rungs", "needs", "title"]
     )
     told = [f"{target.id}: {mark.sentence}" for target in targets for mark in marked(marks, target)]
@@ -78,13 +82,13 @@ def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, wid
 
 
 def last_text(found: Standing, *, quarantined: bool = False) -> str:
-    """A last result in a few words: "faster 2.31x", "incorrect", "correct (quarantined)", a dash for none; and what the
+    """A last result in a few words: "faster 2.31x", "wrong", "correct (quarantined)", a dash for none; and what the
     newest attempt came to, where that said nothing."""
     last, attempt = found.result, found.attempt
     if last is None:
         text = plain.DASH
     elif last.state != State.OK:
-        text = last.state
+        text = state_words(State(last.state))
     elif last.speedup is None:
         text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
     else:
@@ -92,7 +96,7 @@ def last_text(found: Standing, *, quarantined: bool = False) -> str:
     notes = [last.validity] if last and Validity(last.validity).doubted else []
     notes += ["quick"] if last and last.quick and last.speedup is not None else []
     notes += ["quarantined"] if quarantined else []
-    notes += [f"last try: {attempt.state}"] if attempt else []
+    notes += [f"last try: {state_words(State(attempt.state))}"] if attempt else []
     if last is None and quarantined and not attempt:
         return "quarantined"
     return clean_line(f"{text} ({', '.join(notes)})" if notes else text)

@@ -1,4 +1,4 @@
-"""`aisp new`: a folder with a target that runs, and what to type next."""
+"""`aisp new`: a folder with a target that runs, new or a copy of a shipped one, and what to type next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from aisp.tui.cli.tree import NotHereError
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option("--from", "origin", metavar="TARGET", help="Copy this shipped target, all its rungs and files.")
 @click.option(
     "--into",
     metavar="DIR",
@@ -23,17 +24,25 @@ from aisp.tui.cli.tree import NotHereError
     help="Where to make it.",
 )
 @common.json_option
-def command(name: str, into: str, as_json: bool) -> None:
+def command(name: str | None, origin: str | None, into: str, as_json: bool) -> None:
     """Make the target NAME, with a reference, a baseline, an optimized and a wrong version, and a lesson.
 
-    Exit status: 0; 2 the name will not do or is taken; 3 the folder cannot be written.
-    """
-    from aisp.kernels.catalog import ScaffoldError, load, scaffold  # the starter's texts: only when one is made
+    With --from it is a copy of a shipped target, by whose name it is called unless NAME is given.
 
+    Exit status: 0; 2 the name will not do or is taken, or there is no such target; 3 the folder cannot be written.
+    """
+    from aisp.kernels.catalog import ScaffoldError, copy_target, load, scaffold  # the starter's texts: only here
+
+    if name is None and origin is None:
+        raise click.UsageError("give a NAME for the new target, or --from TARGET to copy a shipped one")
+    source = common.find_target(common.load_catalog([]), origin) if origin is not None else None
     # A person writes ~ where the shell leaves it alone: --into=~/mine.
     collection = Path(into).expanduser().absolute()
     try:
-        folder = scaffold(name, collection)
+        if source is None:
+            folder = scaffold(name or "", collection)
+        else:
+            folder = copy_target(source, name if name is not None else source.name, collection)
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
@@ -42,15 +51,16 @@ def command(name: str, into: str, as_json: bool) -> None:
     target_id = found[0].id if found else ""
     root = shlex.quote(str(collection))
     commands = [
-        f"aisp bench run --targets {shlex.quote(target_id)} --root {root}",
+        f"aisp run {shlex.quote(target_id)} --root {root}",
         f"aisp watch {shlex.quote(target_id)} --root {root}",
         f"aisp-tui {root}",
     ]
     if as_json:
-        files = sorted(path.name for path in folder.iterdir())
+        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         common.say_document(
             {
                 "id": target_id,
+                "from": source.id if source is not None else None,
                 "folder": str(folder),
                 "root": str(collection),
                 "files": files,
@@ -58,7 +68,8 @@ def command(name: str, into: str, as_json: bool) -> None:
             }
         )
         return
-    common.say(f"made {target_id} in {folder_name(folder)}; next:")
+    how = f", a copy of {source.id}," if source is not None else ""
+    common.say(f"made {target_id}{how} in {folder_name(folder)}; next:")
     for text in commands:
         common.say(f"  {clean_line(text, limit=4000)}")
 

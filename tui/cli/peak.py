@@ -18,7 +18,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -70,8 +70,7 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
     if from_store:
         stored_peak = newest()
         if stored_peak is None:
-            common.note("aisp: no ceilings are stored yet; `aisp bench peak` measures them")
-            ctx.exit(EXIT_NO)
+            raise AnswerNoError("no ceilings are stored yet; `aisp bench peak` measures them")
         view = stored_view(stored_peak)
     else:
         measurement = Measurement(again=again)

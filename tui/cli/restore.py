@@ -29,14 +29,9 @@ HASH_DIGITS = 64
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
-@click.argument("snapshot", metavar="SNAPSHOT|best")
-@click.option(
-    "--root",
-    metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder that the target is in.",
-)
+@common.target_argument
+@click.argument("snapshot", metavar="SNAPSHOT|best", shell_complete=common.complete_runs)
+@common.root_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common.json_option
 @click.pass_context

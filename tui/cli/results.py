@@ -84,7 +84,7 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
     elif document["targets"]:
         common.say(text.rstrip("\n"))
     else:
-        common.note("aisp: no full run is stored; `aisp bench run --targets all` makes some")
+        common.note("aisp: no full run is stored; `aisp bench run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
 
 
@@ -217,13 +217,21 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
+def _totals(targets: Sequence[Document], versions: str) -> str:
+    """How much there is on the page, of which versions, and how many predictions were met."""
+    found = f"{plain.counted(len(targets), 'target')}, {plain.counted(sum(len(t['runs']) for t in targets), 'run')}"
+    answered = [target["met"] for target in targets if target["met"] is not None]
+    were = "was" if sum(answered) == 1 else "were"
+    told = f"Of {plain.counted(len(answered), 'prediction')} {sum(answered)} {were} met."
+    return f"{found}{f'; {versions}' if versions else ''}. {told if answered else 'No prediction is answered by it.'}"
+
+
 def page(document: Document) -> str:
     """The document as Markdown: predictions first, then every rung."""
     targets: list[Document] = document["targets"]
     titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
     every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
-    answered = [target["met"] for target in targets if target["met"] is not None]
     lines = [
         f"# Results on {_cell(document['on'] or 'unknown hardware')}",
         "",
@@ -236,11 +244,10 @@ def page(document: Document) -> str:
         " library's, the leanest where memory is the lesson. `vs best library` is its speed over that of the fastest"
         " rung of a library, of a compiler, or of any baseline. A prediction speaks of the fastest `optimized`"
         " rung of all, which stands beside `met` where it is another one. Beside a rung that its host limits stands"
-        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 us.",
+        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 µs.",
         "",
         *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
-        f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
-        f" Of {len(answered)} predictions {sum(answered)} were met.",
+        _totals(targets, versions),
         "",
         *_judged(every),
         *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
@@ -374,23 +381,23 @@ def _judged(rungs: Sequence[Document]) -> list[str]:
 
 
 def _limiter(rung: Document) -> str:
-    """What limits it; for the host also what a launch costs there, and the time with a host of 5 us, derived."""
+    """What limits it; for the host also what a launch costs there, and the time with a host of 5 µs, derived."""
     if rung["limiter"] != Limiter.HOST or rung["median_ms"] is None:
         return rung["limiter"] or plain.DASH
     eager_ms = rung.get("launch_eager_ms")
     if not eager_ms:
         return f"host: {plain.DASH} a launch"
     launch = plain.quantity(eager_ms / 1e3, "s")
-    return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 us"
+    return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 {plain.micro()}"
 
 
 def _at_fast_host(base: Document | None, own: Document) -> str:
-    """The speed-up with a host of 5 us a launch, derived; "" where the host limits neither, or its price is unknown."""
+    """The speed-up with a host of 5 µs a launch, derived; "" where the host limits neither, or its price is unknown."""
     pair = [rung for rung in (base, own) if rung is not None]
     times = [rung.get("fast_host_ms") or rung["median_ms"] for rung in pair]
     if len(pair) < 2 or None in times or not any(rung.get("fast_host_ms") for rung in pair):
         return ""
-    return f", {plain.speedup(times[0] / times[1])} with a 5 us host"
+    return f", {plain.speedup(times[0] / times[1])} with a 5 {plain.micro()} host"
 
 
 def _verdict(rung: Document) -> str:

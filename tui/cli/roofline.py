@@ -17,7 +17,7 @@ from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.cli.tree import AnswerNoError
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -34,14 +34,13 @@ class Chart:
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
+@common.target_argument
 @click.option(
     "--png", metavar="FILE", type=click.Path(dir_okay=False), help="Draw it into this file too; needs matplotlib."
 )
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, target_id: str, png: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
 
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
@@ -50,18 +49,16 @@ def command(ctx: click.Context, target_id: str, png: str | None, roots: tuple[st
     target = common.find_target(common.load_catalog(roots), target_id)
     chart = look(target)
     if isinstance(chart, str):
-        common.note(f"aisp: {clean_line(chart, limit=1000)}")
-        ctx.exit(EXIT_NO)
+        raise AnswerNoError(clean_line(chart, limit=1000))
     if png is not None:
-        from aisp.tui.cli.roofline_picture import draw
-
-        try:
-            draw(chart, png)
-        except ModuleNotFoundError:
-            raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --png out") from None
-        except OSError as error:
-            raise click.UsageError(f"{clean_line(png)} cannot be written: {error.strerror or error}") from None
+        common.write_picture(png, "--png", lambda file: _draw(chart, file))
     common.answer(as_json, lambda: as_document(chart, png), lines, chart)
+
+
+def _draw(chart: Chart, file: str) -> None:
+    from aisp.tui.cli.roofline_picture import draw  # matplotlib
+
+    draw(chart, file)
 
 
 def look(target: Target) -> Chart | str:
@@ -71,7 +68,7 @@ def look(target: Target) -> Chart | str:
     with stored.history() as opened:
         run = newest(opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False), opened.read)
         if run is None:
-            return f"no timed run of {target.id} on a GPU is stored; `aisp bench run --targets {target.id}` makes one"
+            return f"no timed run of {target.id} on a GPU is stored; `aisp bench run {target.id}` makes one"
         facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")
         peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None

@@ -1,7 +1,8 @@
 """A roofline as a PNG: log-log, measured roofs solid, the datasheet's dashed, every rung a labelled point with its
 interval. A case without arithmetic is drawn as bars of bandwidth instead.
 
-matplotlib is imported inside `picture` and nowhere else: it takes half a second, and only this command needs it.
+matplotlib is imported inside `sheet` and what draws on one, and nowhere else: it takes half a second, and only commands
+that make a picture need it.
 """
 
 from __future__ import annotations
@@ -32,17 +33,21 @@ LABEL_GAP = 15.0
 
 def draw(chart: Chart, file: str) -> None:
     """Write the picture. Raises ModuleNotFoundError without matplotlib, OSError where `file` cannot be written."""
-    drawn = picture(chart)
+    save(picture(chart), file, "png")
+
+
+def save(drawn: Figure, file: str, form: str) -> None:
+    """Write a picture as "png" or "svg". Raises OSError where `file` cannot be written."""
     with Path(file).open("wb") as sink:
-        drawn.savefig(sink, format="png")
+        drawn.savefig(sink, format=form)
 
 
-def picture(chart: Chart) -> Figure:
-    """The picture as matplotlib knows it. Raises ModuleNotFoundError without matplotlib."""
+def sheet(width_in: float, height_in: float) -> tuple[Figure, Axes]:
+    """An empty picture of that size in inches, in the colours of all of them. Raises ModuleNotFoundError."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second: see the module
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 5.6), dpi=160, layout="constrained")
+    figure = Figure(figsize=(width_in, height_in), dpi=160, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for side in ("top", "right"):
@@ -51,6 +56,12 @@ def picture(chart: Chart) -> Figure:
         axes.spines[side].set_color(MUTED)
     axes.tick_params(colors=MUTED, labelcolor=INK, which="both")
     axes.set_axisbelow(True)
+    return figure, axes
+
+
+def picture(chart: Chart) -> Figure:
+    """The picture as matplotlib knows it. Raises ModuleNotFoundError without matplotlib."""
+    figure, axes = sheet(9.0, 5.6)
     roofs, arms = chart.roofs, timed(chart.run)
     day = plain.local_time(chart.run.record.wall)[:10]
     axes.text(

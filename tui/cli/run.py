@@ -7,34 +7,36 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from aisp.store.outcomes import State
+from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.follow import Followed, Follower, exit_status, progress_line, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, run_json, summary
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
-    from aisp.kernels.catalog.model import Catalog, Target
+    from aisp.store.record import Arm
 
 
 @click.command()
+@common.selectors_argument
 @click.option(
-    "--targets",
-    "selectors",
-    multiple=True,
-    required=True,
-    metavar="ID[,ID...]",
-    help="Target ids, a chapter (ch07), or all. Repeatable.",
+    "--rungs",
+    metavar="A,B",
+    help="Rungs to run beside the baseline; all honest ones by default.",
+    shell_complete=common.complete_rungs,
 )
-@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
 @click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
 @click.option(
     "--replicas",
@@ -89,6 +91,9 @@ def command(
 ) -> None:
     """Check and time targets: correctness first, then time, then a verdict.
 
+    TARGET is an id (ch07:transpose), a name that one target alone has (transpose), a chapter (ch07), a glob ("ch07:*")
+    or all.
+
     The engine is started by itself. A target that is queued or under way alike is followed. Ctrl-C cancels what this
     command queued; a second one leaves at once and the engine goes on.
 
@@ -97,7 +102,7 @@ def command(
     """
     sent = common.engine_roots(roots)
     catalog = common.load_catalog(roots)
-    targets, named = select(catalog, selectors)
+    targets, named = common.choose_targets(catalog, selectors)
     wanted_rungs = [name.strip() for name in (rungs or "").split(",") if name.strip()]
     for target in targets:
         try:
@@ -150,30 +155,6 @@ def check_ids(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
-    """The targets that `selectors` mean, each once, in the order given; and the ids that were given as ids.
-
-    Raises click.UsageError with a suggestion where a selector means nothing.
-    """
-    chosen: dict[str, Target] = {}
-    named: list[str] = []
-    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
-    if not words:
-        raise click.UsageError("--targets is empty; give ids, a chapter such as ch07, or all")
-    for word in words:
-        group = [t for t in catalog.targets if word == "all" or t.chapter == word]
-        if not group:
-            if word == "all":
-                raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
-            if any(chapter.id == word for chapter in catalog.chapters):
-                raise click.UsageError(f"the chapter {word} has no targets that load")
-            group = [common.find_target(catalog, word)]
-            named.append(word)
-        for target in group:
-            chosen.setdefault(target.id, target)
-    return list(chosen.values()), named
-
-
 class Session(Interruptible):
     """One `bench run` from the request to the last table."""
 
@@ -186,6 +167,7 @@ class Session(Interruptible):
         self._as_json = as_json
         self._follower = Follower([])
         self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
+        self._told: dict[str, set[str]] = defaultdict(set)  # why arms failed, by run, as far as it was told
         self._joined: set[str] = set()  # runs that somebody else asked for, who may want them
 
     @property
@@ -239,7 +221,9 @@ class Session(Interruptible):
         going = going or next((r for r in runs if not r.finished), None)
         if going is not None:
             number = runs.index(going) + 1
-            self._progress.show(progress_line(going, self._follower, number, len(runs), self.elapsed_s))
+            now_ns = time.monotonic_ns()
+            line = progress_line(going, self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
+            self._progress.show(line)
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
@@ -250,9 +234,19 @@ class Session(Interruptible):
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
             took = plain.duration(event.step.duration_ms / 1e3)
-            self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
+            self._progress.step(f"{run.record.target}: {step_words(event.step.name, event.step.arm)}  {took}")
+        elif isinstance(event, events.ArmUpdate) and failed(event.arm):
+            self._tell_failure(run, event.arm)
         elif isinstance(event, events.RunFinished):
             self._report(run)
+
+    def _tell_failure(self, run: Followed, arm: Arm) -> None:
+        """Say at once that a rung failed: the run may go on for minutes."""
+        if arm.reason and arm.state is not State.CANCELLED and arm.reason not in self._told[run.id]:
+            self._told[run.id].add(arm.reason)
+            self._progress.clear()
+            named = "" if arm.reason.startswith(arm.rung) else f"{arm.rung}: "
+            common.note(clean_line(f"aisp: {run.record.target}: {named}{arm.reason}", limit=2000))
 
     def _report(self, run: Followed) -> None:
         self._progress.clear()

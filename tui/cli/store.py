@@ -102,13 +102,17 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
     chain; 2 no such file; 3 it cannot be read.
     """
     progress = common.Progress(quiet=as_json)
+    own, foreign = paths.database_file(), foreign_file()
+    if file is None and not own.exists() and foreign.exists():
+        file = foreign  # all that there is was imported
     with told():
         found = upkeep.verify(
-            file or paths.database_file(),
+            file or own,
             lambda kind, checked, count: progress.show(_progress_line(kind, checked, count)),
             head=head or "",
             anew=anew,
         )
+        beside = upkeep.verify(foreign) if file is None and foreign.exists() else None
     progress.clear()
     lacking = head is not None and found.entry is None
     if as_json:
@@ -118,11 +122,14 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
                 "schema_version": found.schema_version,
                 "whole": found.whole,
                 "checked": found.checked,
-                "damage": [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage],
+                "damage": _damage_json(found),
                 "chain": found.head.plain() if found.head else None,
                 "head": head,
                 "head_entry": found.entry,
                 "resumed_from": found.begun or None,
+                "foreign": {"path": str(beside.path), "whole": beside.whole, "damage": _damage_json(beside)}
+                if beside is not None
+                else None,
             }
         )
     else:
@@ -136,7 +143,28 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
         if len(found.damage) > SHOWN:
             common.say(f"and {plain.count(len(found.damage) - SHOWN)} more; --json has all")
         common.say("\n".join(_known_lines(found, head)))
-    ctx.exit(0 if found.whole and not lacking else 1)
+        if beside is not None:
+            common.say("\n".join(_foreign_lines(beside)))
+    ctx.exit(0 if found.whole and not lacking and (beside is None or beside.whole) else 1)
+
+
+def foreign_file() -> Path:
+    """Where the runs lie that were imported from other machines."""
+    return upkeep.foreign_file(paths.database_file())
+
+
+def _damage_json(found: upkeep.Verified) -> list[dict[str, str]]:
+    return [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage]
+
+
+def _foreign_lines(found: upkeep.Verified) -> list[str]:
+    """What is known of the runs of other machines."""
+    count = found.checked.get("run", 0)
+    runs = f"{plain.count(count)} imported run{'' if count == 1 else 's'}"
+    if found.whole:
+        return [f"=> {runs}: as imported"]
+    told = [clean_line(f"imported {each.kind} {each.id or '-'}: {each.reason}", limit=500) for each in found.damage]
+    return [*told[:SHOWN], f"=> {runs}: {plain.count(len(found.damage))} not as imported"]
 
 
 def _progress_line(kind: str, checked: int, count: int) -> str:

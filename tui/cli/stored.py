@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -40,6 +40,38 @@ class Opened(History):
         rungs = {arm.rung for arm in record.arms}
         found = self.marks.of_code(record.folder, record.manifest)
         return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+
+    def meant(self, word: str, roots: Sequence[str]) -> str | list[str]:
+        """The id of the one run that `word` begins, or the targets that it means, by what was run before by what the
+        catalogue of `roots` has: a target that was deleted keeps its history.
+
+        Raises:
+            LookupError: it means no run.
+            MeantError: it means no target.
+        """
+        from aisp.kernels.catalog import Miss, TargetError, choosing  # the catalogue only for what was never run
+
+        ran = self.targets()
+        if word in ran:
+            return [word]
+        if ":" not in word:  # every target's id has one, no run's id does
+            try:
+                return self.run(word).id
+            except LookupError:
+                if common.begins_a_run(word):
+                    raise
+        elif not choosing.is_group(word, ran):
+            return [word]
+        try:
+            return choosing.some(word, ran)
+        except TargetError as error:
+            if error.kind is not Miss.UNKNOWN:
+                raise common.meant_error(error) from None
+        catalog = common.load_catalog(roots)
+        try:
+            return choosing.some(word, catalog.ids, catalog.broken)
+        except TargetError as error:
+            raise common.meant_error(error) from None
 
     def facts(self, record: Run) -> dict[str, object]:
         """What a run ran on; empty where it was not kept."""

@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--targets",
-    "selectors",
-    multiple=True,
-    metavar="ID[,ID...]",
-    help="Target ids, a chapter (ch07), or all, which is the default. Repeatable.",
-)
+@common.selectors_argument
 @click.option(
     "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest full run else."
 )
@@ -54,6 +48,8 @@ def command(
 
     The speed-up of a target is that of its best optimized rung over the first baseline. Which FASTER and SLOWER stay
     is Benjamini and Hochberg's question: of all that is called different at most 5 % may be chance.
+
+    TARGET is an id, a name, a chapter (ch07) or a glob; all of them where none is given.
 
     Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
     """
@@ -71,22 +67,25 @@ def command(
     else:
         for line in left_out_lines(parts, score):
             common.note(line)
-        common.note("aisp: no full run that counts is stored; `aisp bench run --targets all` makes some")
+        common.note("aisp: no full run that counts is stored; `aisp bench run all` makes some")
     ctx.exit(0 if score.count else 1)
 
 
 def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
     """The stored targets that `selectors` mean, each once; wrong usage where one means nothing."""
+    from aisp.kernels.catalog import Miss, TargetError, choosing  # with the catalogue
+
     known = sorted(set(stored))
     words = [word.strip() for text in selectors for word in text.split(",") if word.strip()] or ["all"]
     chosen: dict[str, None] = {}
     for word in words:
-        found = [t for t in known if word in ("all", t, t.rpartition(":")[0])]
-        if not found and word != "all":
-            raise common.unknown(
-                f"no run of {word!r} is stored", word, known, "`aisp bench history` shows what was run"
-            )
-        chosen |= dict.fromkeys(found)
+        try:
+            chosen |= dict.fromkeys(choosing.some(word, known))
+        except TargetError as error:
+            if error.kind is not Miss.UNKNOWN:
+                raise common.meant_error(error) from None
+            told = f"no run of {word!r} is stored"
+            raise common.unknown(told, word, known, "`aisp bench history` shows what was run") from None
     return list(chosen)
 
 
@@ -122,8 +121,7 @@ def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
     """ "=> geometric mean 1.84x [1.62..2.09] over 12 targets", and which verdicts stay. `head` and `tail` stand around
     the first line's text."""
     mean = plain.speedup(score.geometric_mean, score.low, score.high)
-    targets = f"{score.count} target" + ("s" if score.count != 1 else "")
-    found = [f"=> {head}geometric mean {mean} over {targets}{tail}"]
+    found = [f"=> {head}geometric mean {mean} over {plain.counted(score.count, 'target')}{tail}"]
     called = len(score.confirmed) + len(score.not_confirmed)
     if called:
         how = f"Benjamini-Hochberg, {plain.percent(score.level)}"
@@ -157,7 +155,7 @@ def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None)
     return [
         f"last full runs on {clean_line(named)}",
         "",
-        *plain.table(heads, rows, right=["p"], width=width, shrink="target", drop=["when", "p", "rung"]),
+        *common.table(heads, rows, right=["p"], width=width, shrink="target", drop=["when", "p", "rung"]),
         "",
         *left_out_lines(parts, score),
         *summary_lines(score),

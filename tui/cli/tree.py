@@ -3,10 +3,13 @@
 `TREE` is the one table of commands: name, module, one line of help. A command's module is imported when the
 command is used and not before, so that `aisp --help` and `aisp bench list-targets` answer at once.
 
+What is done all day (`EVERY_DAY`) stands under `aisp` itself as well as under `aisp bench`: one declaration, two
+places.
+
 Exit statuses: 0 good, 1 the answer is no, 2 wrong usage, 3 could not be done here, 130 left by Ctrl-C, 141
-the reader of our output went away. Results go to stdout, progress and errors to stderr. People never see a
-traceback of ours: what was not foreseen is written to `crash.log` in the state directory and told in one
-line; AISP_DEBUG=1 shows it.
+the reader of our output went away. Results go to stdout, progress and errors to stderr; with --json an error is an
+object on stdout too. People never see a traceback of ours: what was not foreseen is written to `crash.log` in the
+state directory and told in one line; AISP_DEBUG=1 shows it.
 """
 
 from __future__ import annotations
@@ -19,9 +22,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
+
+from aisp.tui import plain
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXIT_GOOD = 0
 EXIT_NO = 1
@@ -29,6 +37,9 @@ EXIT_USAGE = 2
 EXIT_NOT_HERE = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+SCHEMA = 1
+"""Of every JSON document but a run's, which counts its own (`follow.SCHEMA`); docs/commands.md says what changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +51,18 @@ class Entry:
     below: Mapping[str, Entry] = field(default_factory=dict)
 
 
-TREE: Mapping[str, Entry] = {
+EVERY_DAY = ("run", "watch", "history", "diff", "compare", "jobs", "cancel", "open", "export")
+"""Commands below `bench` that stand beside it too, where there is one of that name."""
+
+_GROUPED: Mapping[str, Entry] = {
     "bench": Entry(
         "Measure, compare and list targets.",
         below={
             "list-targets": Entry("List targets with their last results.", "aisp.tui.cli.list_targets:command"),
             "run": Entry("Check and time targets, live.", "aisp.tui.cli.run:command"),
+            "watch": Entry("Check and time a target again after each save.", "aisp.tui.cli.watch:command"),
+            "open": Entry("Open the app on a target or a run.", "aisp.tui.cli.open:command"),
+            "diff": Entry("Show how two rungs, or two runs' sources, differ.", "aisp.tui.cli.diff:command"),
             "jobs": Entry("List what is queued or under way, and for how long.", "aisp.tui.cli.jobs:jobs"),
             "cancel": Entry("End jobs that are queued or under way.", "aisp.tui.cli.jobs:cancel"),
             "compare": Entry("Put two stored runs side by side.", "aisp.tui.cli.compare:command"),
@@ -53,8 +70,11 @@ TREE: Mapping[str, Entry] = {
             "expectations": Entry(
                 "Show what was predicted beside what was measured.", "aisp.tui.cli.expectations:command"
             ),
+            "lessons": Entry("Show all lessons beside what was predicted of them.", "aisp.tui.cli.lessons:command"),
             "suite": Entry("Put many targets' results together.", "aisp.tui.cli.suite:command"),
             "results": Entry("Write a page of all results on one kind of hardware.", "aisp.tui.cli.results:command"),
+            "export": Entry("Write a run for somebody else.", "aisp.tui.cli.export:export"),
+            "import": Entry("Take in a run of another machine.", "aisp.tui.cli.export:import_"),
             "peak": Entry("Measure what this GPU can do at most.", "aisp.tui.cli.peak:command"),
             "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "aisp.tui.cli.roofline:command"),
             "checks": Entry("List what is checked, and what each check said last.", "aisp.tui.cli.checks:command"),
@@ -65,7 +85,6 @@ TREE: Mapping[str, Entry] = {
             "selftest": Entry("Try the statistics on streams whose truth is known.", "aisp.tui.cli.selftest:command"),
         },
     ),
-    "watch": Entry("Check and time a target again after each save.", "aisp.tui.cli.watch:command"),
     "restore": Entry("Write an earlier version of a target's sources back.", "aisp.tui.cli.restore:command"),
     "engine": Entry(
         "Start, stop and ask the background process that measures.",
@@ -79,6 +98,9 @@ TREE: Mapping[str, Entry] = {
     "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.cli.doctor:command"),
     "schema": Entry("Print the JSON Schema of a run's record.", "aisp.tui.cli.schema:command"),
     "new": Entry("Make a new target that runs, to start from.", "aisp.tui.cli.new:command"),
+    "completion": Entry(
+        "Print what makes a shell complete commands, targets, rungs and runs.", "aisp.tui.cli.completion:command"
+    ),
     "store": Entry(
         "Look at the database of results, examine it and keep copies.",
         below={
@@ -90,6 +112,9 @@ TREE: Mapping[str, Entry] = {
         },
     ),
 }
+
+_BENCH = _GROUPED["bench"].below
+TREE: Mapping[str, Entry] = {**{name: _BENCH[name] for name in EVERY_DAY if name in _BENCH}, **_GROUPED}
 
 
 class LazyGroup(click.Group):
@@ -116,6 +141,24 @@ class LazyGroup(click.Group):
         command.short_help = entry.summary
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a word, show the help: nothing was asked for that could be wrong."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit(EXIT_GOOD)
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names with the table's summaries, and the options; click's own would import every command."""
+        from click.shell_completion import CompletionItem  # only where a shell asks
+
+        names = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in self.entries.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table without importing anything."""
         with formatter.section("Commands"):
@@ -128,8 +171,10 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in self.entries and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, self.entries, n=2, cutoff=0.5)
+            if not near and name in (deeper := {word: group for group in TREE for word in TREE[group].below}):
+                near = [f"{deeper[name]} {name}"]
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.entries)}"
-            raise click.UsageError(f"no command {name!r}; {hint}", ctx)
+            raise MeantError(f"no command {name!r}; {hint}", near, ctx=ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -191,10 +236,12 @@ class Polite(click.Command):
             sys.exit(EXIT_BROKEN_PIPE)
         except (click.ClickException, UnwritableError) as error:
             told = _unwritable(error) if isinstance(error, UnwritableError) else error
-            try:
-                _show(told)
-            except OSError:  # stderr takes nothing either: the status says it
-                _mute()
+            asked = told is error and json_asked(sys.argv[1:] if args is None else args)
+            for say in (_print_json, _show) if asked else (_show,):
+                try:
+                    say(told)
+                except OSError:  # it takes nothing either: the status says it
+                    _mute()
             sys.exit(told.exit_code)
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
@@ -205,10 +252,34 @@ class Root(Polite, LazyGroup):
     """`aisp` itself."""
 
 
+class MeantError(click.UsageError):
+    """A word that means nothing, or too much: exit status 2.
+
+    Attributes:
+        near: words that would work in its place; empty where none comes near.
+        kind: "unknown", "ambiguous", or "broken" for what is there and does not load.
+    """
+
+    def __init__(
+        self, message: str, near: Sequence[str] = (), *, kind: str = "unknown", ctx: click.Context | None = None
+    ) -> None:
+        super().__init__(message, ctx)
+        self.near = tuple(near)
+        self.kind = kind
+
+
 class NotHereError(click.ClickException):
     """What was asked for cannot be done on this machine or at this time: exit status 3."""
 
     exit_code = EXIT_NOT_HERE
+    kind: ClassVar[str] = "not_here"
+
+
+class AnswerNoError(click.ClickException):
+    """There is nothing to show: exit status 1."""
+
+    exit_code = EXIT_NO
+    kind: ClassVar[str] = "no"
 
 
 class UnwritableError(OSError):
@@ -262,6 +333,26 @@ def _told(error: Exception) -> click.ClickException:
     return NotHereError(f"this is a mistake in aisp itself: {kind}: {error}; {place}")
 
 
+def json_asked(args: Sequence[str]) -> bool:
+    """Whether these arguments ask for JSON; before they are parsed, since what is wrong with them is told so too."""
+    args = list(args)
+    return "--json" in (args[: args.index("--")] if "--" in args else args)
+
+
+def error_document(error: click.ClickException) -> dict[str, Any]:
+    """An error for programs; the schema is in docs/commands.md."""
+    kind = getattr(error, "kind", "usage" if isinstance(error, click.UsageError) else "not_here")
+    told = {"kind": kind, "text": error.format_message(), "try": list(getattr(error, "near", ()))}
+    return {"schema": SCHEMA, "error": told}
+
+
+def _print_json(error: click.ClickException) -> None:
+    from aisp.tui.plain import json_line  # one line, which fits behind lines that were printed before it
+
+    click.echo(json_line(error_document(error)))
+    sys.stdout.flush()
+
+
 def _show(error: click.ClickException) -> None:
     from aisp.store.text import clean  # a message may quote anything
 
@@ -308,6 +399,7 @@ def tolerant_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    plain.ascii_only("utf" not in str(sys.stdout.encoding).lower())
 
 
 @click.command(cls=Root, entries=TREE, context_settings={"help_option_names": ["-h", "--help"]})
@@ -323,5 +415,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point of `aisp`."""
     tolerant_streams()
+    if "_AISP_COMPLETE" in os.environ:  # click's name for it
+        import aisp.tui.cli.completion  # noqa: F401  how a shell is answered
     cli.main(prog_name="aisp")
     raise AssertionError("click's main ends the process")

@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
-@click.option(
-    "--root",
-    metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder that the target is in.",
-)
+@common.target_argument
+@common.root_option
 @common.device_option
 @common.json_option
 @click.pass_context
@@ -148,7 +143,9 @@ class Watching:
                 started = time.monotonic()
             else:
                 run = self._follower.runs[run_id]
-                self._progress.show(progress_line(run, self._follower, 1, 1, time.monotonic() - started))
+                self._progress.show(
+                    progress_line(run, self._follower, 1, 1, time.monotonic() - started, now_ns=time.monotonic_ns())
+                )
 
     def _going(self, run_id: str) -> bool:
         run = self._follower.runs.get(run_id)
@@ -186,24 +183,28 @@ class Watching:
         time = None
         if run is not None:
             common.mark(run)
-            time = edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
-        changes = Changes(time, edits.change(time, self._previous), edits.change(time, self._best))
+            time = edits.time_of(run)
+        best = edits.best((arm, arm) for arm in (self._best, time))
+        changes = Changes(
+            time, edits.change(time, self._previous), edits.change(time, self._best), time is not None and best is time
+        )
         self._progress.clear()
         if self._as_json:
             common.say_line(edit_json(edit, run, changes))
         else:
             common.say(edit_lines(edit, run, changes))
         if time is not None:
-            self._previous = time
-            self._best = edits.best((arm, arm) for arm in (self._best, time))
+            self._previous, self._best = time, best
 
 
 class Changes(NamedTuple):
-    """An edit's time, where one can be believed, and how it differs from the previous edit's and from the best."""
+    """An edit's time, where one can be believed, how it differs from the previous edit's and from the best one's, and
+    whether it is the best now."""
 
     time: Arm | None
     on_previous: edits.Change | None
     on_best: edits.Change | None
+    leads: bool
 
 
 def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> str:
@@ -219,8 +220,12 @@ def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -
         parts.append(summary(run))
         if changes.time is not None:
             parts.append(f"{plain.number(changes.time.median_ms)} ms")
-            parts.append(f"{plain.change(changes.on_previous)} on the previous")
-            parts.append(f"{plain.change(changes.on_best)} on the best")
+            if changes.on_previous is not None:
+                parts.append(f"{plain.change(changes.on_previous)} vs the edit before")
+            if changes.leads:
+                parts.append("best so far")
+            elif changes.on_best is not None:
+                parts.append(f"{plain.change(changes.on_best)} vs the best")
         details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
         below = "\n".join(details)
     if files:
@@ -232,7 +237,7 @@ def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -
 
 def edit_json(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> dict[str, Any]:
     """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
-    time, to_previous, to_best = changes
+    time, to_previous, to_best, _ = changes
     return {
         "target": edit.target,
         "number": edit.number,

@@ -8,11 +8,15 @@ is first opened. `Workbench.open_screen(name, **arguments)` builds `class_name(*
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textual.screen import Screen
+
+    from aisp.kernels.catalog.model import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,22 @@ class Source:
 
     name: str
     snapshot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the app begins.
+
+    Attributes:
+        folder: of targets, instead of the shipped lessons.
+        catalog: what was found there, where that was looked for already.
+        screen: of SCREENS, opened over the catalogue with `arguments`; "" for the catalogue itself.
+    """
+
+    folder: Path | None = None
+    catalog: Catalog | None = None
+    screen: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,11 @@ SCREENS: dict[str, ScreenEntry] = {
     "history": ScreenEntry(
         ".history", "HistoryScreen", "History", "Show every stored run of the target.", "t", "history", of_target=True
     ),
+    "compare": ScreenEntry(".compare", "CompareScreen", "Compare two runs"),
+    "lessons": ScreenEntry(
+        ".lessons", "LessonsScreen", "All lessons",
+        "Show all lessons on one page: speed-ups beside what was predicted, sorted and filtered.", "O",
+    ),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",
@@ -84,11 +109,11 @@ SCREENS: dict[str, ScreenEntry] = {
         "v", "trust", of_target=True,
     ),
     "checks": ScreenEntry(
-        ".checks", "ChecksScreen", "Checks", "List every check, with what it did in the last run.", "V"
+        ".checks", "ChecksScreen", "Checks", "List every check, with what it did in the last run.", "V", "checks"
     ),
     "fuzz": ScreenEntry(
         ".fuzz", "FuzzScreen", "Fuzz", "Show whether the rungs are right on every input: the target's newest fuzz.",
-        "F", of_target=True,
+        "F", "fuzz", of_target=True,
     ),
     "roofline": ScreenEntry(
         ".roofline", "RooflineScreen", "Roofline", "Show the rungs of the last run under the roofs of its GPU.",
@@ -96,15 +121,24 @@ SCREENS: dict[str, ScreenEntry] = {
     ),
     "ceilings": ScreenEntry(
         ".ceilings", "CeilingsScreen", "Ceilings",
-        "Show what this GPU was measured to do at most, beside its datasheet.", "c", command="Ceilings of this GPU",
+        "Show what this GPU was measured to do at most, beside its datasheet.",
+        "c", "ceilings", command="Ceilings of this GPU",
     ),
     "watch": ScreenEntry(
         ".watch", "WatchScreen", "Watch", "Run the target again after each save of its files.",
         "w", "watch", of_target=True,
     ),
+    "jobs": ScreenEntry(
+        ".jobs", "JobsScreen", "Jobs", "Show what runs, what waits for it in which order, and what is watched.",
+        "J", "jobs",
+    ),
     "enginelog": ScreenEntry(
         ".enginelog", "EngineLogScreen", "Engine log",
-        "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L",
+        "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L", "log",
+    ),
+    "jump": ScreenEntry(
+        ".jump", "JumpScreen", "Jump", "Put a letter on every pane and row, and go to the one that is pressed.",
+        "ctrl+o",
     ),
     "help": ScreenEntry(
         ".help", "HelpScreen", "Help", "List the keys of the focused pane.",

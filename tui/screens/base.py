@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.scalar import Scalar
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
@@ -26,8 +27,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from aisp.store.text import clean_line
-from aisp.tui.keymap import EVERYWHERE, bind
+from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
+GENERAL = (*EVERYWHERE, "find", "quit")  # of a footer, what comes after the screen's own
+WORDY_COLUMNS = 100  # from here on the header has room for "running" rather than "run"
 
 
 def same_text(one: Text, other: Text) -> bool:
@@ -48,9 +52,7 @@ def refusal_command(target: Target, rung: str) -> str:
     from aisp.kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
 
     root = "" if target.root == shipped_root() else f" --root {shlex.quote(str(target.root))}"
-    return clean_line(
-        f"aisp bench run --targets {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000
-    )
+    return clean_line(f"aisp run {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000)
 
 
 def entitle(pane: Widget, title: str) -> None:
@@ -111,7 +113,7 @@ class HeaderLine(OneRow):
         left = Text(" aisp ", style="bold reverse")
         title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
         left.append(f" {clean_line(title)}", style="bold")
-        right = machine_line(self.app)
+        right = machine_line(self.app, short=width < WORDY_COLUMNS)
         room = width - cell_len(right.plain) - 2
         if room < 16:
             right.truncate(max(0, width - 16 - 2), overflow="ellipsis")
@@ -121,21 +123,20 @@ class HeaderLine(OneRow):
         return Text.assemble(left, " " * max(1, gap), right)
 
 
-def machine_line(app: Any) -> Text:
-    """The machine's GPU and what the engine does, as told in the header."""
+def machine_line(app: Any, *, short: bool = False) -> Text:
+    """The machine's GPU and what the engine does, as told in the header; in `short` words where room is scarce."""
     parts: list[Text] = []
-    machine = getattr(app, "machine", "")
-    if machine:
-        parts.append(Text(machine[:48]))
-    running, planned = app.queue_counts() if hasattr(app, "queue_counts") else (0, 0)
-    if running:
-        parts.append(Text(f"{running} running" + (f", {planned} waiting" if planned else ""), style="bold"))
-    elif planned:
-        parts.append(Text(f"{planned} waiting", style="bold"))
+    running, waiting, watches = app.work_counts() if hasattr(app, "work_counts") else (0, 0, 0)
+    words = ("run", "wait") if short else ("running", "waiting")
+    parts += [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
+    if watches:
+        parts.append(Text(f"watch {watches}" if short else f"watching {watches}"))
     link = getattr(app, "link", None)
+    if far := getattr(app, "far", ""):
+        parts.append(Text(far))
     state = str(getattr(link, "state", "connecting"))
     if state == "connected":
-        if not running and not planned:
+        if not running and not waiting and not watches:
             parts.append(Text("engine ready"))
     elif state.startswith("mismatch"):
         parts.append(Text("engine is of another version", style="bold"))
@@ -143,6 +144,8 @@ def machine_line(app: Any) -> Text:
         parts.append(Text("engine lost", style="bold"))
     else:
         parts.append(Text(f"engine {state[:40]}"))
+    if machine := getattr(app, "machine", ""):
+        parts.insert(len(parts) if short else 0, Text(machine[:48]))  # what is cut off is at the end
     return Text(" · ").join(parts)
 
 
@@ -194,28 +197,55 @@ class KeyLine(OneRow):
     def _bindings_changed(self, _: Screen[Any]) -> None:
         self.renew()
 
+    @property
+    def _asked(self) -> Screen[Any]:
+        """The screen whose keys work now: a question or a list that lies over this one, else this one."""
+        top = self.app.screen
+        return top if top.is_modal else self.screen
+
     def shown(self) -> list[Binding]:
         """The bindings that have a place in the footer, in order, each action once."""
+        screen = self._asked
         found: dict[str, Binding] = {}
-        for key, bindings_of_key in self.screen._bindings.key_to_bindings.items():
-            # A table's own enter says what enter does in this screen: the screen's words for it come first.
-            if key == "enter":
-                found.update({binding.action: binding for binding in bindings_of_key if binding.show})
-        for active in self.screen.active_bindings.values():
+        own = bindings_of(screen)
+        typing = isinstance(screen.focused, WordsInput)
+        # A table's own enter says what enter does in this screen: the screen's words for it come first.
+        found.update(
+            {
+                binding.action: binding
+                for binding in own
+                if binding.key == "enter" and binding.show and not typing and _label(binding, screen)
+            }
+        )
+        for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.show and active.enabled and binding.action not in found and _label(binding, self.screen):
+            if typing and binding.key not in ("enter", "escape") and not binding.key.startswith("ctrl+"):
+                continue  # a letter of a word
+            if binding.show and active.enabled and binding.action not in found and _label(binding, screen):
                 found[binding.action] = binding
-        if getattr(self.screen, "own_keys_first", False):
-            own = [b for bs in self.screen._bindings.key_to_bindings.values() for b in bs]
-            order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
-            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+        if any(binding.id == "leave" for binding in found.values()):
+            found.pop("quit", None)  # the same under another key
+        order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
+        # A key that a person gave comes last of all: it takes the place of the one that it stands for.
+        declared = iter(sorted((action for action in found if action in order), key=order.__getitem__))
+        found = {name: found[name] for name in [next(declared) if name in order else name for name in found]}
+        if getattr(screen, "own_keys_first", False):
+            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(own))))
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
-        return [b for b in found.values() if b.id not in self.LAST] + last
+        # What works everywhere comes after what is this screen's own.
+        rest = sorted(
+            (b for b in found.values() if b.id not in self.LAST), key=lambda b: (b.id in GENERAL, b.id != "quit")
+        )
+        return rest + last
 
     def row(self, width: int) -> Text:
         bindings = self.shown()
-        words = [(binding, self.app.get_key_display(binding), _label(binding, self.screen)) for binding in bindings]
+        enter = "enter" if getattr(self.app, "ascii", False) else "⏎"
+        words = [
+            (binding, self.app.get_key_display(binding).replace("⏎", enter), _label(binding, self._asked))
+            for binding in bindings
+        ]
         last = [word for word in words if word[0].id in self.LAST]
         first = [word for word in words if word[0].id not in self.LAST]
 
@@ -226,9 +256,8 @@ class KeyLine(OneRow):
             last.pop(1 if len(last) > 2 else 0)
         kept: list[tuple[Binding, str, str]] = []
         for word in first:
-            if span([*kept, word, *last]) > width:
-                break
-            kept.append(word)
+            if span([*kept, word, *last]) <= width:
+                kept.append(word)
         text = Text()
         self._where = []
         for binding, key, label in [*kept, *last]:
@@ -249,9 +278,7 @@ class KeyLine(OneRow):
 
 
 def _label(binding: Binding, screen: Screen[Any]) -> str:
-    if binding.id == "back" and isinstance(screen, WorkScreen):
-        return screen.back_label
-    label = binding.description
+    label = screen.key_label(binding) if isinstance(screen, WorkScreen) else binding.description
     return label[:1].lower() + label[1:]
 
 
@@ -278,11 +305,13 @@ class WorkScreen(Screen[None]):
     WorkScreen.-tiny > * { display: none; }
     WorkScreen.-tiny > TooSmall { display: block; }
     """
-    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine"
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
     no_target = "Highlight a target first"  # said where a key needs one
+    words: ClassVar[tuple[str, ...]] = ()  # of the glossary, those that its help begins with
+    _height_before: Scalar | None = None  # of the zoomed pane
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
     @property
@@ -309,6 +338,13 @@ class WorkScreen(Screen[None]):
     def rung_name(self) -> str:
         """The rung that edit opens; "" for the best known guess."""
         return ""
+
+    def key_label(self, binding: Binding) -> str:
+        """What the footer calls a key, as things stand; "" leaves it out."""
+        entry = SCREENS.get(binding.id or "")
+        if entry is not None and entry.class_name == type(self).__name__:
+            return ""  # one is there already
+        return self.back_label if binding.id == "back" else binding.description
 
     def compose(self) -> ComposeResult:
         yield TopLines()
@@ -352,6 +388,30 @@ class WorkScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """The model went on while another screen was on top."""
         self.refresh_from(set())
+        self._renew_keys()
+
+    def on_screen_suspend(self) -> None:
+        """A question that lies over the screen has keys of its own."""
+        self.call_after_refresh(self._renew_keys)
+
+    def _renew_keys(self) -> None:
+        for keys in self.query(KeyLine):
+            keys.renew()
+
+    def watch_maximized(self, before: Widget | None, now: Widget | None) -> None:
+        """A zoomed pane takes all rows, also where it was given a number of them; they come back with the zoom."""
+        if before is not None:
+            before.styles.height = self._height_before
+        if now is not None:
+            self._height_before = now.styles.inline.get_rules().get("height")
+            now.styles.height = None
+
+    def give_rows(self, pane: Widget, rows: int) -> None:
+        """Give a pane a height in rows; while it is zoomed, for the time after."""
+        if pane is self.maximized:
+            self._height_before = Scalar.from_number(rows)
+        else:
+            pane.styles.height = rows
 
     def on_resize(self, event: events.Resize) -> None:
         """Below the least size only the request for more room is shown."""
@@ -422,14 +482,35 @@ class WorkScreen(Screen[None]):
         self._run_targets(quick=False)
 
     def _run_targets(self, *, quick: bool) -> None:
-        if self.target_ids:
-            self.workbench.start_runs(self.target_ids, quick=quick, show=self.show_run)
+        targets = self.target_ids
+        if len(targets) > 1:
+            self.run_worker(self._run_several(targets, quick), group="ask", exclusive=True, exit_on_error=False)
+        elif targets:
+            self.workbench.start_runs(targets, quick=quick, show=self.show_run)
         else:
             self.notify(self.no_target, severity="warning")
+
+    async def _run_several(self, targets: list[str], quick: bool) -> None:
+        """Ask before a whole chapter is queued: how many runs, and about how long."""
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        question = f"Queue {len(targets)} {'quick' if quick else 'full'} runs?"
+        if await self.app.push_screen_wait(ConfirmScreen(question, await self.workbench.expected_text(targets, quick))):
+            self.workbench.start_runs(targets, quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:
         """Show a run that was started from here."""
         self.workbench.open_screen("run", run_id=run_id)
+
+    def action_open_running(self) -> None:
+        """Open the target's run that is under way, or waits."""
+        run = self.workbench.model.active_run(self.target_id)
+        if run is not None:
+            self.workbench.open_screen("run", run_id=run.id)
+        elif self.target_id:
+            self.notify(f"No run of {self.target_id} is under way or waits")
+        else:
+            self.notify(self.no_target, severity="warning")
 
     def action_cancel(self) -> None:
         """Cancel what is under way for the target."""
@@ -437,7 +518,7 @@ class WorkScreen(Screen[None]):
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """What a screen of SCREENS is opened about from here; None after saying why it cannot be opened."""
-        if name == "help":
+        if name in ("help", "jump"):
             return {"subject": self}
         if not SCREENS[name].of_target:
             return {}

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 WIDE_COLUMNS = 120
 CLOCK_PERIOD_S = 1.0
 MOST_RUNGS = 6  # rows of the tally; it scrolls where there are more
-BAR_COLUMNS = 100  # from here on there is room for a bar
-BAR_CELLS = 20
+BAR_COLUMNS = 100  # from here on there is room for a longer bar
+BAR_CELLS = (8, 20)
 SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
@@ -255,6 +255,7 @@ class FuzzScreen(WorkScreen):
         if not self.is_mounted:
             return
         fuzz = self.fuzz
+        self.refresh_bindings()  # whether there is anything to stop
         self.set_class(fuzz is None, "-empty")
         self._draw_head()
         if fuzz is None:
@@ -302,7 +303,7 @@ class FuzzScreen(WorkScreen):
         if len(known) > 1:
             words += f"  fuzz {len(known) - [one.id for one in known].index(fuzz.id)} of {len(known)}"
         title.show([Text(words)])
-        bar = BAR_CELLS if self.size.width >= BAR_COLUMNS else 0
+        bar = BAR_CELLS[self.size.width >= BAR_COLUMNS]
         style = "bold" if not fuzz.state.final or fuzz.reason else ""
         state.show([Text(fuzzes.state_text(fuzz, self.workbench.model.now_ns(), ascii, bar=bar), style)])
         said = [f"not started: {self._refused}"] if self._refused else []
@@ -345,7 +346,7 @@ class FuzzScreen(WorkScreen):
                     Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if rung.fooled else opinion
                 )
             rows.append((name, cells))
-        table.styles.height = min(max(1, len(rows)), MOST_RUNGS) + 1
+        self.give_rows(table, min(max(1, len(rows)), MOST_RUNGS) + 1)
         table.show(rows)
 
     def _draw_cases(self, fuzz: FuzzView) -> None:
@@ -592,13 +593,16 @@ class FuzzScreen(WorkScreen):
     def _say_why(self, why: str) -> None:
         self._refused = why
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What has ended cannot be stopped."""
+        if action == "stop" and self.is_mounted:
+            return self.fuzz is not None and not self.fuzz.state.final
+        return super().check_action(action, parameters)
+
     def action_stop(self) -> None:
         """Stop the fuzz that is shown."""
-        fuzz = self.fuzz
-        if fuzz is None or fuzz.state.final:
-            self.notify("No fuzz is under way here", timeout=3)
-            return
-        begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
+        if (fuzz := self.fuzz) is not None:
+            begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
 
     async def _stop(self, fuzz_id: str) -> None:
         if await self.workbench.ask_engine("The fuzz was not stopped", requests.Cancel, run_id=fuzz_id) is not None:

@@ -1,7 +1,9 @@
-"""The keys of the focused pane and of the screen, each with a sentence, made from the bindings themselves."""
+"""The keys of the focused pane and of the screen, each with a sentence, made from the bindings themselves;
+before them the words that the screen uses, behind them all others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from rich.table import Table
@@ -10,12 +12,12 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, key_names
+from aisp.tui.glossary import WORDS
+from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, bindings_of, key_names
 
 
 def sentence_of(binding: Binding) -> str:
@@ -24,7 +26,9 @@ def sentence_of(binding: Binding) -> str:
     return text if text.endswith(".") or not text else text + "."
 
 
-Row = tuple[list[str], str]  # keys, and what they do in a sentence
+Row = tuple[list[str], str, str]  # keys, what they do in a sentence, and the action's name for settings
+
+NAMED_COLUMNS = 100  # from here on the help has room for the names that settings.toml gives keys by
 
 # What a container can do sideways is said only where there is something to the side.
 _SIDEWAYS = ("scroll_left", "scroll_right", "page_left", "page_right")
@@ -34,15 +38,23 @@ def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, lis
     """The help's sections: the focused pane with its containers, the screen, and what works everywhere."""
     parts: list[tuple[str, list[Row]]] = []
     taken: set[str] = set()
-    meant = {binding.key for binding in _bindings(screen)}
+    meant = {binding.key for binding in bindings_of(screen)}
     if focused is not None:
         own: list[Row] = []
         for node in (focused, *focused.ancestors):
             if isinstance(node, (Screen, App)):
                 break
             if isinstance(node, Widget):
+                every = bindings_of(node)
                 # What a table only passes on (enter on a row) is told once: by the screen that makes something of it.
-                told = [one for one in _bindings(node) if not (one.action == "choose" and one.key in meant)]
+                # So is what a key does after / beside something else.
+                other = {one.key for one in every if not one.action.startswith("find_")}
+                told = [
+                    one
+                    for one in every
+                    if not (one.action == "choose" and one.key in meant)
+                    and not (one.action.startswith("find_") and one.key in other)
+                ]
                 _collect(own, told, taken, node)
         if own:
             name = _name_of(focused)
@@ -50,11 +62,11 @@ def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, lis
     everywhere = {KEYS[name].action for name in EVERYWHERE}
     of_screen: list[Binding] = []
     general: list[Binding] = []
-    for binding in _bindings(screen):
+    for binding in bindings_of(screen):
         if binding.id is None and binding.action.startswith(("screen.", "app.")):
             continue  # Textual's own
         (general if binding.action in everywhere else of_screen).append(binding)
-    general += [binding for binding in _bindings(screen.app) if binding.id in KEYS]
+    general += [binding for binding in bindings_of(screen.app) if binding.id in KEYS]
     for title, bindings in (("This screen", of_screen), ("Everywhere", general)):
         rows: list[Row] = []
         _collect(rows, bindings, taken, None)
@@ -75,10 +87,6 @@ def _name_of(pane: Widget) -> str:
     return ""
 
 
-def _bindings(node: DOMNode) -> list[Binding]:
-    return [binding for bindings in node._bindings.key_to_bindings.values() for binding in bindings]
-
-
 def _collect(rows: list[Row], bindings: list[Binding], taken: set[str], widget: Widget | None) -> None:
     """Add a row per sentence; a key that a pane nearer to the focus uses is left out."""
     added: set[str] = set()
@@ -90,24 +98,32 @@ def _collect(rows: list[Row], bindings: list[Binding], taken: set[str], widget: 
             continue
         added.add(binding.key)
         name = key_names(binding.key)[0]
-        for keys, known in rows:
+        for keys, known, _ in rows:
             if known == sentence:
                 keys.append(name)
                 break
         else:
-            rows.append(([name], sentence))
+            rows.append(([name], sentence, binding.id or ""))
     if widget is not None:
         taken |= added
 
 
-def _grid(rows: list[Row]) -> Table:
-    """Keys left, sentences right with a hanging indent."""
+def _grid(rows: list[Row], named: bool) -> Table:
+    """Keys left, sentences right with a hanging indent, and behind them, where there is room, the actions' names."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=14, style="bold")
     grid.add_column(ratio=1)
-    for keys, sentence in rows:
-        grid.add_row(Text(" ".join(keys)), Text(sentence))
+    for keys, sentence, name in rows:
+        text = Text(sentence)
+        if named and name:
+            text.append(f"  {name}", style="dim")
+        grid.add_row(Text(" ".join(keys)), text)
     return grid
+
+
+def _words(words: Iterable[str]) -> Table:
+    """Words left, what they mean right."""
+    return _grid([([word], WORDS[word], "") for word in words], False)
 
 
 class HelpScreen(ModalScreen[None]):
@@ -127,13 +143,22 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, subject: Screen[Any]) -> None:
         super().__init__()
         self._sections = sections(subject, subject.focused)
+        self._words: Sequence[str] = getattr(subject, "words", ())
 
     def compose(self) -> ComposeResult:
+        named = self.app.size.width >= NAMED_COLUMNS
         with VerticalScroll(id="help") as panel:
-            panel.border_title = "Keys (escape closes)"
+            panel.border_title = "Keys and words (escape closes)"
+            if self._words:
+                yield from self._part("Words here", _words(self._words))
             for title, rows in self._sections:
-                yield Static(Text(title, style="bold underline"), markup=False)
-                yield Static(_grid(rows), markup=False, classes="rows")
+                yield from self._part(title, _grid(rows, named))
+            yield from self._part("More words", _words([word for word in WORDS if word not in self._words]))
+
+    @staticmethod
+    def _part(title: str, rows: Table) -> ComposeResult:
+        yield Static(Text(title, style="bold underline"), markup=False)
+        yield Static(rows, markup=False, classes="rows")
 
     def on_mount(self) -> None:
         self.query_one("#help").focus()

@@ -14,16 +14,18 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
+from aisp.tui.earlier import foreign_machine
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.results import CHEAT, run_word, state_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.screens.lesson import mark
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.lines import Refitted
@@ -37,24 +39,35 @@ MAX_RUNS = 1000
 WIDE_COLUMNS = 130
 
 
-def results_of(target_id: str, history: History) -> list[Reading]:
-    """The newest runs of a target."""
-    return [Reading(run) for run in history.newest(MAX_RUNS, target_id, all_findings=False)]
+def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
+    """The newest runs of a target, those of other machines among them; and these machines, by run."""
+    foreign = history.foreign(target_id, MAX_RUNS)
+    runs = [*history.newest(MAX_RUNS, target_id, all_findings=False), *foreign]
+    machines = {run.id: foreign_machine(history, run) for run in foreign}
+    return [Reading(run) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
 
 
-class HistoryScreen(WorkScreen):
+class HistoryScreen(ExportingScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
-        Key("mark", "m,space", "mark", "Mark a run; the diff compares the sources of the two marked last."),
+        Key("mark", "m,space", "mark", "Mark a run; the two marked last are compared, of whatever targets they are."),
+        Key(
+            "compare",
+            "C",
+            "compare",
+            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks.",
+        ),
         Key(
             "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
         ),
         Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
+        EXPORT,
         *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
     )
+    words = ("noise floor", "verdict")
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }
@@ -72,7 +85,7 @@ class HistoryScreen(WorkScreen):
         super().__init__()
         self._target_id = target_id
         self._results: list[Reading] = []  # newest first
-        self._marked: list[str] = []  # run ids, oldest mark first, at most two
+        self._machines: dict[str, str] = {}  # of the runs that were imported
         self._rung = ""
         self._plot: HistoryPlot | None = None
         self._ended: set[str] = set()
@@ -97,7 +110,7 @@ class HistoryScreen(WorkScreen):
                 Column("speedup", "speed-up [95 %]", 20, align="right"),
                 Column("best", "best ms", 7, align="right"),
                 Column("base", "base ms", 7, align="right"),
-                Column("device", "device", 6),
+                Column("device", "device"),
                 Column("snapshot", "sources", 8),
                 Column("reason", "reason", None, ratio=1),
             ]
@@ -126,6 +139,8 @@ class HistoryScreen(WorkScreen):
         super().refresh_from(names)
         if self.is_mounted and "quarantines" in names:
             self._load()
+        if self.is_mounted and not names and self._results:
+            self._fill()  # a run may have been marked elsewhere
         if not self.is_mounted or (names and "runs" not in names):
             return
         ended = {
@@ -152,14 +167,14 @@ class HistoryScreen(WorkScreen):
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
-        self._results = found or []
+        self._results, self._machines = found or ([], {})
         if not self._results:
             self._say_empty(
                 "No run of this target is stored yet.\n\n"
                 "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
                 "w  runs it again after each save\n\n"
-                f"or, in a shell: aisp bench run --targets {self._target_id}"
+                f"or, in a shell: aisp run {self._target_id}"
             )
             return
         self.remove_class("-empty")
@@ -191,22 +206,24 @@ class HistoryScreen(WorkScreen):
             elif result.record.validity in ("suspect", "caught"):
                 verdict = Text(f"! {result.record.validity}", style="bold")
             else:
-                word = (headline.verdict if headline else result.record.verdict).value
-                verdict = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
+                found = headline.verdict if headline else result.record.verdict
+                sign = verdict_text(found.value, None, ascii_only)
+                # The longest word fills the column, and needs no sign to be told from the others.
+                verdict = found.value if found is Verdict.UNDECIDED else Text.assemble(sign, f" {found.value}")
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(
                 (
                     result.id,
                     [
-                        ("*" if ascii_only else "◆") if result.id in self._marked else "",
+                        self._sign(result.id, ascii_only),
                         plain.local_time(result.record.wall),
                         "quick" if result.record.quick else "full",
                         verdict,
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
-                        result.record.device,
+                        self._machines.get(result.id, result.record.device),
                         result.record.snapshot[:8] or plain.DASH,
                         note,
                     ],
@@ -215,6 +232,12 @@ class HistoryScreen(WorkScreen):
         self.table.show(rows)
         self._tell_held()
         self._say_reason()
+
+    def _sign(self, run_id: str, ascii_only: bool) -> str:
+        """Before a row: that it is marked, or else that it is another machine's."""
+        if run_id in self.workbench.marked:
+            return "*" if ascii_only else "◆"
+        return "" if run_id not in self._machines else ">" if ascii_only else "»"
 
     def _barred(self, result: Reading, rung: str) -> bool:
         """Whether the rung's time in that run is no result."""
@@ -225,7 +248,8 @@ class HistoryScreen(WorkScreen):
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
         verdict."""
         case = result.unusual_case(self.workbench.target(self._target_id))
-        told = [f"case {case}"] if case else []
+        told = [f"imported from {self._machines[result.id]}"] if result.id in self._machines else []
+        told += [f"case {case}"] if case else []
         caught = result.caught
         if caught:
             words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
@@ -237,20 +261,27 @@ class HistoryScreen(WorkScreen):
         return "; ".join(told)
 
     def _tell_held(self) -> None:
-        """Say above the runs which rungs are in quarantine."""
+        """Say above the runs which rungs are in quarantine, and what C would do."""
         target = self.workbench.target(self._target_id)
         held = self.workbench.held(target) if target is not None else {}
         sign = bar_sign(self.workbench.ascii)
         marks = [
             f"{sign} {rung} {'wrong' if one.mistake else 'in quarantine'}: {one.check}" for rung, one in held.items()
         ]
-        entitle(self.table, ", ".join(["Runs, newest first", *marks]))
+        marked = len(self.workbench.marked)
+        hint = ["C compares the two marked"] if marked == 2 else ["one is marked"] if marked else []
+        elsewhere = marked - sum(result.id in self.workbench.marked for result in self._results)
+        if hint and elsewhere:
+            hint = [f"{hint[0]} ({'one' if elsewhere == 1 else 'both'} elsewhere)"]
+        entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks]))
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
     def _alike(self) -> list[Reading]:
-        """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
-        timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.record.arms)]
+        """The runs whose times may be drawn side by side: of this machine, of the newest one's case, on its device;
+        newest first."""
+        own = [result for result in self._results if result.id not in self._machines]
+        timed = [result for result in own if any(arm.median_ms is not None for arm in result.record.arms)]
 
         def kind(result: Reading) -> tuple[str, str]:
             return result.record.device, result.record.case
@@ -290,11 +321,16 @@ class HistoryScreen(WorkScreen):
         for result in reversed(alike):
             arm = result.arm(self._rung)
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
-                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
+                marked = result.id in self.workbench.marked
+                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms, marked))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
         box.border_title = Content(f"{self._rung}: {what}, oldest run first")
-        box.border_subtitle = f"rung {at} of {len(rungs)}"
+        pair = [point.median_ms for point in points if point.marked]
+        marks = (
+            f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
+        )
+        box.border_subtitle = f"{marks}rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
 
     def action_plot_rung(self, by: int) -> None:
@@ -342,15 +378,26 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         if result is None:
             return
-        if result.id in self._marked:
-            self._marked.remove(result.id)
+        marked = self.workbench.marked
+        if result.id in marked:
+            marked.remove(result.id)
         else:
-            self._marked = [*self._marked[-1:], result.id]
+            self.workbench.marked = [*marked[-1:], result.id]
         self._fill()
+        begin(self, self._draw, group="plot", exclusive=True)
+
+    def action_compare(self) -> None:
+        """Compare the two marked runs, or the one that is marked with the highlighted one."""
+        highlighted = self._highlighted()
+        marked = self.workbench.marked
+        if len(marked) == 1 and highlighted is not None and highlighted.id not in marked:
+            self.workbench.marked = [*marked, highlighted.id]
+            self._fill()
+        self.workbench.compare_marked()
 
     def action_diff_runs(self) -> None:
         """Compare the sources of the two marked runs, or of the highlighted one with now."""
-        chosen = [result for result in self._results if result.id in self._marked]
+        chosen = [result for result in self._results if result.id in self.workbench.marked]
         highlighted = self._highlighted()
         if len(chosen) == 2:
             older, newer = sorted(chosen, key=lambda result: result.id)
@@ -367,12 +414,7 @@ class HistoryScreen(WorkScreen):
         name = newer.lead.rung if newer.lead is not None else "optimized"
         self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))
 
-    def copy_text(self) -> str:
-        """The highlighted run on a line."""
+    @property
+    def shared_run(self) -> str:
         result = self._highlighted()
-        if result is None:
-            return self._target_id
-        headline = result.headline
-        figures = plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH
-        run = result.record
-        return f"{run.id} {run.target} {run.wall} {run.state.value} {figures} {run.snapshot}"
+        return result.id if result is not None else ""

@@ -12,11 +12,12 @@ from textual_plot import PlotWidget
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run's median and its 95 % interval, in ms."""
+    """One run's median and its 95 % interval, in ms; whether the run is marked."""
 
     median_ms: float
     low_ms: float | None
     high_ms: float | None
+    marked: bool = False
 
 
 class HistoryPlot(PlotWidget, inherit_bindings=False):  # type: ignore[misc, call-arg]
@@ -53,10 +54,9 @@ class HistoryPlot(PlotWidget, inherit_bindings=False):  # type: ignore[misc, cal
                 marker="|" if ascii_only else "│",
                 marker_style=plain,
             )
-        if points:
-            self.scatter(
-                x, [point.median_ms for point in points], marker="o" if ascii_only else "●", marker_style=style
-            )
+        for marked, marker in ((False, "o" if ascii_only else "●"), (True, "*" if ascii_only else "◆")):
+            if some := [(at, point.median_ms) for at, point in zip(x, points, strict=True) if point.marked is marked]:
+                self.scatter([at for at, _ in some], [ms for _, ms in some], marker=marker, marker_style=style)
         values = [v for p in points for v in (p.median_ms, p.low_ms, p.high_ms) if v is not None]
         if values:
             margin = (max(values) - min(values) or max(values)) * 0.08

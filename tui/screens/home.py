@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -29,7 +29,7 @@ from aisp.store.record import Comparison
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
 from aisp.tui.findings import bar_sign, cheats_text
@@ -39,7 +39,9 @@ from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
@@ -52,6 +54,9 @@ BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, bel
 BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
+WHAT = "Pairs of kernels, slow and fast: checked for right results, then timed here."
+FILTER_AT = TARGET.index("roofline")  # of the footer: before what a newcomer does not need
+WHAT_ROWS = 20  # from here on there is a row for it
 SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
 GOALS = {
     Goal.SPEED: "faster",
@@ -85,7 +90,7 @@ def columns_for(width: int, *, cheats: bool = False) -> list[Column]:
     return columns
 
 
-class FilterInput(Input):
+class FilterInput(WordsInput):
     """One line under the tree; what is typed filters at once."""
 
     DEFAULT_CSS = """
@@ -101,17 +106,20 @@ class HomeScreen(FoldingScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
-        *("lesson", *TARGET),
+        *("lesson", *TARGET[:FILTER_AT]),
         Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        *TARGET[FILTER_AT:],
         *folding_keys("chapter"),
         "reload",
     )
+    words = ("rung", "speed of light (SOL)", "quick, full")
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
     HomeScreen #left { width: 1fr; height: 1fr; }
     HomeScreen #tree { height: 1fr; }
     HomeScreen #details { width: 1fr; height: 1fr; padding: 0 1; }
+    HomeScreen.-low #what { display: none; }
     HomeScreen.-stacked #panes { layout: vertical; }
     HomeScreen.-stacked #left { width: 100%; height: 55%; }
     HomeScreen.-stacked #details { width: 100%; }
@@ -135,6 +143,7 @@ class HomeScreen(FoldingScreen):
         return f"{count} target{'' if count == 1 else 's'}{where}"
 
     def compose_body(self) -> ComposeResult:
+        yield TextRows(id="what")
         with Horizontal(id="panes"):
             with Vertical(id="left"):
                 table = LiveTable(id="tree", classes="pane", empty="Reading the catalogue")
@@ -149,6 +158,7 @@ class HomeScreen(FoldingScreen):
 
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
+        self.say("what", Text(f" {WHAT}", style="dim"))
         self.table.focus()
         self.draw()
 
@@ -160,6 +170,7 @@ class HomeScreen(FoldingScreen):
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
+        self.set_class(event.size.height < WHAT_ROWS, "-low")
         if self._arrange(width):
             self.draw()
 
@@ -191,6 +202,24 @@ class HomeScreen(FoldingScreen):
         if kind == "chapter" and catalog is not None:
             return [target.id for target in catalog.targets if target.chapter == name]
         return [name] if kind == "target" else []
+
+    @property
+    def filtering(self) -> bool:
+        """Whether the line of the filter is open: escape closes it."""
+        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
+
+    @property
+    def _run_here(self) -> RunView | None:
+        """The run of the highlighted target that is under way."""
+        active = self._active.get(self.target_id)
+        return active if active is not None and active.record.start_ns is not None else None
+
+    def key_label(self, binding: Binding) -> str:
+        if binding.id == "lesson" and self.is_mounted and self._run_here is not None:
+            return "open run"
+        if binding.id == "back" and self.is_mounted and self.filtering:
+            return "clear"
+        return super().key_label(binding)
 
     def copy_text(self) -> str:
         """The details as they are shown."""
@@ -236,15 +265,18 @@ class HomeScreen(FoldingScreen):
             )
         first = table.cursor_key is None
         table.show(rows)
-        if first:
-            # The first row is a chapter; what one comes for is a target.
-            table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
+        if first and not table.move_to(f"target {self.workbench.place.arguments.get('target_id', '')}"):
+            self._to_first_target()
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
             entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
         else:
             entitle(table, "Targets")
         self._describe()
+
+    def _to_first_target(self) -> None:
+        """Highlight the first target: the first row is a chapter, and what one comes for is a target."""
+        self.table.move_to(next((key for key in self.table.keys if key.startswith("target ")), ""))
 
     def _rows(self) -> Iterable[tuple[str, list[Cell]]]:
         catalog = self.workbench.catalog
@@ -279,7 +311,9 @@ class HomeScreen(FoldingScreen):
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
                 head.append(f" {chapter.title}")
-            yield f"chapter {chapter.id}", row(head, "", Text(str(len(targets)), style="dim") if folded else "")
+            if folded:  # behind the title, not in a column that would cut it
+                head.append(f" ({len(targets)})", style="dim")
+            yield f"chapter {chapter.id}", row(head)
             if not folded:
                 for target in targets:
                     yield (
@@ -384,9 +418,10 @@ class HomeScreen(FoldingScreen):
         head = Text().append(clean_line(target.title), style="bold")
         active = self._active.get(target.id)
         if active is not None:
-            step = active.running_step
-            doing = f", {step.name} {step.arm}".rstrip() if step is not None else ""
-            head.append(f"\nNow {STATE_WORDS[active.record.state]}{doing}; x cancels")
+            far = progress.words(active.progress(app.model.now_ns()), ", ")
+            told = ", ".join(part for part in (STATE_WORDS[active.record.state], far, progress.doing(active)) if part)
+            keys = "enter opens the run" if active.record.start_ns is not None else "J shows the queue"
+            head.append(f"\nNow {told}; {keys}, x cancels")
         missing = app.missing(target)
         if missing:
             head.append(f"\nHere: {missing}")
@@ -416,12 +451,13 @@ class HomeScreen(FoldingScreen):
         result, attempt = self._last(target.id)
         tried = Text()
         if attempt is not None:
-            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
+            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {state_words(attempt.record.state)}: ")
             tried.append(f"{attempt.record.reason or plain.DASH}\n")
         if result is None:
             if attempt is not None:
                 return tried
-            return Text("Not run yet: r runs it quickly, R in full\n")
+            known = self.workbench.board_read
+            return Text("Not run yet: r runs it quickly, R in full\n" if known else "Reading earlier results\n")
         how = "quick" if result.record.quick else "full"
         where = result.record.device
         if case := result.unusual_case(target):
@@ -497,7 +533,7 @@ class HomeScreen(FoldingScreen):
             about = Text()
             believed = rung.role is not Role.CHEAT and not {rung.name, ""} & barred
             if believed and arm is not None and arm.median_ms is not None:
-                about.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms")
+                about.append(plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms))
                 if arm.sol is not None:
                     about.append(f", {plain.percent(arm.sol)} of the speed of light")
                 about.append("\n")
@@ -514,9 +550,11 @@ class HomeScreen(FoldingScreen):
         self.action_open("lesson")
 
     def action_open(self, name: str) -> None:
-        """Open a screen; of a chapter that has no lesson, fold or unfold it."""
+        """Open a screen. In the place of a lesson: the run that goes on; of a chapter, which has none: fold it."""
         if name == "lesson" and not self.target_id:
             self.action_toggle_fold()
+        elif name == "lesson" and (running := self._run_here) is not None:
+            self.workbench.open_screen("run", run_id=running.id)
         else:
             super().action_open(name)
 
@@ -538,12 +576,15 @@ class HomeScreen(FoldingScreen):
         """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
-        field.focus()
+        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
+        self.set_focus(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
         self._filter = clean_line(message.value)
         self.draw()
+        if self._filter:
+            self._to_first_target()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter keeps the filter and goes back to the tree."""
@@ -557,8 +598,10 @@ class HomeScreen(FoldingScreen):
         field.value = ""
         self._filter = ""
         field.remove_class("-shown")
+        field.display = False
         self.table.focus()
         self.draw()
+        self.refresh_bindings()  # what escape does from here on
 
     async def action_back(self) -> None:
         """Leave the zoom, then the filter."""
@@ -630,7 +673,10 @@ def rung_summary(rung: Rung) -> str:
 def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
-    text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
+    if item.verdict.known:
+        text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
+    else:
+        text.append(" no verdict  ")
     text.append(item.rung, style="bold")
     text.append(f" against {item.baseline}", style="dim")
     if item.note and not item.verdict.decided:

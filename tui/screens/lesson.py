@@ -34,6 +34,7 @@ from aisp.tui.screens import Source
 from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle, refusal_command
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -73,6 +74,12 @@ def read_source(path: Path) -> str:
         return clean_line(f"{path} cannot be read: {error.strerror}")
 
 
+class LessonText(ScrollPane, FindableText):
+    """The lesson's text, which can be searched."""
+
+    BINDINGS: ClassVar[list[BindingType]] = FIND_KEYS
+
+
 class LessonScreen(WorkScreen):
     """See the module."""
 
@@ -83,8 +90,10 @@ class LessonScreen(WorkScreen):
         Key("step_rung(1)", "right_square_bracket", "rung", "Go to the next rung.", "[ ]"),
         Key("step_rung(-1)", "left_square_bracket", "", "Go to the rung before."),
         Key("samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."),
+        Key("find_text", "slash", "", "Find words in the text or source that is shown; n and N go on.", "/"),
         *(name for name in TARGET if name not in ("diff", "run_quick", "trust")),
     )
+    words = ("rung", "speed of light (SOL)", "verdict")
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
@@ -125,7 +134,7 @@ class LessonScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
             with ContentSwitcher(initial="text", id="main"):
-                with ScrollPane(id="text", classes="pane"):
+                with LessonText(id="text", classes="pane"):
                     yield Markdown("", id="markdown", open_links=False)
                 yield SourceView(id="source", classes="pane")
                 yield LogPane(id="samples", classes="pane", empty="nothing here")
@@ -288,6 +297,8 @@ class LessonScreen(WorkScreen):
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
         title += "; (earlier run)" if old else ""
+        if (active := self.workbench.model.active_run(self._target_id)) is not None:
+            title += f"; {STATE_WORDS[active.record.state]}: . opens the run"
         entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.record.state]}" if attempt is not None else title)
         self._about()
 
@@ -320,7 +331,7 @@ class LessonScreen(WorkScreen):
                     text.append("no key runs it; to see it refused, in a shell:\n")
                     text.append(refusal_command(target, rung.name) + "\n")
                 if arm is not None and arm.median_ms is not None and not marks:
-                    text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                    text.append(f"{plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms)}\n")
                     last = self._result()
                     if result is not None and (last is None or result.id != last.id):
                         how = "quick" if result.record.quick else "full"
@@ -472,6 +483,11 @@ class LessonScreen(WorkScreen):
         self.query_one("#main", ContentSwitcher).current = "text"
         if self.focused is not self.table:
             self.query_one("#text").focus()
+
+    async def action_find_text(self) -> None:
+        """Find words in what is shown, also while the rungs have the focus."""
+        shown = self.query_one("#main", ContentSwitcher).current
+        await self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
         """Go to the next rung or file, or to the one before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,6 +14,19 @@ from textual.widgets import Input
 
 from aisp.store.text import clean_line
 from aisp.tui.widgets.table import Column, LiveTable
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Target
+
+
+def files_of(target: Target) -> list[tuple[str, str]]:
+    """Rows for every file of a target that a person edits: rungs with what each changes, then lesson.md and the
+    rest."""
+    rungs = {rung.path.name: clean_line(rung.summary) for rung in target.rungs}
+    rest = sorted((name for name in target.files if name not in rungs), key=lambda name: name != "lesson.md")
+    names = [*rungs, *rest]
+    width = max(map(len, names))
+    return [(name, f"{clean_line(name):<{width}}  {rungs.get(name, '')}".rstrip()) for name in names]
 
 
 class PickerScreen(ModalScreen[str | None]):
@@ -33,8 +46,9 @@ class PickerScreen(ModalScreen[str | None]):
     PickerScreen LiveTable { height: 1fr; }
     """
 
-    def __init__(self, title: str, rows: Sequence[tuple[str, str]], current: str = "") -> None:
+    def __init__(self, title: str, rows: Sequence[tuple[str, str]], current: str = "", head: str = "source") -> None:
         super().__init__()
+        self._head = head
         self._title = clean_line(title)
         self._all = rows
         self._current = current
@@ -42,9 +56,10 @@ class PickerScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
             box.border_title = self._title.replace("[", "\\[")
+            box.styles.max_height = len(self._all) + 4  # the frame, the line that filters, the table's head
             yield Input(placeholder="type to filter, enter picks, escape closes")
             table = LiveTable(empty="Nothing contains these words")
-            table.columns = [Column("name", "source", None, ratio=1)]
+            table.columns = [Column("name", self._head, None, ratio=1)]
             yield table
 
     def on_mount(self) -> None:

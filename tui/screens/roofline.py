@@ -307,7 +307,7 @@ class RooflineScreen(WorkScreen):
             }
             rows.append((arm.rung, [cells[column.key] for column in columns]))
         table.show(rows)
-        table.styles.height = min(max(1, len(rows)), 8) + 1
+        self.give_rows(table, min(max(1, len(rows)), 8) + 1)
 
     # -- keys -------------------------------------------------------------------------------------------
 

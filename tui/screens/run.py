@@ -7,7 +7,7 @@ any other is read from the store in a thread and drawn the same way.
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -17,24 +17,32 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
-from aisp.tui import plain, readings
+from aisp.tui import plain, readings, runplot, steps
+from aisp.tui.earlier import foreign_machine
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot
+from aisp.tui.widgets.strips import DistributionStrips
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
+if TYPE_CHECKING:
+    from aisp.store import History
+
 WIDE_COLUMNS = 110
 TALL_ROWS = 36
+STRIP_ROWS = 34  # of a screen on which there is room for how the times are distributed
+MOST_ARMS = 8  # rows of the table of rungs; it scrolls where there are more
 CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
-class RunScreen(WorkScreen):
+class RunScreen(ExportingScreen):
     """See the module. `run_id` is a run of the model or of the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -56,10 +64,20 @@ class RunScreen(WorkScreen):
             "metric",
             "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
         ),
+        Key(
+            "log",
+            "a",
+            "log axis",
+            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself.",
+        ),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
+        EXPORT,
     )
+    words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
+    RunScreen #progress { background: $surface; color: $accent; }
+    RunScreen.-ended #progress { display: none; }
     RunScreen #verdict { background: $surface; text-style: bold; }
     RunScreen #note { display: none; color: $warning; }
     RunScreen #note.-shown { display: block; }
@@ -70,7 +88,9 @@ class RunScreen(WorkScreen):
     RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
     RunScreen #text:focus { border-top: solid $accent; }
     RunScreen.-text #text { display: block; }
-    RunScreen.-reading #upper { display: none; }
+    RunScreen #strips { display: none; }
+    RunScreen.-strips #strips { display: block; }
+    RunScreen.-reading #upper, RunScreen.-reading #strips { display: none; }
     RunScreen.-untimed #plot { display: none; }
     RunScreen.-untimed #upper { height: 2; min-height: 2; }
     RunScreen.-wide #upper { layout: horizontal; height: 2fr; }
@@ -85,6 +105,8 @@ class RunScreen(WorkScreen):
         super().__init__()
         self.run_id = run_id
         self.metric = 0
+        self.log_axis: bool | None = None  # whether the axis of times is logarithmic; None lets the times decide
+        self.zoomed = False  # whether the rungs, with all that is said of them, have the screen
         self.paused = False
         self.mode = ""  # what the pane of text shows: "detail", "samples", "steps", "output"; "" for what fits the run
         self._stored: RunView | None = None
@@ -96,11 +118,13 @@ class RunScreen(WorkScreen):
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
+        yield TextRows(id="progress")
         yield TextRows(id="verdict")
         yield TextRows(id="note")
         with Container(id="upper"):
             yield LivePlot(id="plot", name="Plot", empty="no samples yet")
             yield TextRows(id="facts")
+        yield DistributionStrips(id="strips")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
         yield LogPane(id="text", name="Why and output", empty="nothing here")
 
@@ -161,10 +185,15 @@ class RunScreen(WorkScreen):
 
     async def _load(self) -> None:
         run_id = self.run_id
+
+        def read(history: History) -> RunView:
+            record = history.run(run_id)
+            found = stored_run(record, history.samples(run_id), history.telemetry(run_id))
+            found.foreign = foreign_machine(history, record)
+            return found
+
         try:
-            found = await self.workbench.stored(
-                lambda history: stored_run(history.run(run_id), history.samples(run_id), history.telemetry(run_id))
-            )
+            found = await self.workbench.stored(read)
         except Exception as error:
             self._problem = str(error)
         else:
@@ -172,7 +201,8 @@ class RunScreen(WorkScreen):
             if found is not None:
                 self.workbench.model.mark(found)
             self._problem = "" if found else "there is no store yet; `r` on a target in the catalogue runs it"
-        self._redraw_all()
+        if self.is_mounted:
+            self.refresh_from(set())  # the header names its target
 
     # -- drawing ----------------------------------------------------------------------------------------
 
@@ -205,7 +235,7 @@ class RunScreen(WorkScreen):
         if head or samples:
             arms = self.query_one("#arms", LiveTable)
             width = self.size.width
-            unit = readings.time_unit(run, self.workbench.ascii)
+            unit = runplot.time_unit(run, self.workbench.ascii)
             columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
             arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
@@ -221,6 +251,8 @@ class RunScreen(WorkScreen):
     def _draw_title(self, run: RunView) -> None:
         now_ns = self.workbench.model.now_ns()
         self.say("title", readings.title_text(run, now_ns, paused=self.paused))
+        if not run.record.state.final:
+            self.say("progress", steps.progress_row(run, now_ns, self.size.width, self.workbench.ascii))
 
     def _draw_head(self, run: RunView) -> None:
         self._draw_title(run)
@@ -252,12 +284,23 @@ class RunScreen(WorkScreen):
             self._plot_timer = None
         self._plotted_s = time.monotonic()
         plot = self.query_one("#plot", LivePlot)
-        unit = readings.time_unit(run, self.workbench.ascii)
+        unit = runplot.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
-        fold = readings.Folding.of(run)
-        lanes = readings.run_lanes(run, self.metric, columns, fold)
-        series = readings.run_series(run, columns, unit, fold)
-        plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes)
+        fold = runplot.Folding.of(run)
+        lanes = runplot.run_lanes(run, self.metric, columns, fold)
+        series = runplot.run_series(run, columns, unit, fold)
+        log = runplot.wants_log(run) if self.log_axis is None else self.log_axis
+        plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes, log=log)
+        self._draw_strips(run)
+
+    def _draw_strips(self, run: RunView) -> None:
+        """How the times of the arms are distributed, as long as there are rows for it."""
+        strips = self.query_one("#strips", DistributionStrips)
+        found, floor = runplot.distributions(run) if self.size.height >= STRIP_ROWS else ([], None)
+        self.set_class(bool(found), "-strips")
+        if found:
+            strips.styles.height = min(len(found), MOST_ARMS) + 2
+            strips.show(found, floor)
 
     def _draw_facts(self, run: RunView) -> None:
         facts = self.query_one("#facts", TextRows)
@@ -265,14 +308,14 @@ class RunScreen(WorkScreen):
         if self.has_class("-wide"):
             width = max(8, facts.size.width)
             rows = readings.reading_rows(run, status, width)
-            facts.show([*rows, Text(), *readings.step_rows(run, width, ascii)])
+            facts.show([*rows, Text(), *steps.step_rows(run, width, ascii)])
         else:
-            facts.show([readings.reading_row(run, status), readings.step_row(run, ascii)])
+            facts.show([readings.reading_row(run, status), steps.step_row(run, ascii)])
 
     def _mode(self, run: RunView) -> str:
         """What the pane of text shows now; "" where it is not needed."""
-        if self.mode:
-            return self.mode
+        if self.mode or self.zoomed:
+            return self.mode or "samples"
         if readings.detail_lines(run):
             return "detail"
         if self.has_class("-wide") and self.size.height >= TALL_ROWS:
@@ -299,7 +342,7 @@ class RunScreen(WorkScreen):
         else:
             chosen = self.query_one("#arms", LiveTable).cursor_key
             if mode == "steps":
-                title, lines = "steps", readings.step_lines(run)
+                title, lines = "steps", steps.step_lines(run)
             elif mode == "samples":
                 picked = chosen if self.mode or chosen != BASELINE else None
                 title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
@@ -321,10 +364,14 @@ class RunScreen(WorkScreen):
             return
         timed = any(drawn.points.count or drawn.discarded for drawn in run.drawn.values())
         self.set_class(run.record.state.final and not timed, "-untimed")
+        self.set_class(run.record.state.final, "-ended")
+        self.refresh_bindings()  # what has ended cannot be cancelled
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
-        self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), 8) + 1
+        reading = self.zoomed or (self.mode == "samples" and self.size.height < TALL_ROWS)
+        self.set_class(reading, "-reading")
+        most = max(MOST_ARMS, self.size.height // 2) if self.zoomed else MOST_ARMS
+        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), most) + 1
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """The chosen arm's traceback comes first."""
@@ -334,20 +381,23 @@ class RunScreen(WorkScreen):
 
     # -- keys -------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run that has ended, or was never heard of, cannot be cancelled."""
+        if action == "cancel" and self.is_mounted:
+            live = self.workbench.model.runs.get(self.run_id)
+            return live is not None and not live.record.state.final
+        return super().check_action(action, parameters)
+
     def action_cancel(self) -> None:
         """Cancel this run."""
-        run = self.workbench.model.runs.get(self.run_id)
-        if run is None or run.record.state.final:
-            self.notify("This run has ended; r runs it again")
-        else:
-            self.workbench.cancel([self.run_id])
+        self.workbench.cancel([self.run_id])
 
     def show_run(self, run_id: str) -> None:
         """Draw the new run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
-        self._lines_seen, self.mode, self.paused = -1, "", False
+        self._lines_seen, self.mode, self.paused, self.zoomed = -1, "", False, False
         self.refresh_from(set())
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
@@ -380,6 +430,9 @@ class RunScreen(WorkScreen):
         run, target = self.run_view, self.workbench.target(self.target_id)
         files = target.files if target is not None else ()
         place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
+        first = run.arm(BASELINE) if run is not None and place == (BASELINE, "", None) else None
+        if first is not None and first.state in readings.NO_FAULT:
+            place = ("",)  # the first row is highlighted by itself: nobody chose it, and nothing is wrong with it
         self.workbench.edit(self.target_id, *place)
 
     def action_output(self) -> None:
@@ -405,15 +458,37 @@ class RunScreen(WorkScreen):
             self._arrange()
             self._draw_text(run)
 
+    def action_zoom(self) -> None:
+        """Give the focused pane the whole screen, and back; the rungs with all that their samples say."""
+        if self.zoomed or (self.focused is not None and self.focused.id == "arms"):
+            self.zoomed = not self.zoomed
+            self._redraw_all()
+        else:
+            super().action_zoom()
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the screen."""
+        if self.zoomed:
+            self.action_zoom()
+        else:
+            await super().action_back()
+
+    def action_log(self) -> None:
+        """Make the axis of times logarithmic, or linear."""
+        run = self.run_view
+        if run is not None:
+            self.log_axis = not (runplot.wants_log(run) if self.log_axis is None else self.log_axis)
+            self._draw_plot(run)
+
     def action_metric(self) -> None:
         """Put the next reading right below the samples."""
-        self.metric = (self.metric + 1) % len(readings.METRICS)
+        self.metric = (self.metric + 1) % len(runplot.METRICS)
         run = self.run_view
         if run is None:
             return
         self._draw_plot(run)
         missing = readings.no_readings(run, self.workbench.model.status)
-        text = missing or f"below the samples: {readings.METRICS[self.metric].name}"
+        text = missing or f"below the samples: {runplot.METRICS[self.metric].name}"
         self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
@@ -426,10 +501,13 @@ class RunScreen(WorkScreen):
         else:
             self._draw(set())
 
+    @property
+    def shared_run(self) -> str:
+        return self.run_id if self.run_view is not None else ""
+
     def copy_text(self) -> str:
+        """What the kernels printed, where that is looked at."""
         run = self.run_view
-        if run is None:
-            return ""
-        if self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
+        if run is not None and self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
             return "\n".join(f"{arm}: {line}" for arm, line in run.output)
-        return "\n".join(readings.summary_lines(run, self.workbench.model.now_ns()))
+        return ""

@@ -5,18 +5,20 @@ Used beside a lesson's text. The diff of two sources is `tui.widgets.diffview.Di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
 
 from aisp.tui.aside import aside, begin
+from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
 
 LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".md": "markdown", ".toml": "toml", ".h": "cuda"}
 
@@ -27,7 +29,7 @@ def language_of(name: str) -> str:
     return LEXERS.get(name[dot:].lower(), "python") if dot >= 0 else "python"
 
 
-class SourceView(ScrollView, can_focus=True):
+class SourceView(ScrollView, Findable, can_focus=True):
     """`show(text, name)` shows a source, which is clean; the keys scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,6 +41,7 @@ class SourceView(ScrollView, can_focus=True):
         Binding("pageup,ctrl+u", "page_up", "Page up", show=False, tooltip="Scroll up by a page."),
         Binding("home,g", "scroll_home", "Top", show=False, tooltip="Go to the first line."),
         Binding("end,G", "scroll_end", "Bottom", show=False, tooltip="Go to the last line."),
+        *FIND_KEYS,
     ]
     DEFAULT_CSS = "SourceView { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }"
 
@@ -63,6 +66,7 @@ class SourceView(ScrollView, can_focus=True):
         self.source = source.expandtabs(8)
         self._put([Text(line) for line in self.source.split("\n")])
         self.scroll_home(animate=False)
+        self.renew_matches()
         self._file_name = name
         self._begin_highlight()
 
@@ -86,6 +90,13 @@ class SourceView(ScrollView, can_focus=True):
         if source == self.source:
             self._put(lines[: len(self._lines)])
 
+    def find_lines(self) -> Sequence[str]:
+        return [line.plain for line in self._lines]
+
+    def show_match(self, match: Match) -> None:
+        room = Region(match.start + self._gutter, match.line, match.end - match.start, 1)
+        self.scroll_to_region(room, animate=False, force=True)
+
     def render_line(self, y: int) -> Strip:
         base = self.rich_style
         scroll_x, scroll_y = self.scroll_offset
@@ -103,6 +114,7 @@ class SourceView(ScrollView, can_focus=True):
                 for segment in self._lines[at].render(self.app.console, end="")
             ]
         )  # fmt: skip
+        body = self.marked(body, at, self._lines[at].plain)
         room = max(0, width - self._gutter)
         return Strip.join(
             [number.apply_style(plain), body.crop(scroll_x, scroll_x + room).adjust_cell_length(room, plain)]

@@ -52,6 +52,7 @@ class TrustScreen(ChecklistScreen):
         ),
         *("history", "checks", "edit", "cancel"),
     )
+    words = ("twin, A/A", "held-out inputs", "verdict")
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
     """
@@ -166,7 +167,7 @@ class TrustScreen(ChecklistScreen):
         numbers.columns = findings.number_columns(self.size.width)
         rows = findings.number_rows(run, self.size.width, ascii)
         numbers.display = bool(rows)
-        numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
+        self.give_rows(numbers, min(len(rows), MOST_RUNGS) + 1)
         numbers.show(rows)
         only = findings.FILTERS[self.only]
         table.columns = findings.said_columns()

@@ -1,101 +1,163 @@
-"""The watch: every save of a target's files as a row, verified and timed, against the previous and the best.
+"""The watch: every save of a target's files verified and timed; its figures, its diff and its samples side by side.
 
 Opening it starts the watch unless one is on; leaving it leaves the watch on, `w` stops it. What is drawn comes
-from the model alone, so a watch that was left is found as it stands now.
+from the model alone, so a watch that was left is found as it stands now. From WIDE_COLUMNS on all panes are in sight,
+below that one at a time.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Container
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.timer import Timer
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
-from aisp.tui import plain, readings
+from aisp.store.results import edits as rule
+from aisp.tui import edits, plain
+from aisp.tui.edits import Against
 from aisp.tui.keymap import Key, bind
-from aisp.tui.model import WatchView
+from aisp.tui.model import RunView, WatchView
+from aisp.tui.runplot import run_series, time_unit
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.watch_diff import EditDiff, text_of
+from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
-WIDE_COLUMNS = 110
-FILES_NAMED = 8
+if TYPE_CHECKING:
+    from aisp.tui.screens.confirm import Rewrite
+
+WIDE_COLUMNS = 120
+FILES_NAMED = 8  # in the question before they are overwritten
+LOW_ROWS = 18  # below this no plot of the edits stands over their table
+CLOCK_PERIOD_S = 1.0
+PLOT_PERIOD_S = 0.3  # as on the run's screen: a new curve is most of what a live frame sends
+PANES = {"edits": "edits", "diff": "diff", "live": "samples", "text": "why"}  # by the widget that has the focus
 
 
 class WatchScreen(WorkScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("pane", "p", "pane", "Show the next pane: the edits, the diff, the samples, what became of the edit."),
         Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
         Key(
-            "diff",
-            "d",
-            "diff",
-            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
+            "against", "a", "against", "Show the diff against the edit before, the best edit, or the baseline, in turn."
         ),
-        Key("diff_best", "D", "diff best", "Compare the best edit's sources with the highlighted one's."),
-        Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
+        Key("cancel", "x", "cancel", "Cancel the run of the edit that is under way, and no other."),
         Key(
             "restore_best",
             "b",
             "restore best",
-            "Write the best edit's files back, after a question; what stands there is kept.",
+            "Write the best edit's files back, after a question that shows the difference; what stands there is kept.",
         ),
         Key("toggle_watch", "w", "stop/start", "Stop watching; again: watch on."),
-        *("edit", "run_quick", "run_full", "cancel", "history"),
+        "edit",
+        Key(
+            "diff",
+            "d",
+            "whole diff",
+            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
+        ),
+        Key("diff_best", "D", "", "Compare the best edit's sources with the highlighted one's."),
+        Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
+        *("run_quick", "run_full", "history"),
     )
+    own_keys_first = True
     DEFAULT_CSS = """
     WatchScreen #title { height: 2; background: $surface; }
-    WatchScreen #body { layout: vertical; height: 1fr; }
-    WatchScreen #plot { height: 6; }
+    WatchScreen #body { layout: horizontal; height: 1fr; }
+    WatchScreen #left, WatchScreen #right { width: 1fr; height: 100%; }
+    WatchScreen #plot { height: 40%; }
     WatchScreen #edits { height: 1fr; min-height: 3; }
-    WatchScreen #text { height: 6; border-top: solid $panel; border-title-color: $text; }
-    WatchScreen #text:focus { border-top: solid $accent; }
-    WatchScreen.-tall #plot { height: 30%; }
-    WatchScreen.-tall #text { height: 35%; }
-    WatchScreen.-short #plot { display: none; }
+    WatchScreen #diff, WatchScreen #live, WatchScreen #text { height: 1fr; border-top: solid $panel;
+        border-title-color: $text; }
+    WatchScreen #diff:focus, WatchScreen #live:focus, WatchScreen #text:focus { border-top: solid $accent; }
+    WatchScreen.-low #plot { display: none; }
+    WatchScreen.-narrow #left, WatchScreen.-narrow #right { display: none; }
+    WatchScreen.-narrow #left > *, WatchScreen.-narrow #right > * { display: none; }
+    WatchScreen.-edits #left, WatchScreen.-text #left, WatchScreen.-diff #right, WatchScreen.-live #right
+        { display: block; }
+    WatchScreen.-edits #plot, WatchScreen.-edits #edits, WatchScreen.-text #text, WatchScreen.-diff #diff,
+        WatchScreen.-live #live { display: block; }
+    WatchScreen.-edits.-low #plot { display: none; }
+    WatchScreen.-wide #left { width: 64; }
+    WatchScreen.-wide #right { border-left: solid $panel; }
+    WatchScreen.-wide #plot { height: 30%; }
+    WatchScreen.-wide #text { height: 30%; }
+    WatchScreen.-wide #live { height: 35%; }
+    WatchScreen.-vast #left { width: 45%; }
     """
 
     def __init__(self, target_id: str) -> None:
         super().__init__()
         self._target = target_id
         self.marked: int | None = None
-        self._asked = False  # whether this screen asked for the watch
-        self._problem = ""
+        self.against = Against.PREVIOUS
+        self.pane = "edits"  # the one in sight where there is room for one
+        self._problem = ""  # why there is no watch
+        self._cannot_run = ""  # why the saves of the one there is are only kept
+        self._known: edits.Known = {}
+        self._newest_shown: str | None = None
+        self._plotted_s = float("-inf")
+        self._plot_timer: Timer | None = None
+        self._can_cancel: bool | None = None
+        self._can_open = True
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         with Container(id="body"):
-            yield LivePlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
-            yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
-            yield LogPane(id="text", name="Edit", empty="nothing here")
+            with Vertical(id="left"):
+                yield EditPlot(id="plot", name="Plot of the edits", empty="no edit yet")
+                yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
+                yield LogPane(id="text", name="Edit", empty="no edit yet")
+            with Vertical(id="right"):
+                yield EditDiff(id="diff", name="Diff")
+                yield LivePlot(id="live", name="Samples", empty="no samples yet")
 
     def on_mount(self) -> None:
+        self._arrange()
         self.query_one("#edits", LiveTable).focus()
+        self.query_one("#diff", EditDiff).tell("no edit yet")
         watch = self.watch_view
         if watch is None or not watch.active:
             self.run_worker(self._start(), group="watch", exit_on_error=False)
+        self.set_interval(CLOCK_PERIOD_S, self._tick)
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """A tall terminal has room for a larger plot; a very short one for none."""
-        self.set_class(event.size.height >= 34, "-tall")
-        self.set_class(event.size.height < 18, "-short")
+        """All panes side by side from WIDE_COLUMNS on, else one at a time."""
+        self._arrange()
         self.call_after_refresh(self._draw)
+        self.refresh_bindings()
+
+    def _arrange(self) -> None:
+        width, height = self.app.size
+        wide = width >= WIDE_COLUMNS
+        self.set_class(wide, "-wide")
+        self.set_class(width >= 160, "-vast")
+        self.set_class(not wide, "-narrow")
+        self.set_class(height < LOW_ROWS, "-low")
+        for pane in PANES:
+            self.set_class(not wide and pane == self.pane, f"-{pane}")
 
     def on_refitted(self, message: Refitted) -> None:
         if message.pane.id == "text":
             self._draw_text()
+        elif message.pane.id == "live":
+            self._draw_samples()
 
     @property
     def watch_view(self) -> WatchView | None:
@@ -121,43 +183,71 @@ class WatchScreen(WorkScreen):
         if not self.is_mounted:
             return
         watch = self.watch_view
-        runs = {f"run:{edit.run_id}" for edit in watch.edits} if watch is not None else set()
-        if not names or f"watch:{self._target}" in names or "watches" in names or not names.isdisjoint(runs):
+        runs = {edit.run_id for edit in watch.edits if edit.run_id} if watch is not None else set()
+        told = {"watches", f"watch:{self._target}", "banners", "connection", "quarantines"}
+        if not names or not names.isdisjoint(told | {f"run:{run_id}" for run_id in runs}):
             self._draw()
+        if not names.isdisjoint({f"samples:{run_id}" for run_id in runs}):
+            self._draw_samples_in_time()
+
+    def _tick(self) -> None:
+        """What is said of a run that goes on is about time, which goes on between events."""
+        watch = self.watch_view
+        if watch is not None and edits.running_edit(self.workbench.model, watch) is not None:
+            self._draw()
+
+    def _state(self, watch: WatchView) -> str:
+        """What the watch does now, in a sentence."""
+        model = self.workbench.model
+        connection = model.connection
+        if connection.silent_since:
+            return f"the engine has not answered since {connection.silent_since}: saves may not be seen"
+        if connection.state != "connected":
+            return "no engine: these are the edits as they stood, and saves are not seen"
+        if not watch.active:
+            return "not watching: these are the edits of the watch that ended; w watches on"
+        edit = edits.running_edit(model, watch)
+        newest = next(reversed(edits.in_order(watch)), None)
+        if edit is None and newest is not None and edits.awaited(model, watch, newest):
+            state = f"edit {newest.number}: {edits.sentence(model, watch, newest)}"
+        elif edit is None:
+            state = "watching: save a file in the folder"
+        else:
+            run = model.runs[edit.run_id]
+            ends = " (x cancels it, a save ends it)" if edits.silence_of(model, run) else ""
+            state = f"edit {edit.number}{ends}: {edits.progress_words(model, run)}"
+        if watch.polling:
+            state += " \u00b7 polling (no inotify here: saves are seen within a second or two)"
+        return state
+
+    def _told(self, watch: WatchView) -> dict[int, edits.Told]:
+        """What is told of each edit."""
+        return edits.all_told(self.workbench.model, watch, self._known)
 
     def _title(self, watch: WatchView | None) -> list[Text]:
         first = Text(f"{self._target}  ", style="bold")
         if watch is None:
             first.append(self._problem or "asking the engine to watch", style="not bold")
             return [first]
-        running = [
-            edit.number
-            for edit in watch.edits
-            if (run := self.workbench.model.runs.get(edit.run_id)) is not None and not run.record.state.final
-        ]
-        if not watch.active:
-            state = "not watching: w watches on"
-        elif running:
-            state = f"running edit {running[-1]}"
-        else:
-            state = "watching: save a file in the folder"
-        if watch.active and watch.polling:
-            state += " \u00b7 polling (no inotify here: saves are seen within a second or two)"
-        first.append(state, style="not bold")
-        best = readings.best_edit(self.workbench.model, watch)
+        first.append(self._state(watch), style="not bold")
+        if problem := self._cannot_run if watch.active else self._problem:
+            return [first, Text(problem, style="bold")]
+        told = self._told(watch)
+        best = edits.by_number(watch, rule.best(edits.times_of(told)))
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        second = Text(f"{watch.folder}  \u00b7  {count} {'edit' if count == 1 else 'edits'}", style="not bold")
+        second = Text(f"{count} {'edit' if count == 1 else 'edits'}", style="not bold")
         if best is not None:
-            run = self.workbench.model.runs.get(best.run_id)
-            item = run.headline if run is not None else None
-            median = readings.edit_median(self.workbench.model, best)
-            second.append(f"  \u00b7  best: edit {best.number}, {plain.number(median)} ms")
-            if item is not None and item.speedup is not None:
-                second.append(f", {plain.speedup(item.speedup)} vs baseline")
+            unit, item = edits.unit_of(told, self.workbench.ascii), told[best.number]
+            median_ms = item.arm.median_ms if item.arm is not None else None
+            median = plain.number(None if median_ms is None else median_ms * unit.per_ms)
+            second.append(f"  \u00b7  best: edit {best.number}, {median} {unit.name}")
+            if item.ratio is not None:
+                second.append(f", {plain.speedup(item.ratio.speedup)} vs baseline")
+        elif any(not item.going for item in told.values()):
+            second.append("  \u00b7  no edit was correct and timed yet")
         if self.marked is not None:
             second.append(f"  \u00b7  marked: edit {self.marked}")
-        if self._problem:
-            second = Text(self._problem, style="bold")
+        second.append(f"  \u00b7  {watch.folder}")
         return [first, second]
 
     def _draw(self) -> None:
@@ -165,37 +255,102 @@ class WatchScreen(WorkScreen):
             return
         watch = self.watch_view
         self.say("title", *self._title(watch))
+        self._bind_cancel(watch)
         if watch is None:
             return
-        model, width = self.workbench.model, self.size.width
-        edits = self.query_one("#edits", LiveTable)
-        columns = readings.edit_columns(width)
-        edits.columns = columns
-        newest_before = edits.cursor_key is None or edits.cursor_key == self._newest_shown
-        edits.show(readings.edit_rows(model, watch, width, self.workbench.ascii, self.marked))
+        ascii, told = self.workbench.ascii, self._told(watch)
+        table = self.query_one("#edits", LiveTable)
+        width = table.size.width
+        table.columns = edits.columns(width, edits.unit_of(told, ascii))
+        newest_before = table.cursor_key is None or table.cursor_key == self._newest_shown
+        table.show(edits.rows(watch, told, width, ascii, self.marked))
         newest = max((edit.number for edit in watch.edits), default=None)
         # The cursor goes with the newest edit unless the person moved it elsewhere.
         if newest is not None and newest_before:
-            edits.move_to(str(newest))
+            table.move_to(str(newest))
         self._newest_shown = None if newest is None else str(newest)
-        self.query_one("#plot", LivePlot).show(readings.edit_series(model, watch), x_label="edit", y_label="ms")
+        self._draw_plot(watch)
         self._draw_text()
+        self._draw_diff()
+        self._draw_samples_in_time()
 
-    _newest_shown: str | None = None
+    def _draw_plot(self, watch: WatchView) -> None:
+        told, chosen = self._told(watch), self.chosen
+        unit = edits.unit_of(told, self.workbench.ascii)
+        self.query_one("#plot", EditPlot).show(
+            edits.points(watch, told, unit), y_label=unit.name, chosen=None if chosen is None else chosen.number
+        )
+
+    def key_label(self, binding: Binding) -> str:
+        return "" if binding.id == "open_edit" and not self._can_open else super().key_label(binding)
 
     def _draw_text(self) -> None:
         watch, edit = self.watch_view, self.chosen
+        if (can := edit is not None and bool(edit.run_id)) != self._can_open:
+            self._can_open = can
+            self.refresh_bindings()  # nothing ran for an edit that is no Python
         if watch is None or edit is None:
             return
         pane = self.query_one("#text", LogPane)
         width = max(20, (pane.size.width or self.size.width) - 1)
-        lines = plain.wrapped(readings.edit_lines(self.workbench.model, watch, edit), width)
-        pane.tell(lines, lambda: lines)
-        entitle(pane, f"edit {edit.number}")
+        lines = plain.wrapped(edits.lines(self.workbench.model, watch, edit), width)
+        pane.tell(lines, lambda: lines, about=edit.number)
+        entitle(pane, f"what became of edit {edit.number}")
+
+    def _draw_diff(self) -> None:
+        watch, edit = self.watch_view, self.chosen
+        if watch is not None and edit is not None:
+            best = edits.best_edit(self.workbench.model, watch, self._known)
+            self.query_one("#diff", EditDiff).compare(self.workbench.model, watch, edit, self.against, best)
+
+    def _sampled(self) -> tuple[WatchEdit, RunView] | None:
+        """The edit whose samples are shown, and its run: the one under way, else the highlighted one."""
+        watch = self.watch_view
+        edit = (edits.running_edit(self.workbench.model, watch) if watch is not None else None) or self.chosen
+        run = edits.run_of(self.workbench.model, edit) if edit is not None else None
+        return (edit, run) if edit is not None and run is not None else None
+
+    def _draw_samples(self) -> None:
+        self._plotted_s = time.monotonic()
+        if self._plot_timer is not None:
+            self._plot_timer.stop()
+            self._plot_timer = None
+        plot, found = self.query_one("#live", LivePlot), self._sampled()
+        if found is None:
+            edit = self.chosen
+            plot.empty = "nothing was measured for this edit" if edit is not None else "no samples yet"
+            entitle(plot, f"samples of edit {edit.number}" if edit is not None else "samples")
+            plot.show([])
+            return
+        edit, run = found
+        entitle(plot, f"samples of edit {edit.number}{'' if run.record.state.final else ', under way'}")
+        plot.empty = "no samples" if run.record.state.final else "no samples yet"
+        plot.empty = plot.empty if run.whole else "its samples are in the store: enter opens the run"
+        unit = time_unit(run, self.workbench.ascii)
+        plot.show(run_series(run, max(1, plot.size.width * 2), unit), x_label="s", y_label=unit.name)
+
+    def _draw_samples_in_time(self) -> None:
+        """Draw the samples now, or when PLOT_PERIOD_S have passed since they were drawn; not while out of sight."""
+        if not self.query_one("#live", LivePlot).size.width:
+            return
+        left_s = self._plotted_s + PLOT_PERIOD_S - time.monotonic()
+        if left_s <= 0:
+            self._draw_samples()
+        elif self._plot_timer is None:
+            self._plot_timer = self.set_timer(left_s, self._draw_samples)
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        """Show what became of the edit."""
+        """Show what became of the edit, and what it changed."""
+        watch = self.watch_view
+        if watch is not None:
+            self._draw_plot(watch)
         self._draw_text()
+        self._draw_diff()
+        self._draw_samples_in_time()
+
+    def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
+        """The cursor goes where the plot was clicked."""
+        self.query_one("#edits", LiveTable).move_to(str(message.number))
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
         """Enter on a row."""
@@ -209,12 +364,56 @@ class WatchScreen(WorkScreen):
 
     def _edit(self, number: int) -> WatchEdit | None:
         watch = self.watch_view
-        return next((edit for edit in watch.edits if edit.number == number), None) if watch else None
+        return edits.by_number(watch, number) if watch else None
 
     # -- keys -------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One pane at a time only where there is no room for all; there is something to cancel while a run goes on."""
+        if action == "pane":
+            return not self.has_class("-wide")
+        return self._can_cancel is True if action == "cancel" else True
+
+    def _bind_cancel(self, watch: WatchView | None) -> None:
+        can = watch is not None and edits.running_edit(self.workbench.model, watch) is not None
+        if can != self._can_cancel:
+            self._can_cancel = can
+            self.refresh_bindings()
+
     def _say(self, text: str) -> None:
         self.notify(text, severity="warning")
+
+    def action_pane(self) -> None:
+        """Show the next pane."""
+        names = list(PANES)
+        self.pane = names[(names.index(self.pane) + 1) % len(names)]
+        self._arrange()
+        self.query_one(f"#{self.pane}").focus()
+        self.call_after_refresh(self._draw)
+
+    def action_against(self) -> None:
+        """Compare with the next of edit before, best edit and baseline."""
+        self.against = self.against.following
+        self._draw_diff()
+        if not self.has_class("-wide") and self.pane != "diff":
+            self.pane = "diff"
+            self._arrange()
+            self.query_one("#diff").focus()
+
+    def action_cancel(self) -> None:
+        """Cancel the run of the edit under way alone: one that waits behind it is wanted."""
+        watch = self.watch_view
+        edit = edits.running_edit(self.workbench.model, watch) if watch is not None else None
+        if edit is not None:
+            self.workbench.cancel([edit.run_id])
+
+    def action_edit(self) -> None:
+        """Open what was saved last, else the rung that the watch is about, in the person's editor."""
+        watch, target = self.watch_view, self.workbench.target(self._target)
+        saved = [file for edit in edits.in_order(watch) for file in edit.files] if watch is not None else []
+        names = [rung.name for rung in target.rungs] if target is not None else []
+        last = next((file for file in reversed(saved) if target is not None and file in target.files), "")
+        self.workbench.edit(self._target, last or ("optimized" if "optimized" in names else names[-1] if names else ""))
 
     def action_open_edit(self) -> None:
         """Open the edit's run."""
@@ -233,7 +432,7 @@ class WatchScreen(WorkScreen):
             self._say("There is no edit yet: save a file of the target")
             return
         other = self._edit(self.marked) if self.marked is not None and self.marked != edit.number else None
-        other = other or readings.edit_before(watch, edit)
+        other = other or edits.edit_before(watch, edit)
         if other is None:
             self._say("This is the state when the watch began; there is nothing before it")
             return
@@ -242,7 +441,7 @@ class WatchScreen(WorkScreen):
     def action_diff_best(self) -> None:
         """Compare the best edit with the highlighted one."""
         watch, edit = self.watch_view, self.chosen
-        best = readings.best_edit(self.workbench.model, watch) if watch is not None else None
+        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if edit is None or best is None:
             self._say("No edit was correct and timed yet, so there is no best one")
         elif best is edit:
@@ -280,7 +479,7 @@ class WatchScreen(WorkScreen):
         self.run_worker(self._stop() if stop else self._start(), group="watch", exit_on_error=False)
 
     async def _start(self) -> None:
-        self._problem = ""
+        self._problem = self._cannot_run = ""
         reply = await self.workbench.ask_engine(
             "The watch was not started",
             requests.StartWatch,
@@ -290,17 +489,17 @@ class WatchScreen(WorkScreen):
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
         elif why := reply.refused.get(self._target):
-            self._problem = f"cannot run here, its saves are kept: {why}"
+            self._cannot_run = f"cannot run here, its saves are kept: {why}"
         self._draw()
 
     async def _stop(self) -> None:
         if await self.workbench.ask_engine("The watch was not stopped", requests.StopWatch, target=self._target):
-            self.notify("Not watching any more; the edits stay", timeout=3)
+            self.notify("Not watching any more; the edits stay, and their runs in the history (t)", timeout=4)
 
     def action_restore_best(self) -> None:
         """Ask, then write the best edit's files back."""
         watch = self.watch_view
-        best = readings.best_edit(self.workbench.model, watch) if watch is not None else None
+        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if watch is None or best is None:
             self._say("No edit was correct and timed yet, so there is nothing to restore")
         else:
@@ -309,21 +508,21 @@ class WatchScreen(WorkScreen):
     async def _restore(self, watch: WatchView, best: WatchEdit) -> None:
         from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
-        names = await self._differing(watch, best)
-        median = plain.number(readings.edit_median(self.workbench.model, best))
-        if names == []:
+        rewrites = await self._rewrites(watch, best)
+        if rewrites is None:
+            return
+        if not rewrites:
             self.notify(f"The folder holds edit {best.number}, the best, already")
             return
-        if names is None:
-            what = "Every file of that edit's snapshot is written over what stands"
-        else:
-            more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
-            what = f"Overwritten: {', '.join(names[:FILES_NAMED])}{more}"
+        median = plain.number(edits.median_ms(self.workbench.model, best))
+        names = [file.name for file in rewrites]
+        more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
         yes = await self.app.push_screen_wait(
             ConfirmScreen(
                 f"Restore edit {best.number}, the best so far ({median} ms)?",
-                f"{what}\nin {watch.folder}.\n"
+                f"Overwritten in {watch.folder}: {', '.join(names[:FILES_NAMED])}{more}.\n"
                 "What stands there now is first kept in the store as a snapshot, so nothing is lost.",
+                rewrites,
             )
         )
         if not yes:
@@ -339,24 +538,30 @@ class WatchScreen(WorkScreen):
             kept = reply.detail[:12]
             self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
-    async def _differing(self, watch: WatchView, edit: WatchEdit) -> list[str] | None:
-        """Names of the files that the edit's snapshot would change; None where nobody can tell."""
+    async def _rewrites(self, watch: WatchView, edit: WatchEdit) -> list[Rewrite] | None:
+        """What restoring the edit would write; None after saying that nobody can tell."""
+        from aisp.tui.screens.confirm import Rewrite
+
         target = self.workbench.target(self._target)
         folder = target.folder if target is not None else Path(watch.folder)
 
-        def names(snapshot: dict[str, bytes]) -> list[str]:
+        def compare(snapshot: dict[str, bytes]) -> list[Rewrite]:
             found = []
             for name, content in sorted(snapshot.items()):
                 path = folder / name
-                if not path.is_file() or path.read_bytes() != content:
-                    found.append(name)
+                now = path.read_bytes() if path.is_file() else b""
+                if now != content or not path.is_file():
+                    found.append(Rewrite(name, text_of(now), text_of(content)))
             return found
 
         try:
-            return await self.workbench.stored(lambda history: names(history.snapshot(edit.snapshot)))
+            found = await self.workbench.stored(lambda history: compare(history.snapshot(edit.snapshot)))
         except Exception as error:
-            self.log(f"the snapshot could not be compared: {error!r}")
+            self._say(f"Nothing was restored: what edit {edit.number} was cannot be read: {error}")
             return None
+        if found is None:
+            self._say("Nothing was restored: there is no store yet")
+        return found
 
     def copy_text(self) -> str:
         watch = self.watch_view
@@ -365,6 +570,8 @@ class WatchScreen(WorkScreen):
         if self.focused is not None and self.focused.id == "text":
             return self.query_one("#text", LogPane).text
         wide = 150
-        rows = readings.edit_rows(self.workbench.model, watch, wide, True, self.marked)
-        heads = [column.title for column in readings.edit_columns(wide)]
+        told = self._told(watch)
+        unit = edits.unit_of(told, True)
+        rows = edits.rows(watch, told, wide, True, self.marked, result=True)
+        heads = [column.title for column in edits.columns(wide, unit, result=True)]
         return "\n".join(plain.table(heads, [[str(cell) for cell in cells] for _, cells in rows]))

@@ -26,6 +26,7 @@ from aisp.store.text import clean, clean_line
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import alignment
 from aisp.tui.widgets.alignment import Row
+from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
 from aisp.tui.widgets.lines import LineView, cell_segments
 
 Runs = list[tuple[str, str]]  # (kind of code, text) along a line; kinds as in the themes' code-* variables
@@ -141,7 +142,7 @@ def highlight(lines: Sequence[str], language: str) -> list[Runs]:
     ]
 
 
-class DiffView(LineView, can_focus=True):
+class DiffView(LineView, Findable, can_focus=True):
     """Compares two texts. See the module's first lines for the signs."""
 
     DEFAULT_CSS = """
@@ -149,8 +150,8 @@ class DiffView(LineView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "hunk(1)", "Next change"),
-        Binding("N", "hunk(-1)", "Previous change"),
+        Binding("n", "hunk(1)", "Next change", tooltip="Go to the next change; after /: to the next match."),
+        Binding("N", "hunk(-1)", "Previous change", tooltip="Go to the change before; after /: to the match before."),
         Binding("c", "changes_only", "Changes only"),
         Binding("u", "unified", "Unified"),
         Binding("y", "copy_hunk", "Copy change"),
@@ -165,6 +166,7 @@ class DiffView(LineView, can_focus=True):
         Binding("left,h", "sideways(-1)", "Left", show=False),
         Binding("right,l", "sideways(1)", "Right", show=False),
         Binding("0", "sideways(0)", "Line start", show=False),
+        *FIND_KEYS,
     ]
 
     class Ready(Message):
@@ -190,7 +192,19 @@ class DiffView(LineView, can_focus=True):
             self.request = request
             self.comparison = comparison
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        changes_only: bool = False,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Make an empty one.
+
+        Args:
+            changes_only: whether equal lines far from any change are left out at first.
+        """
         super().__init__(name=name, id=id, classes=classes)
         self._request = 0
         self._wanted: tuple[str, str, str] | None = None
@@ -199,7 +213,8 @@ class DiffView(LineView, can_focus=True):
         self._items: list[Item] = []
         self._first_item: list[int] = []  # per hunk
         self._current = 0
-        self._changes_only = False
+        self._changes_only = changes_only
+        self._sentence = ""
         self._unified: bool | None = None
         self._shift = 0
         self._longest = 0
@@ -242,10 +257,21 @@ class DiffView(LineView, can_focus=True):
             language: "python", "cuda", "markdown" or another name that Pygments knows; others stay plain.
         """
         self._request += 1
+        self._sentence = ""
         self._wanted = (left, right, language)
         self._titles = (clean_line(left_title), clean_line(right_title))
         if self.is_attached:
             self._start()
+
+    def tell(self, sentence: str) -> None:
+        """Say why there is nothing to compare, in the place of what is shown."""
+        if sentence == self._sentence:
+            return
+        self._request += 1  # what is being aligned is not wanted any more
+        self._sentence, self._wanted, self._comparison, self._laid_out = clean_line(sentence), None, None, None
+        self._items, self._first_item = [], []
+        self.set_line_count(1)
+        self.refresh()
 
     def hunk_text(self, number: int | None = None) -> str:
         """Hunk `number` as lines with - and +, "" where there is none.
@@ -334,6 +360,7 @@ class DiffView(LineView, can_focus=True):
         self._first_item = first[:-1]
         had = self._laid_out
         self._laid_out = (unified, self._changes_only)
+        self.renew_matches()
         self.set_line_count(len(items) + 1)
         if had:
             self.go_to(next((n for n, item in enumerate(items) if item.row + item.folded >= top_row), 0))
@@ -443,6 +470,49 @@ class DiffView(LineView, can_focus=True):
                 return number
         return 0
 
+    # -- search ----------------------------------------------------------------------------------------------
+
+    def _sides_of(self, item: Item) -> tuple[int, ...]:
+        """The sides of which an item shows a text of its own: equal ones are found once."""
+        row = self._comparison.rows[item.row] if self._comparison is not None and not item.folded else None
+        if row is None:
+            return ()
+        if self.unified:
+            return (0,) if item.left and not item.right else (1,)
+        return tuple(side for side in ((0,) if row.equal else (0, 1)) if row[side] >= 0)
+
+    def find_lines(self) -> Sequence[str]:
+        """Two per item: the left text and the right one, "" where it has none of its own."""
+        comparison = self._comparison
+        if comparison is None:
+            return []
+        return [
+            comparison.lines[side][comparison.rows[item.row][side]] if side in self._sides_of(item) else ""
+            for item in self._items
+            for side in (0, 1)
+        ]
+
+    @property
+    def top_line(self) -> int:
+        return 2 * self.top
+
+    def show_match(self, match: Match) -> None:
+        item = match.line // 2
+        if not self.top <= item < self.top + self.size.height - 1:
+            self.go_to(max(0, item - self.size.height // 2))
+        if not self._shift <= match.start <= match.end <= self._shift + self._text_width:
+            self._shift = 0 if match.end <= self._text_width else max(0, match.start - self._text_width // 2)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In a search `n` and `N` go to matches, not to changes."""
+        return super().check_action(action, parameters) and not (action == "hunk" and self.pattern is not None)
+
+    async def action_find(self) -> None:
+        """Ask for words, with every line in sight: what is folded could not be found."""
+        if self._changes_only:
+            self.action_changes_only()
+        await super().action_find()
+
     # -- drawing ---------------------------------------------------------------------------------------------
 
     @property
@@ -465,8 +535,8 @@ class DiffView(LineView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         comparison = self._comparison
         if comparison is None:
-            if y == 0 and self._wanted is not None:
-                return self.sentence("comparing" + self.cut)
+            if y == 0 and (self._sentence or self._wanted is not None):
+                return self.sentence(self._sentence or "comparing" + self.cut)
             return self.blank()
         if y == 0:
             return self._header(comparison)
@@ -484,15 +554,15 @@ class DiffView(LineView, can_focus=True):
         marker = Segment(self._marker(item.row), self.style("bold $warning"))
         width = self.size.width
         if self.unified:
-            strip = self._unified_line(row, item)
+            strip = self._unified_line(row, item, index)
         else:
             bar = Segment("| " if self.ascii else "│ ", self.style("dim"))
             left = self._left_width
             strip = Strip(
                 [
-                    *self._side_line(row, 0, left),
+                    *self._side_line(row, 0, left, index),
                     bar,
-                    *self._side_line(row, 1, max(0, width - 3 - left)),
+                    *self._side_line(row, 1, max(0, width - 3 - left), index),
                 ]
             )
         return Strip([marker, *strip]).adjust_cell_length(width, self.rich_style)
@@ -549,7 +619,7 @@ class DiffView(LineView, can_focus=True):
             return "~", "~"
         return "-" if row.left >= 0 else " ", "+" if row.right >= 0 else " "
 
-    def _side_line(self, row: Row, side: int, width: int) -> list[Segment]:
+    def _side_line(self, row: Row, side: int, width: int, index: int) -> list[Segment]:
         """One side of a row: number, sign, text."""
         line = row[side]
         base = self.rich_style
@@ -559,10 +629,10 @@ class DiffView(LineView, can_focus=True):
         behind = self._behind(row, side)
         gutter = f"{line + 1:>{self._number_width}} {sign} "[: max(0, width)]
         text_width = width - len(gutter)
-        strip = self._side(row, side).crop_extend(self._shift, self._shift + text_width, behind)
+        strip = self._found(row, side, index).crop_extend(self._shift, self._shift + text_width, behind)
         return [Segment(gutter, self._gutter_style(row, side)), *strip]
 
-    def _unified_line(self, row: Row, item: Item) -> Strip:
+    def _unified_line(self, row: Row, item: Item, index: int) -> Strip:
         number = self._number_width
         side = 0 if item.left and not item.right else 1
         left = f"{row.left + 1:>{number}}" if item.left and row.left >= 0 else " " * number
@@ -571,7 +641,7 @@ class DiffView(LineView, can_focus=True):
         gutter = f"{left} {right} {sign} "
         text_width = max(0, self.size.width - 1 - len(gutter))
         behind = self._behind(row, side)
-        strip = self._side(row, side).crop_extend(self._shift, self._shift + text_width, behind)
+        strip = self._found(row, side, index).crop_extend(self._shift, self._shift + text_width, behind)
         return Strip([Segment(gutter, self._gutter_style(row, side)), *strip])
 
     def _behind(self, row: Row, side: int) -> Style:
@@ -582,6 +652,13 @@ class DiffView(LineView, can_focus=True):
         if row.equal:
             return self.style("dim")
         return self._behind(row, side) + Style(bold=True)
+
+    def _found(self, row: Row, side: int, index: int) -> Strip:
+        """The same with what a search found in it."""
+        strip, comparison = self._side(row, side), self._comparison
+        if self.pattern is None or comparison is None:
+            return strip
+        return self.marked(strip, 2 * index + side, comparison.lines[side][row[side]])
 
     def _side(self, row: Row, side: int) -> Strip:
         """The whole text of one side of a row, coloured and marked."""

@@ -18,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from aisp.store.text import clean
+from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
 from aisp.tui.widgets.lines import LineView, cell_segments
 
 Line: TypeAlias = str | tuple[str, str]  # with a style, see `tui.themes.style_of`
@@ -26,7 +27,7 @@ TAB_CELLS = 4
 _SIDEWAYS_CELLS = 8
 
 
-class LogPane(LineView, can_focus=True):
+class LogPane(LineView, Findable, can_focus=True):
     """A log that can be scrolled."""
 
     DEFAULT_CSS = """
@@ -42,6 +43,7 @@ class LogPane(LineView, can_focus=True):
         Binding("end,G", "newest", "Newest", show=False),
         Binding("left,h", "sideways(-1)", "Left", show=False),
         Binding("right,l", "sideways(1)", "Right", show=False),
+        *FIND_KEYS,
     ]
 
     def __init__(
@@ -89,6 +91,8 @@ class LogPane(LineView, can_focus=True):
         before = len(self._lines)
         dropped = max(0, before + len(fresh) - self._max_lines)
         self._lines.extend(fresh)
+        if self.pattern is not None:
+            self.renew_matches()
         count = len(self._lines)
         top_before = self.top
         # A person who reads further up keeps the same lines before the eyes while old ones fall away above.
@@ -170,6 +174,19 @@ class LogPane(LineView, can_focus=True):
         if self._following:
             self.go_to(self._last_top)
 
+    # -- search ----------------------------------------------------------------------------------------------
+
+    def find_lines(self) -> Sequence[str]:
+        return [line for line, _ in self._lines]
+
+    def show_match(self, match: Match) -> None:
+        line = self._lines[match.line][0]
+        start, end = cell_len(line[: match.start]), cell_len(line[: match.end])
+        if not self._shift <= start <= end <= self._shift + self.inner_width:
+            self._shift = 0 if end <= self.inner_width else max(0, start - self.inner_width // 2)
+        if not self.top <= match.line < self.top + self.size.height:
+            self._scroll(max(0, match.line - self.size.height // 2))
+
     # -- drawing ---------------------------------------------------------------------------------------------
 
     def _in_sight(self) -> list[str]:
@@ -183,6 +200,9 @@ class LogPane(LineView, can_focus=True):
             return self.blank()
         line, style = self._lines[index]
         base = self.style(style)
+        if self.pattern is not None:
+            whole = self.marked(Strip([Segment(line, base)]), index, line)
+            return whole.crop(self._shift, self._shift + self.inner_width).adjust_cell_length(width, base)
         if self._shift:
             whole = Strip([Segment(line, base)])
             line = whole.crop(self._shift, max(self._shift, whole.cell_length)).text

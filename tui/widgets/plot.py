@@ -6,8 +6,9 @@ the frame before and refreshes, row by row, the columns that differ. Axes grow i
 arrives mostly changes one cell.
 
 Some samples are always hundreds of times slower than the rest (a page fault, a neighbour). They must not
-flatten the rest and must not vanish: an axis ends near the 99.5th percentile when the extreme lies far
-beyond, points outside are drawn on the edge as ▲ or ▼, and the legend counts them.
+flatten the rest and must not vanish: an axis ends where what lies far beyond the middle nine tenths begins,
+points outside are drawn on the edge as ▲ or ▼, and the legend counts them. On a logarithmic axis times that differ
+by much share the room evenly.
 
 Below the plot there can be lanes: low plots of other quantities on exactly the same x axis, column for column, so
 that what happened at one moment stands in one column. As many are drawn as there is room for, the first ones first.
@@ -18,39 +19,28 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
-from rich.style import Style
-from textual import events
-from textual.geometry import Region
-from textual.strip import Strip
-from textual.theme import Theme
-from textual.widget import Widget
 
 from aisp.store.text import clean_line
-from aisp.tui.themes import style_of
-from aisp.tui.widgets import glyphs
+from aisp.tui.widgets.axes import Span, finite, log_tick_labels, robust_span, settled, tick_labels, union
+from aisp.tui.widgets.canvas import (
+    AXIS,
+    BLANK,
+    CLIPPED,
+    LABEL,
+    SIGNS,
+    SIGNS_ASCII,
+    Canvas,
+    Row,
+    message_rows,
+    text_row,
+)
+from aisp.tui.widgets.frames import Frame, FrameView
 from aisp.tui.widgets.glyphs import GraphStyle
-from aisp.tui.widgets.lines import Refitted
-
-# What a cell belongs to: a series (0 and up) or one of these.
-BLANK, AXIS, LABEL, CLIPPED = -1, -2, -3, -4
-
-SIGNS = "●○◆◇■□"
-SIGNS_ASCII = "ox+*#@"
-_QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
-# Bit of a dot by its column and row inside the cell; Unicode numbers braille dots down the left column first.
-_BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_BLOCK_BITS = ((1, 4), (2, 8))
-
-_UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
-
-# Fewer values than this say nothing about which of them are outliers.
-_OUTLIERS_FROM = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +55,7 @@ class Series:
         mark: "dots"; "line" between neighbours; "signs" for the legend's sign at every point; in a lane also "flags":
             a row of signs of its own wherever y is above zero, until the next x.
         axis: "left" or "right".
+        usual: a fair sample of the values of which `y` are the extremes; () where `y` are all. The axis is of these.
     """
 
     name: str
@@ -73,6 +64,11 @@ class Series:
     style: str = ""
     mark: str = "dots"
     axis: str = "left"
+    usual: Sequence[float] = ()
+
+    def logarithmic(self) -> Series:
+        """The same with the logarithms of its values; what has none is a gap."""
+        return replace(self, y=[_log10(value) for value in self.y], usual=finite([_log10(v) for v in self.usual]))
 
 
 @dataclass(frozen=True)
@@ -97,203 +93,6 @@ class Lane:
 LEAST_LANE_ROWS, MOST_LANE_ROWS, LEAST_MAIN_ROWS = 2, 5, 5
 
 
-@dataclass(frozen=True)
-class Span:
-    """A closed range on an axis."""
-
-    low: float
-    high: float
-
-    def holds(self, other: Span) -> bool:
-        return self.low <= other.low and other.high <= self.high
-
-    @property
-    def length(self) -> float:
-        return self.high - self.low
-
-
-@dataclass
-class Row:
-    """One line of a frame: a character and an owner per column; a wide character is followed by ""."""
-
-    characters: list[str]
-    owners: list[int]
-
-    @property
-    def text(self) -> str:
-        return "".join(self.characters)
-
-
-@dataclass
-class Frame:
-    """A drawn plot and the ranges it was drawn with, which the next frame prefers to keep."""
-
-    rows: list[Row]
-    x: Span | None = None
-    left: Span | None = None
-    right: Span | None = None
-    lanes: tuple[Span | None, ...] = ()
-    clipped: int = 0
-    names: tuple[str, ...] = field(default=())
-
-
-# -- numbers -----------------------------------------------------------------------------------------------
-
-
-def nice_step(length: float, steps: int) -> float:
-    """The smallest of 1, 2, 2.5, 5 times a power of ten that covers `length` in at most `steps` steps."""
-    if not (length > 0 and math.isfinite(length)):
-        return 1.0
-    wanted = length / max(1, steps)
-    power = 10.0 ** math.floor(math.log10(wanted))
-    for factor in (1.0, 2.0, 2.5, 5.0):
-        if factor * power >= wanted * (1 - 1e-9):
-            return factor * power
-    return 10.0 * power
-
-
-def ticks(span: Span, steps: int) -> list[float]:
-    """Round numbers inside `span`, about `steps` intervals apart, in order."""
-    step = nice_step(span.length, steps)
-    first = math.ceil(span.low / step - 1e-9)
-    last = math.floor(span.high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
-
-
-def tick_labels(span: Span, steps: int) -> list[tuple[float, str]]:
-    """The `ticks` with the decimals that their step needs; from 10,000 on in thousands (k), then M and G."""
-    step = nice_step(span.length, steps)
-    largest = max(abs(span.low), abs(span.high))
-    unit, letter = next(
-        ((unit, letter) for least, unit, letter in _UNITS if largest >= least),
-        (1.0, ""),
-    )
-    labels = []
-    for value in ticks(span, steps):
-        if step < 1e-5:
-            text = f"{value:.2g}"
-        else:
-            text = trimmed(value / unit, step / unit) + letter
-        labels.append((value, "0" if abs(value) < step * 1e-6 else text))
-    return labels
-
-
-def trimmed(value: float, step: float) -> str:
-    places = 0
-    while places < 6 and abs(step * 10**places - round(step * 10**places)) > 1e-6 * step * 10**places:
-        places += 1
-    return f"{value:.{places}f}"
-
-
-def finite(values: Sequence[float]) -> list[float]:
-    """The values that are neither NaN nor infinite."""
-    return [value for value in values if value - value == 0.0]
-
-
-def robust_span(values: list[float]) -> Span | None:
-    """The range that shows `values`, an extreme far beyond the 0.5th or 99.5th percentile left out.
-
-    An extreme within one length of the middle 99 % is kept: clipping is for what would flatten the rest.
-    """
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    if len(values) < _OUTLIERS_FROM or low == high:
-        return Span(low, high)
-    # Of many values every k-th tells the percentiles well enough, and sorting is what costs here.
-    some = sorted(values if len(values) <= 2000 else values[:: len(values) // 1000])
-    count = len(some) - 1
-    low_usual, high_usual = some[math.ceil(count * 0.005)], some[math.floor(count * 0.995)]
-    reach = max(high_usual - low_usual, 0.01 * abs(high_usual))
-    return Span(
-        low if low >= low_usual - reach else low_usual - 0.1 * reach,
-        high if high <= high_usual + reach else high_usual + 0.1 * reach,
-    )
-
-
-def _rounded(span: Span, steps: int) -> Span:
-    """`span`, widened to multiples of a round step; never empty."""
-    low, high = span.low, span.high
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        half = 0.05 * abs(low) or 0.5
-        low, high = low - half, high + half
-    # Close to zero, zero belongs into the picture: proportions can then be read off.
-    if 0 < low < 0.35 * high:
-        low = 0.0
-    step = nice_step(high - low, steps)
-    return Span(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
-
-
-def _settled(needed: Span | None, before: Span | None, steps: int) -> Span | None:
-    """The range to draw with: that of the frame before while it fits, so that the axis does not flicker."""
-    if needed is None:
-        return None
-    if before is not None and before.holds(needed) and needed.length >= 0.6 * before.length:
-        return before
-    return _rounded(needed, steps)
-
-
-# -- drawing -----------------------------------------------------------------------------------------------
-
-
-class Canvas:
-    """Dots on a grid of cells; the newest series owns a cell."""
-
-    def __init__(self, columns: int, rows: int, style: GraphStyle) -> None:
-        self.columns, self.rows, self.style = columns, rows, style
-        self.across, self.down = style.dots
-        self.width, self.height = columns * self.across, rows * self.down
-        self.bits = [[0] * columns for _ in range(rows)]
-        self.owners = [[BLANK] * columns for _ in range(rows)]
-        self.marks: dict[tuple[int, int], tuple[str, int]] = {}
-        self._table = _BRAILLE_BITS if style is GraphStyle.BRAILLE else _BLOCK_BITS
-
-    def dots(self, points: Sequence[tuple[int, int]], owner: int) -> None:
-        if self.style is GraphStyle.ASCII:
-            for x, y in points:
-                self.bits[y][x] = 1
-                self.owners[y][x] = owner
-            return
-        bits, owners, table, down = self.bits, self.owners, self._table, self.down
-        for x, y in points:
-            row, column = y // down, x >> 1
-            bits[row][column] |= table[x & 1][y % down]
-            owners[row][column] = owner
-
-    def line(self, start: tuple[int, int], end: tuple[int, int], owner: int) -> None:
-        (x, y), (x1, y1) = start, end
-        step_x, step_y = (1 if x < x1 else -1), (1 if y < y1 else -1)
-        run, rise = abs(x1 - x), -abs(y1 - y)
-        error = run + rise
-        points = [(x, y)]
-        while (x, y) != (x1, y1):
-            twice = 2 * error
-            if twice >= rise:
-                error += rise
-                x += step_x
-            if twice <= run:
-                error += run
-                y += step_y
-            points.append((x, y))
-        self.dots(points, owner)
-
-    def mark(self, x: int, y: int, character: str, owner: int) -> None:
-        self.marks[y // self.down, x // self.across] = (character, owner)
-
-    def row(self, number: int, signs: str) -> tuple[list[str], list[int]]:
-        bits, owners = self.bits[number], list(self.owners[number])
-        if self.style is GraphStyle.BRAILLE:
-            characters = [chr(0x2800 + bit) if bit else " " for bit in bits]
-        elif self.style is GraphStyle.BLOCK:
-            characters = [_QUADRANTS[bit] for bit in bits]
-        else:
-            characters = [signs[o % len(signs)] if b else " " for b, o in zip(bits, owners, strict=True)]
-        for (row, column), (character, owner) in self.marks.items():
-            if row == number:
-                characters[column], owners[column] = character, owner
-        return characters, owners
-
-
 def draw(
     series: Sequence[Series],
     width: int,
@@ -303,6 +102,7 @@ def draw(
     x_label: str = "s",
     y_label: str = "ms",
     y_right_label: str = "",
+    log: bool = False,
     mono: bool = False,
     empty: str = "no data yet",
     before: Frame | None = None,
@@ -314,6 +114,7 @@ def draw(
     first are signs too, and their lines carry one every few columns, because nothing else tells them apart.
 
     Args:
+        log: whether the left axis is logarithmic, which the legend says too.
         before: the previous frame, whose ranges are kept while they fit.
         lanes: low plots below, the most wanted first; owners of their cells count on after `series`.
         empty: what stands in the middle while there is no point.
@@ -324,10 +125,13 @@ def draw(
     if width < 1 or height < 1:
         return Frame([])
     axes = ("left", "right")
+    if log:
+        series = [item.logarithmic() if _axis(item) == "left" else item for item in series]
+        y_label = f"{y_label}, log"
     values = [finite(item.y[: len(item.x)]) for item in series]
     if not any(values):
         return Frame(message_rows(empty, width, height), names=names)
-    if before is not None and before.names != names:
+    if before is not None and (before.names != names or before.log != log):
         before = None
 
     legend_rows = 1 if height >= 4 else 0
@@ -339,20 +143,18 @@ def draw(
     spans: dict[str, Span | None] = {}
     for axis in axes:
         kept = None if before is None else before.left if axis == "left" else before.right
-        spans[axis] = _settled(
-            _union(robust_span(own) for own, item in zip(values, series, strict=True) if _axis(item) == axis),
-            kept,
-            10,
-        )
+        own = [robust_span(v, item.usual) for v, item in zip(values, series, strict=True) if _axis(item) == axis]
+        spans[axis] = settled(union(own), kept, 10, log=log and axis == "left")
     shown = (*series, *(item for lane in lanes for item in lane.series))
-    x_span = _settled(_x_range(shown), None if before is None else before.x, 8)
+    x_span = settled(_x_range(shown), None if before is None else before.x, 8)
     if x_span is None:
         return Frame(message_rows(empty, width, height), names=names)
 
-    labels = {axis: tick_labels(span, y_steps) if (span := spans[axis]) else [] for axis in axes}
+    of_axis = {"left": log_tick_labels if log else tick_labels, "right": tick_labels}
+    labels = {axis: of_axis[axis](span, y_steps) if (span := spans[axis]) else [] for axis in axes}
     # A gutter is only worth its columns where the plot stays at least twice as wide.
     lane_spans = [
-        _settled(_lane_range(lane), before.lanes[at] if before is not None and at < len(before.lanes) else None, 4)
+        settled(_lane_range(lane), before.lanes[at] if before is not None and at < len(before.lanes) else None, 4)
         for at, lane in enumerate(lanes)
     ]
     lane_labels = [_end_labels(span) for span in lane_spans]
@@ -394,7 +196,7 @@ def draw(
         first += len(lane.series)
     if axis_rows:
         rows += _x_axis(x_span, x_steps, left, columns, right, x_label, axis_rows == 2, ascii_only)
-    return Frame(rows, x_span, spans["left"], spans["right"], tuple(lane_spans), sum(clipped), names)
+    return Frame(rows, x_span, spans["left"], spans["right"], tuple(lane_spans), sum(clipped), log, names)
 
 
 def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
@@ -410,12 +212,6 @@ def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
     while count and each < MOST_LANE_ROWS and left_over(count, each + 1) >= max(LEAST_MAIN_ROWS, rows * 0.45):
         each += 1
     return left_over(count, each), each, count
-
-
-def _lane_range(lane: Lane) -> Span | None:
-    """The whole range of a lane's values: a fall of the clock is what it is there to show."""
-    values = [v for item in lane.series if item.mark != "flags" for v in finite(item.y[: len(item.x)])]
-    return Span(min(values), max(values)) if values else None
 
 
 def _end_labels(span: Span | None) -> tuple[str, ...]:
@@ -497,13 +293,18 @@ def _flagged(item: Series, x_span: Span, columns: int) -> set[int]:
     return found
 
 
+def _lane_range(lane: Lane) -> Span | None:
+    """The whole range of a lane's values: a fall of the clock is what it is there to show."""
+    values = [v for item in lane.series if item.mark != "flags" for v in finite(item.y[: len(item.x)])]
+    return Span(min(values), max(values)) if values else None
+
+
 def _axis(item: Series) -> str:
     return "right" if item.axis == "right" else "left"
 
 
-def _union(spans: Iterator[Span | None]) -> Span | None:
-    known = [span for span in spans if span is not None]
-    return Span(min(s.low for s in known), max(s.high for s in known)) if known else None
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0 else math.nan
 
 
 def _x_range(series: Sequence[Series]) -> Span | None:
@@ -601,36 +402,6 @@ def _plot(
     for column, row, sign in edges:
         canvas.mark(column, row, sign, CLIPPED)
     return above, below
-
-
-def message_rows(text: str, width: int, height: int) -> list[Row]:
-    """A sentence in the middle of nothing."""
-    rows = [Row([" "] * width, [BLANK] * width) for _ in range(height)]
-    text = clean_line(text)
-    if cell_len(text) > width:
-        text = set_cell_size(text, width)
-    start = (width - cell_len(text)) // 2
-    rows[height // 2] = text_row([(" " * start, BLANK), (text, LABEL)], width)
-    return rows
-
-
-def text_row(parts: Sequence[tuple[str, int]], width: int) -> Row:
-    """A row from texts and their owners, cut or filled to `width` cells."""
-    characters: list[str] = []
-    owners: list[int] = []
-    for text, owner in parts:
-        for character in text:
-            cells = cell_len(character)
-            if len(characters) + cells > width:
-                break
-            if cells == 0:
-                if characters:
-                    characters[-1] += character
-                continue
-            characters += [character, *[""] * (cells - 1)]
-            owners += [owner] * cells
-    missing = width - len(characters)
-    return Row(characters + [" "] * missing, owners + [BLANK] * missing)
 
 
 _WORD = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
@@ -735,124 +506,6 @@ def _x_axis(
     return rows
 
 
-# -- the widget --------------------------------------------------------------------------------------------
-
-
-class FrameView(Widget):
-    """A widget that draws a `Frame` and sends the terminal only the cells that changed."""
-
-    ALLOW_SELECT = False
-
-    def __init__(
-        self,
-        *,
-        empty: str = "no data yet",
-        graph_style: GraphStyle | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty one.
-
-        Args:
-            empty: the sentence shown while there is no point.
-            graph_style: None takes the app's, or what the terminal can show.
-        """
-        super().__init__(**kwargs)
-        self.empty = empty
-        self._chosen_style = graph_style
-        self._styles: list[str] = []  # by owner; "" for the next colour of the theme
-        self._frame = Frame([])
-
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        """Draw into `width` x `height` cells; `before` is the frame that is shown."""
-        raise NotImplementedError
-
-    @property
-    def graph_style(self) -> GraphStyle:
-        """Braille, block or ASCII."""
-        return self._chosen_style or glyphs.of(self.app)
-
-    @graph_style.setter
-    def graph_style(self, style: GraphStyle | None) -> None:
-        self._chosen_style = style
-        if self.is_mounted:
-            self.redraw()
-
-    @property
-    def clipped(self) -> int:
-        """How many points lie outside what is shown."""
-        return self._frame.clipped
-
-    @property
-    def lines(self) -> list[str]:
-        """What is shown, as text."""
-        return [row.text for row in self._frame.rows]
-
-    def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self.refresh()
-
-    def on_resize(self, _event: events.Resize) -> None:
-        self.redraw()
-        self.post_message(Refitted(self))
-
-    def _draw(self) -> None:
-        width, height = self.size
-        self._frame = self.make_frame(width, height, self._frame)
-
-    def redraw(self) -> None:
-        """Draw, and repaint what differs."""
-        if not self.is_attached:
-            return  # drawn when it is first rendered: then there is a size and an app
-        old = self._frame.rows
-        self._draw()
-        new = self._frame.rows
-        if len(old) != len(new) or not old or len(old[0].characters) != len(new[0].characters):
-            self.refresh()
-            return
-        regions = []
-        for number, (was, now) in enumerate(zip(old, new, strict=True)):
-            changed = _changed_columns(was, now)
-            if changed is not None:
-                start, end = changed
-                regions.append(Region(start, number, end - start, 1))
-        if regions:
-            self.refresh(*regions)
-
-    def render_line(self, y: int) -> Strip:
-        base = self.rich_style
-        width, height = self.size
-        rows = self._frame.rows
-        if len(rows) != height or (rows and len(rows[0].characters) != width):
-            self._draw()
-            rows = self._frame.rows
-        if y >= len(rows):
-            return Strip.blank(width, base)
-        row = rows[y]
-        segments = []
-        start, count = 0, len(row.characters)
-        while start < count:
-            owner, end = row.owners[start], start + 1
-            # A blank shows no colour, so it goes along with its neighbours: every change of style costs the
-            # terminal some 30 bytes.
-            while end < count and row.owners[end] in (owner, BLANK):
-                end += 1
-            segments.append(Segment("".join(row.characters[start:end]), base + self._style(owner)))
-            start = end
-        return Strip(segments, count)
-
-    def _style(self, owner: int) -> Style:
-        if owner >= 0:
-            given = self._styles[owner] if owner < len(self._styles) else ""
-            return style_of(self.app, given or f"$series-{owner % 6 + 1}")
-        if owner == CLIPPED:
-            return style_of(self.app, "bold $warning")
-        if owner == AXIS:
-            return style_of(self.app, "dim")
-        return style_of(self.app, "")
-
-
 class LivePlot(FrameView, can_focus=True):
     """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
 
@@ -865,6 +518,7 @@ class LivePlot(FrameView, can_focus=True):
         self._series: list[Series] = []
         self._lanes: list[Lane] = []
         self._labels = ("s", "ms", "")
+        self._log = False
 
     def show(
         self,
@@ -874,6 +528,7 @@ class LivePlot(FrameView, can_focus=True):
         y_label: str = "ms",
         y_right_label: str = "",
         lanes: Sequence[Lane] = (),
+        log: bool = False,
     ) -> None:
         """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
 
@@ -883,7 +538,9 @@ class LivePlot(FrameView, can_focus=True):
             y_label: unit of the left axis.
             y_right_label: unit of the right axis, shown when a series uses it.
             lanes: other quantities on the same x axis; as many are drawn as there is room for.
+            log: whether the left axis is logarithmic.
         """
+        self._log = log
         self._series, self._lanes = list(series), list(lanes)
         self._styles = [item.style for item in (*series, *(own for lane in lanes for own in lane.series))]
         self._labels = (x_label, y_label, y_right_label)
@@ -899,26 +556,9 @@ class LivePlot(FrameView, can_focus=True):
             x_label=x_label,
             y_label=y_label,
             y_right_label=y_right_label,
+            log=self._log,
             mono=self.app.no_color,
             empty=self.empty,
             before=before,
             lanes=self._lanes,
         )
-
-
-def _changed_columns(was: Row, now: Row) -> tuple[int, int] | None:
-    """First column that differs and the one behind the last, or None; wide characters are never cut."""
-    if was.characters == now.characters and was.owners == now.owners:
-        return None
-    if len(was.characters) != len(now.characters):
-        return 0, len(now.characters)
-    flags = [
-        a != b or c != d for a, b, c, d in zip(was.characters, now.characters, was.owners, now.owners, strict=True)
-    ]
-    start = flags.index(True)
-    end = len(flags) - flags[::-1].index(True)
-    while start and (now.characters[start] == "" or was.characters[start] == ""):
-        start -= 1
-    while end < len(flags) and (now.characters[end] == "" or was.characters[end] == ""):
-        end += 1
-    return start, end

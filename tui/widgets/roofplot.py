@@ -17,8 +17,10 @@ from rich.text import Text
 
 from aisp.store.results.roofline import Roof
 from aisp.tui import plain
+from aisp.tui.widgets.axes import Span
+from aisp.tui.widgets.canvas import AXIS, BLANK, LABEL, Canvas, Row, message_rows, text_row
+from aisp.tui.widgets.frames import Frame, FrameView
 from aisp.tui.widgets.glyphs import GraphStyle
-from aisp.tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, Row, Span, message_rows, text_row
 
 MEASURED, DATASHEET = 0, 1  # owners of the cells of the two roofs; points count on from 2
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -177,6 +177,16 @@ class LiveTable(LineView, can_focus=True):
         """The key of the row under the cursor; None without rows."""
         return self._rows[self._cursor][0] if self._rows else None
 
+    @property
+    def keys(self) -> list[str]:
+        """The rows' keys, in their order."""
+        return [key for key, _ in self._rows]
+
+    def rows_in_sight(self) -> list[tuple[int, str]]:
+        """The rows on the screen: how far below the widget's top each is drawn, and its key."""
+        shown = self._rows[self.top : self.top + self._body_height]
+        return [(number, key) for number, (key, _) in enumerate(shown, 1)]
+
     def row(self, key: str) -> list[Cell] | None:
         """The cells of a row, or None."""
         index = self._index.get(key)
@@ -301,7 +311,7 @@ class LiveTable(LineView, can_focus=True):
             if was is now and index not in cursors:
                 continue
             flows = was is not None and now is not None and (self._flow(was)[1] or self._flow(now)[1])
-            if was is None or now is None or index in cursors or flows:
+            if was is None or now is None or index in cursors or (flows and was != now):
                 self._refresh_row(index)
                 continue
             x = 0

@@ -163,7 +163,8 @@ def bench_run(environ: Mapping[str, str], *words: str, limit_s: float) -> tuple[
             process.kill()
             told, errors = process.communicate()
     took_s = time.monotonic() - start
-    runs = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    objects = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    runs = [one for one in objects if "error" not in one]
     if not problem and (process.returncode or not runs):
         last = [line for line in errors.splitlines() if line.strip()][-3:]
         reasons = [f"{run['status']}: {run['reason']}" for run in runs if run["status"] != "ok"]

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from aisp.tui import app
+from aisp.tui.screens import Place
 
 PERIOD_S = 0.01
 
@@ -54,8 +55,8 @@ def main() -> int:
     profile = cProfile.Profile() if "profile" in sys.argv[3:] else None
     try:
         if profile is not None:
-            return profile.runcall(app.run, path)
-        return app.run(path)
+            return profile.runcall(app.run, Place(path))
+        return app.run(Place(path))
     finally:
         found = {"at_ns": at_ns, "lag_ms": lag_ms, "backlog": backlog, "skipped_ticks": skipped_ticks}
         report.write_text(json.dumps(found))

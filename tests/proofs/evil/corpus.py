@@ -50,6 +50,7 @@ class Row:
         correctness: what the verifier must have found.
         signal, sent_by_us, exit_code, dirty_exit: how its process must have ended.
         caught: the check that must have caught it though it ended well; "" where it needs none.
+        began: whether it had a process at all: what is no Python is told before any starts.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Row:
     exit_code: int | None = None
     dirty_exit: bool = False
     caught: str = ""
+    began: bool = True
 
     @property
     def rung(self) -> str:
@@ -73,7 +75,7 @@ class Row:
     def last_signal(self) -> int | None:
         """What its process died of: a rung that only told of its failure is alive, and asked to leave."""
         told = (State.USER_ERROR, State.INCORRECT, State.CUDA_POISONED, State.INFRA_ERROR)
-        return signal.SIGTERM if self.state in told and self.signal is None else self.signal
+        return signal.SIGTERM if self.began and self.state in told and self.signal is None else self.signal
 
 
 def write(folder: Path, rows: Sequence[Row] = (), *, reference: str = REFERENCE, lesson: str = LESSON) -> Path:
@@ -278,7 +280,7 @@ ANSWERS = (
     ),
 )
 
-TO_MEND = "the trace below ends at the line to mend"
+TO_MEND = "the trace below ends at the line to fix"
 ERRORS = (
     Row(
         "exception",
@@ -308,6 +310,7 @@ ERRORS = (
         State.USER_ERROR,
         says=("SyntaxError: invalid syntax (optimized_syntax_error.py, line 2)", TO_MEND),
         detail=("optimized_syntax_error.py:2", "return x *"),
+        began=False,
     ),
     Row(
         "no_run",

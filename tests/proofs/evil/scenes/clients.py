@@ -38,7 +38,7 @@ from tests.proofs.fuzz import frames
 from tests.tui.test_app_terminal import SHELL, Terminal
 
 APP = [sys.executable, "-c", "from aisp.tui.start import main; main()"]
-DRAWN = b"Not run yet"  # the first screen with its targets
+DRAWN = b"technique"  # the first screen with a target's facts, whatever came of that target before
 ALTERNATE_ON, ALTERNATE_OFF, MOUSE_ON, MOUSE_OFF, CURSOR_ON = (
     b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1000h", b"\x1b[?1000l", b"\x1b[?25h",
 )  # fmt: skip

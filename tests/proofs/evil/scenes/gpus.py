@@ -322,7 +322,7 @@ async def no_driver(stage: Stage) -> str:
     told = []
     for code, words in (
         (9, "NVML 9: Driver Not Loaded"),
-        (12, "NVML 12: NVML Shared Library Not Found"),
+        (12, "no NVIDIA driver was found here"),
         (18, "NVML 18: RM has detected an NVML/RM version mismatch."),
     ):
         (stage.home / f"{code}").mkdir()

@@ -116,10 +116,10 @@ async def rewritten_record(stage: Stage) -> str:
         assert (shown.state, shown.arms, shown.comparisons, history.samples(run.id)) == (State.CHANGED, (), (), {})
     for words in (("bench", "history", run.id), ("bench", "history", "mine:honest")):
         _, told = await asked(engine, *words)
-        (one,) = told if isinstance(told, list) else [told]
+        (one,) = told.get("runs", [told])
         assert (one["status"], one["arms"], one["verdict"]) == (State.CHANGED.value, [], "none")
     _, told = await asked(engine, "bench", "list-targets", "--root", str(root))
-    last = next(target["last"] for target in told if target["id"] == "mine:honest")
+    last = next(target["last"] for target in told["targets"] if target["id"] == "mine:honest")
     assert (last["status"], last["median_ms"]) == (State.CHANGED.value, None)
     status, told = await asked(engine, "store", "verify")
     assert (status, [each["id"] for each in told["damage"]]) == (1, [run.id])

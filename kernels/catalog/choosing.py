@@ -1,0 +1,119 @@
+"""Which targets a word means: an id, a name that one target alone has, a chapter, a glob, or all."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import Problem
+
+ALL = "all"
+MOST_NAMED = 8
+"""Ids that a message names at most."""
+_GLOB_SIGNS = frozenset("*?[")
+
+
+class Miss(enum.StrEnum):
+    """Why a word means no target."""
+
+    UNKNOWN = "unknown"  # there is none of that id or name
+    AMBIGUOUS = "ambiguous"  # several fit
+    BROKEN = "broken"  # it is there and does not load
+
+
+class TargetError(LookupError):
+    """A word that does not mean one target.
+
+    Attributes:
+        kind: why.
+        near: ids that would work: those that come nearest, or all that an ambiguous word fits.
+    """
+
+    def __init__(self, text: str, kind: Miss, near: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.near = tuple(near)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def chapter_of(target_id: str) -> str:
+    """The chapter's id: "ch07" of "ch07:transpose"."""
+    return target_id.rpartition(":")[0]
+
+
+def name_of(target_id: str) -> str:
+    """The name without the chapter: "transpose" of "ch07:transpose"."""
+    return target_id.rpartition(":")[2]
+
+
+def is_group(word: str, ids: Sequence[str]) -> bool:
+    """Whether `word` may mean several targets: all, a chapter or a glob, and no target's id."""
+    return word not in ids and (
+        word == ALL or not _GLOB_SIGNS.isdisjoint(word) or any(chapter_of(known) == word for known in ids)
+    )
+
+
+def meant(word: str, ids: Sequence[str]) -> list[str]:
+    """The ids among `ids` that `word` means, in their order; more than one for a name that several have."""
+    if word in ids:
+        return [word]
+    if word == ALL:
+        return list(ids)
+    in_chapter = [known for known in ids if chapter_of(known) == word]
+    if in_chapter:
+        return in_chapter
+    if not _GLOB_SIGNS.isdisjoint(word):
+        return [known for known in ids if fnmatch.fnmatchcase(known, word) or fnmatch.fnmatchcase(name_of(known), word)]
+    return [known for known in ids if name_of(known) == word]
+
+
+def some(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] | None = None) -> list[str]:
+    """The ids that `word` means: those of a group, of "all" perhaps none, or the one as in `one`."""
+    found = meant(word, ids) if is_group(word, ids) else []
+    return found if found or word == ALL else [one(word, ids, broken)]
+
+
+def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] | None = None) -> str:
+    """The one id of `ids` that `word` means, by id or by a name that no other has.
+
+    Args:
+        word: what a person typed.
+        ids: targets that there are.
+        broken: what keeps others from loading, by their id.
+
+    Raises:
+        TargetError: it means none, several, or one that does not load.
+    """
+    found = meant(word, ids)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        raise TargetError(
+            f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
+        )
+    stopped = meant(word, list(broken or ()))
+    if broken and len(stopped) == 1:
+        first, *more = broken[stopped[0]]
+        others = f" ({len(more)} more)" if more else ""
+        raise TargetError(f"{stopped[0]} does not load: {first}{others}", Miss.BROKEN)
+    raise unknown(word, ids)
+
+
+def unknown(word: str, ids: Sequence[str]) -> TargetError:
+    """That no target is meant by `word`, with the ids that come nearest."""
+    import difflib  # only on the error path
+
+    if not _GLOB_SIGNS.isdisjoint(word):
+        return TargetError(f"no target fits {word!r}; `aisp bench list-targets` shows all of them", Miss.UNKNOWN)
+    inside = [known for known in ids if word and word in known]
+    close = difflib.get_close_matches(word, ids, n=3, cutoff=0.4)
+    by_name = difflib.get_close_matches(word, [name_of(known) for known in ids], n=3, cutoff=0.6)
+    near = list(dict.fromkeys([*inside, *(known for known in ids if name_of(known) in by_name), *close]))[:3]
+    hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench list-targets` shows all of them"
+    return TargetError(f"no target {word!r}; {hint}", Miss.UNKNOWN, near)

@@ -1,0 +1,78 @@
+"""`aisp bench lessons`: the page of all lessons for scripts and plain terminals, and its picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from aisp.store.outcomes import Validity
+from aisp.tui.cli.tree import cli
+from tests.tui.fake_engine import isolate, make_target, remember
+
+H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-1"}
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path, state: Path) -> str:
+    """A collection of three lessons: one fast, one doubted, one that never ran."""
+    folder = tmp_path / "mine"
+    for name in ("fast", "doubted", "fresh"):
+        make_target(folder, name)
+    on_h100 = {"device": "cuda", "environment": H100, "case": "default"}
+    remember(state, "mine:fast", speedup=4.0, **on_h100)
+    remember(state, "mine:doubted", speedup=9.0, validity=Validity.SUSPECT, **on_h100)
+    return str(folder)
+
+
+def lessons(root: str, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", "lessons", "--root", root, *words])
+
+
+def test_every_lesson_has_a_row_and_no_figure_stands_where_it_is_no_result(root: str) -> None:
+    found = {row["target"]: row for row in json.loads(lessons(root, "--json").stdout)["lessons"]}
+    assert [found[f"mine:{name}"]["outcome"] for name in ("fast", "doubted", "fresh")] == [
+        "faster",
+        "suspect",
+        "not run",
+    ]
+    assert found["mine:fast"]["speedup"] == 4.0
+    assert (found["mine:doubted"]["speedup"], found["mine:doubted"]["sol"]) == (None, None)
+    table = lessons(root).stdout
+    assert "4.00x [3.92..4.08]" in table
+    assert "9.00" not in table
+
+
+def test_order_choice_and_words(root: str) -> None:
+    def shown(*words: str) -> list[str]:
+        return [row["target"] for row in json.loads(lessons(root, "--json", *words).stdout)["lessons"]]
+
+    assert shown("--sort", "speed-up")[0] == "mine:fast"
+    assert shown("--only", "not-run") == ["mine:fresh"]
+    assert shown("--only", "failed-or-doubted") == ["mine:doubted"]
+    assert shown("--filter", "H100 faster") == ["mine:fast"]
+
+
+def test_nothing_left_is_status_1_and_says_what_shows_all(root: str) -> None:
+    found = lessons(root, "--filter", "nonesuch")
+    assert found.exit_code == 1
+    assert "`aisp bench lessons` shows all" in found.stdout
+
+
+@pytest.mark.parametrize(("option", "begins"), [("--svg", b"<?xml"), ("--png", b"\x89PNG")])
+def test_the_picture_is_drawn_beside_the_table(root: str, tmp_path: Path, option: str, begins: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "all"
+    assert lessons(root, option, str(file)).exit_code == 0
+    assert file.read_bytes().startswith(begins)
+    assert len(file.read_bytes()) > 10_000
+    refused = lessons(root, option, str(tmp_path / "none" / "all"))
+    assert refused.exit_code == 2
+    assert "cannot be written" in refused.stderr

@@ -1,0 +1,269 @@
+"""`aisp diff`: how two rungs differ, or what two runs ran, or what a run ran and what stands there now.
+
+What the app's diff screen shows, for a pipe and for a pager: unified, or side by side.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import MeantError
+from aisp.tui.widgets.alignment import Row, align, hunks_of, split_lines
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Catalog, Target
+
+NOW = "now"
+MAX_FILE_CHARACTERS = 2**20
+SIDE_BY_SIDE_COLUMNS = 120
+"""Of the two halves where no terminal says how wide it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a diff.
+
+    Attributes:
+        at: "now", or the run whose sources these are.
+        files: the sources of the target by name, as text.
+        only: the one file that is meant; "" for all of them.
+    """
+
+    at: str
+    files: Mapping[str, str]
+    only: str = ""
+
+    def label(self, name: str) -> str:
+        """A file of it, as a head of the diff shows it."""
+        return f"{name} ({self.at if self.at == NOW else f'run {self.at}'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two files that are compared; a text is None where the file is not on that side."""
+
+    left: str
+    right: str
+    before: list[str] | None
+    after: list[str] | None
+
+    @property
+    def same(self) -> bool:
+        """Whether there is nothing to show."""
+        return self.before == self.after
+
+
+@click.command()
+@click.argument("wanted", metavar="TARGET|RUN", shell_complete=common.complete_targets_and_runs)
+@click.argument("left", metavar="[LEFT]", default="", shell_complete=common.complete_rungs_and_runs)
+@click.argument("right", metavar="[RIGHT]", default="", shell_complete=common.complete_rungs_and_runs)
+@click.option("--side-by-side", "-y", is_flag=True, help="Two columns instead of a unified diff.")
+@click.option(
+    "--context",
+    "-U",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Equal lines around a change.",
+)
+@common.roots_option
+@common.json_option
+def command(
+    wanted: str, left: str, right: str, side_by_side: bool, context: int, roots: tuple[str, ...], as_json: bool
+) -> None:
+    """Show how LEFT and RIGHT of TARGET differ: rungs or other files of its folder, or runs.
+
+    Of a rung or a file its text as it stands is meant, of a run all that it ran, and "now" is the folder as it stands.
+    Without them the baseline is compared with the optimized rung, with LEFT alone the baseline with that rung, or that
+    run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target.
+
+    On a terminal $PAGER shows it, in a pipe it is plain text.
+
+    Exit status: 0, whether or not they differ; 2 no such target, rung or run; 3 the store cannot be read.
+    """
+    target, one, other = sides(common.load_catalog(roots), wanted, left, right)
+    pairs = list(compared(one, other))
+    if as_json:
+        common.say_document(as_document(target, one, other, pairs, context))
+        return
+    width = common.terminal_width()
+    if side_by_side:
+        text = "\n\n".join("\n".join(columns(pair, context, width or SIDE_BY_SIDE_COLUMNS)) for pair in pairs)
+    else:
+        text = "\n".join(line for pair in pairs for line in unified(pair, context))
+    if not pairs:
+        common.note(f"aisp: no difference between {_named(one)} and {_named(other)}")
+    elif width is None:
+        common.say(text)
+    else:
+        os.environ.setdefault("LESS", "FRX")  # less leaves a short text on the screen, and lets colours through
+        click.echo_via_pager(coloured(text, side_by_side=side_by_side) + "\n", color=True)
+
+
+def sides(catalog: Catalog, wanted: str, left: str, right: str) -> tuple[str, Side, Side]:
+    """The target's id, and both sides. MeantError, or click.UsageError, where a word means nothing."""
+    found = common.target_or_run(catalog, wanted)
+    if isinstance(found, str):
+        if right:
+            raise click.UsageError("two runs at most; put the target before them: aisp diff TARGET LEFT RIGHT")
+        target_id, one = of_run(found)
+        return target_id, one, of_run(left)[1] if left and left != NOW else now(common.find_target(catalog, target_id))
+    if not left:
+        left, right = found.pair()
+    elif not right:
+        # One word is compared with what it came from: a rung with the baseline, a run with what stands there now.
+        rungs = {rung.name for rung in found.rungs}
+        left, right = found.pair(left) if left in rungs else (left, NOW)
+    one, other = _side(found, left), _side(found, right)
+    if bool(one.only) != bool(other.only):
+        name = one.only or other.only
+        one, other = Side(one.at, one.files, name), Side(other.at, other.files, name)
+    return found.id, one, other
+
+
+def now(target: Target, only: str = "") -> Side:
+    """The target's sources as they stand."""
+    from aisp.kernels.catalog import read_sources
+
+    return Side(NOW, {name: _text(data) for name, data in read_sources(target).items()}, only)
+
+
+def of_run(word: str) -> tuple[str, Side]:
+    """The target and the sources of a stored run. click.UsageError where there is none."""
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        record = opened.run(word)
+        if not record.snapshot:
+            raise click.UsageError(f"run {record.id} kept no sources")
+        files = opened.snapshot(record.snapshot)
+    return record.target, Side(record.id, {name: _text(data) for name, data in files.items()})
+
+
+def _side(target: Target, word: str) -> Side:
+    """What a word beside TARGET means: a rung, a file, now, or a run."""
+    if word == NOW:
+        return now(target)
+    names = {rung.name: rung.path.name for rung in target.rungs} | {name: name for name in target.files}
+    if word in names:
+        return now(target, names[word])
+    try:
+        return of_run(word)[1]
+    except click.UsageError:
+        if common.begins_a_run(word):
+            raise
+        rungs = [rung.name for rung in target.rungs]
+        near = difflib.get_close_matches(word, [*rungs, *target.files], n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"{target.id} has {', '.join(rungs)}"
+        raise MeantError(f"no rung, file or run {word!r}; {hint}", near) from None
+
+
+def _text(data: bytes) -> str:
+    return clean(data, limit=MAX_FILE_CHARACTERS)
+
+
+def _named(side: Side) -> str:
+    return side.label(side.only or "sources")
+
+
+def compared(one: Side, other: Side) -> Iterator[Pair]:
+    """The files that differ."""
+    names = [(one.only, other.only)] if one.only else [(name, name) for name in sorted({*one.files, *other.files})]
+    for first, second in names:
+        before, after = one.files.get(first), other.files.get(second)
+        if before is None and after is None:
+            raise MeantError(f"neither {one.label(first)} nor {other.label(second)} is there", sorted(one.files))
+        pair = Pair(
+            one.label(first),
+            other.label(second),
+            None if before is None else split_lines(before),
+            None if after is None else split_lines(after),
+        )
+        if not pair.same:
+            yield pair
+
+
+def unified(pair: Pair, context: int) -> list[str]:
+    """A pair as `diff -u` writes it."""
+    left = pair.left if pair.before is not None else f"/dev/null ({pair.left} is not there)"
+    right = pair.right if pair.after is not None else f"/dev/null ({pair.right} is not there)"
+    return list(difflib.unified_diff(pair.before or [], pair.after or [], left, right, n=context, lineterm=""))
+
+
+def columns(pair: Pair, context: int, width: int) -> list[str]:
+    """A pair side by side in `width` cells: < and > where a line is on one side alone, | where both differ."""
+    room = max(10, (width - 3) // 2)
+    before, after = pair.before or [], pair.after or []
+    rows = align(before, after)
+
+    def cell(lines: Sequence[str], number: int) -> str:
+        text = plain.fit(lines[number].expandtabs(4), room) if number >= 0 else ""
+        return text + " " * (room - plain.cells(text))
+
+    def line(row: Row) -> str:
+        sign = " " if row.equal else "<" if row.right < 0 else ">" if row.left < 0 else "|"
+        return f"{cell(before, row.left)} {sign} {cell(after, row.right)}".rstrip()
+
+    heads = [plain.fit(name, room) for name in (pair.left, pair.right)]
+    found = [f"{heads[0]}{' ' * (room - plain.cells(heads[0]))}   {heads[1]}"]
+    shown = -1
+    for first, end in hunks_of(rows):
+        start = max(shown + 1, first - context)
+        if start > shown + 1 or shown < 0:
+            found.append("")
+        stop = min(len(rows), end + context)
+        found += [line(row) for row in rows[start:stop]]
+        shown = stop - 1
+    return found
+
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_BESIDE = {"<": "red", ">": "green", "|": "yellow"}
+
+
+def coloured(text: str, *, side_by_side: bool) -> str:
+    """The same with colours; the signs stay. NO_COLOR and TERM=dumb leave it plain."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    if side_by_side:
+        return text
+    found = []
+    for line in text.split("\n"):
+        if line.startswith(("--- ", "+++ ")):
+            found.append(click.style(line, bold=True))
+        else:
+            colour = _COLOURS.get(line[:1])
+            found.append(click.style(line, fg=colour) if colour else line)
+    return "\n".join(found)
+
+
+def as_document(target: str, one: Side, other: Side, pairs: Sequence[Pair], context: int) -> dict[str, Any]:
+    """The diff for JSON; the schema is in docs/commands.md."""
+
+    def counted(pair: Pair) -> dict[str, Any]:
+        lines = unified(pair, context)
+        body = lines[2:]
+        return {
+            "left": pair.left,
+            "right": pair.right,
+            "removed": sum(line.startswith("-") for line in body),
+            "added": sum(line.startswith("+") for line in body),
+            "diff": "\n".join(lines),
+        }
+
+    return {
+        "target": clean_line(target),
+        "left": {"at": one.at, "file": one.only or None},
+        "right": {"at": other.at, "file": other.only or None},
+        "files": [counted(pair) for pair in pairs],
+    }

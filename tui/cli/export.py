@@ -1,0 +1,119 @@
+"""`aisp bench export` and `aisp bench import`: a run for somebody else's eyes, and one from somebody else's machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.engine import paths
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.sharing import FORMS
+
+if TYPE_CHECKING:
+    from aisp.tui.cli.stored import Opened
+
+
+@click.command("export")
+@click.argument("wanted", metavar="RUN|TARGET")
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
+@click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
+@click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
+@click.option("--json", "form", flag_value="json", help="A package that `aisp bench import` takes in elsewhere.")
+@click.pass_context
+def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
+    """Write a stored run for somebody else, into FILE or to stdout.
+
+    A run is named by its id or the beginning of it; a target by its id, which means its last result.
+
+    Exit status: 0; 1 the run cannot be packed; 2 no such run, or FILE cannot be written; 3 the store cannot be read.
+    """
+    from aisp.store.packages import PackageError
+    from aisp.tui.cli import stored  # the store and numpy
+
+    try:
+        with stored.history() as opened:
+            text = FORMS[form][1](opened, run_of(opened, wanted))
+    except PackageError as error:
+        common.note(f"aisp: {clean_line(str(error), limit=1000)}")
+        ctx.exit(EXIT_NO)
+    if file is None:
+        common.say(text.rstrip("\n"))
+        return
+    try:
+        write_whole(file, text)
+    except OSError as error:
+        raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
+    common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
+
+
+def run_of(opened: Opened, wanted: str) -> str:
+    """The id of a run, or of a target's last result. Raises LookupError."""
+    if ":" not in wanted:  # every target's id has one, no run's id does
+        return wanted
+    found = opened.board(all_findings=False).get(wanted)
+    if found is None:
+        raise LookupError(f"no result of {wanted!r} is stored; `aisp run ID` makes one")
+    return found.id
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file that is there whole or not at all: half a package helps nobody. Raises OSError."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@common.json_option
+@click.pass_context
+def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
+    """Take runs in that another machine exported with --json, as foreign ones.
+
+    A foreign run is in its target's history under its machine's name, and can be opened, compared and exported. It is
+    never a result of this machine: no last result, no part of a suite, no answer to a prediction.
+
+    Exit status: 0, also for what was here already; 1 a file is no whole package; 3 the store cannot be written.
+    """
+    from aisp.store import packages  # numpy
+    from aisp.store.errors import StoreError
+    from aisp.store.results import hardware
+
+    told: list[dict[str, Any]] = []
+    for file in files:
+        row: dict[str, Any] = {"file": plain.jsonable(os.fsencode(file)), "run_id": None, "target": None}
+        row |= {"machine": None, "new": False, "problem": None}
+        told.append(row)
+        try:
+            package = packages.read_file(file)
+            run = package.run
+            row |= {"run_id": run.id, "target": run.target}
+            row["machine"] = clean_line(hardware.machine(run.device, package.environment))
+            row["new"] = packages.take_in(paths.database_file(), package)
+        except packages.PackageError as error:
+            row["problem"] = clean_line(str(error), limit=1000)
+        except OSError as error:
+            row["problem"] = clean_line(f"it cannot be read: {error.strerror or error}")
+        except StoreError as error:
+            raise NotHereError(str(error)) from None
+    if as_json:
+        common.say_document({"files": told})
+    else:
+        for row in told:
+            name = clean_line(str(row["file"]))
+            if row["problem"]:
+                common.note(f"aisp: {name}: {row['problem']}")
+            else:
+                what = f"{row['target']} of {row['machine']}, run {row['run_id']}"
+                common.say(clean_line(f"{what}{'' if row['new'] else ': was here already'}", limit=1000))
+    ctx.exit(EXIT_NO if any(row["problem"] for row in told) else 0)

@@ -1,0 +1,293 @@
+"""What the engine does, what waits for it in which order, and what is watched. Drawn from what the engine tells.
+
+A row is a job under way, a job that waits, with its place, or a watch. Seconds are counted here; nothing is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from aisp.engine.protocol import requests
+from aisp.engine.protocol.events import QueueItem
+from aisp.store.text import clean_line
+from aisp.tui import jobs, plain, progress
+from aisp.tui.aside import begin
+from aisp.tui.keymap import Key, bind
+from aisp.tui.model import WatchView
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
+
+CLOCK_PERIOD_S = 1.0
+TIMES_COLUMNS = 64  # from here on there is room for how long a job goes on and takes
+ASKED_COLUMNS = 110  # from here on for who asked, and where it is carried out
+EMPTY = "Nothing is under way, waits or is watched: r on a target runs it, w watches it"
+
+
+def columns_for(width: int) -> list[Column]:
+    """The table's columns on a terminal of `width` columns."""
+    columns = [
+        Column("place", "", 2, align="right"),
+        Column("target", "target", None, ratio=1),
+        Column("what", "what", 9),
+        Column("state", "state", 9 if width < ASKED_COLUMNS else 20),
+    ]
+    if width >= TIMES_COLUMNS:
+        columns += [
+            Column("for", "for", 7, align="right"),
+            Column("takes", "takes", 7, align="right"),
+            Column("begins", "begins", 10, align="right"),
+        ]
+    if width >= ASKED_COLUMNS:
+        columns += [Column("by", "asked by", 12), Column("device", "device", 7)]
+    return columns
+
+
+class JobsScreen(WorkScreen):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_job", "enter", "open", "Open the run, fuzz, measurement or watch.", "⏎"),
+        Key("cancel", "x", "cancel", "Cancel the job; of a watch: stop watching, after a question."),
+        Key("move_up", "u", "move up", "Let a job that waits go before the one that waits before it."),
+        Key("cancel_waiting", "X", "cancel waiting", "Cancel every job that waits, after a question."),
+        "history",
+    )
+    own_keys_first = True
+    DEFAULT_CSS = """
+    JobsScreen #jobs { height: 1fr; }
+    JobsScreen #about { height: 3; background: $surface; padding: 0 1; }
+    JobsScreen.-short #about { display: none; }
+    """
+
+    def compose_body(self) -> ComposeResult:
+        yield LiveTable(id="jobs", classes="pane", empty=EMPTY)
+        yield TextRows(id="about")
+
+    def on_mount(self) -> None:
+        self._idle: set[str] = set()  # the keys that the footer leaves out
+        self.table.focus()
+        self.set_interval(CLOCK_PERIOD_S, self._tick)
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < 16, "-short")
+        self._draw()
+
+    @property
+    def header_title(self) -> str:
+        return "Jobs"
+
+    @property
+    def table(self) -> LiveTable:
+        """The jobs and watches."""
+        return self.query_one("#jobs", LiveTable)
+
+    # -- what is highlighted -----------------------------------------------------------------------------------
+
+    @property
+    def chosen(self) -> QueueItem | WatchView | None:
+        """The highlighted job or watch."""
+        kind, _, name = (self.table.cursor_key or "").partition(" ")
+        model = self.workbench.model
+        if kind == "watch":
+            return model.watches.get(name)
+        return next((job for job in model.queue if job.run_id == name), None)
+
+    @property
+    def target_id(self) -> str:
+        chosen = self.chosen if self.is_mounted else None
+        return chosen.target if chosen is not None and getattr(chosen, "kind", "") != "peak" else ""
+
+    def copy_text(self) -> str:
+        """The highlighted job's id, a watch's folder."""
+        chosen = self.chosen
+        if chosen is None:
+            return ""
+        return chosen.folder if isinstance(chosen, WatchView) else chosen.run_id
+
+    # -- drawing -----------------------------------------------------------------------------------------------
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and (not names or names & {"queue", "runs", "watches", "connection"}):
+            self._draw()
+
+    def _tick(self) -> None:
+        if self.is_current and self.workbench.model.queue:
+            self._draw()
+
+    def _draw(self) -> None:
+        model, now_ns = self.workbench.model, self.workbench.model.now_ns()
+        places = jobs.places(model.queue)
+        table = self.table
+        table.columns = columns_for(self.size.width)
+        rows = [(f"job {job.run_id}", self._job_row(job, places.get(job.run_id), now_ns)) for job in model.queue]
+        rows += [(f"watch {watch.target}", self._watch_row(watch)) for watch in model.active_watches()]
+        table.show(rows)
+        entitle(table, self._title(len(places), now_ns))
+        self._describe()
+
+    def _title(self, waiting: int, now_ns: int) -> str:
+        queue, watches = self.workbench.model.queue, self.workbench.model.active_watches()
+        parts = [f"{n} {word}" for n, word in ((len(queue) - waiting, "under way"), (waiting, "waiting")) if n]
+        if watches:
+            parts.append(f"{len(watches)} watched")
+        if queue and (left := jobs.all_done_s(queue, now_ns)) is not None:
+            parts.append(f"all done in about {plain.about(left)}")
+        return ", ".join(["Jobs", *parts])
+
+    def _job_row(self, job: QueueItem, place: int | None, now_ns: int) -> list[Cell]:
+        mark: Cell = Text(("*" if self.workbench.ascii else "●") if place is None else str(place), "bold")
+        state = jobs.state(job)
+        if place is None and self.size.width >= ASKED_COLUMNS:
+            state = self._doing(job) or state
+        cells: list[Cell] = [
+            mark,
+            Text(job.target if job.kind != "peak" else "this GPU", "bold" if place is None else ""),
+            jobs.what(job),
+            state,
+        ]
+        if self.size.width >= TIMES_COLUMNS:
+            begins = jobs.begins(job, now_ns) if place is not None else ""
+            cells += [
+                plain.about(jobs.elapsed_s(job, now_ns)) if place is None else "",
+                plain.about(job.expected_s),
+                begins,
+            ]
+        return [*cells, jobs.asked_by(job), job.device]
+
+    def _doing(self, job: QueueItem) -> str:
+        """The step that a run is at; "" where that is not known."""
+        run = self.workbench.model.runs.get(job.run_id)
+        return "" if run is None else progress.doing(run)
+
+    def _watch_row(self, watch: WatchView) -> list[Cell]:
+        cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._saves(watch)]
+        return [*cells, *([""] * 3 if self.size.width >= TIMES_COLUMNS else [])]
+
+    def _saves(self, watch: WatchView) -> str:
+        count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
+        return f"{count} save{'' if count == 1 else 's'}"
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._describe()
+
+    def _describe(self) -> None:
+        """All about the highlighted row, of which narrow terminals have no column."""
+        chosen, now_ns = self.chosen, self.workbench.model.now_ns()
+        rows: list[Text] = []
+        if isinstance(chosen, WatchView):
+            target = self.workbench.target(chosen.target)
+            rows = [Text(target.title if target is not None else chosen.target, "bold"), Text(chosen.folder)]
+            polling = "; inotify is not to be had: it looks now and then" if chosen.polling else ""
+            rows.append(Text(f"{self._saves(chosen)} so far; each save is run again{polling}"))
+        elif chosen is not None:
+            rows = [Text(chosen.title or chosen.target, "bold"), Text(self._sentence(chosen, now_ns))]
+            rows.append(Text(f"asked by: {jobs.asked_by(chosen)}; on {chosen.device}; {chosen.run_id}", "dim"))
+        self.say("about", *rows)
+        if (idle := self._idle_keys()) != self._idle:
+            self._idle = idle
+            self.refresh_bindings()
+
+    def _sentence(self, job: QueueItem, now_ns: int) -> str:
+        takes = f"such a run took {plain.about(job.expected_s)}" if job.expected_s is not None else ""
+        place = jobs.places(self.workbench.model.queue).get(job.run_id)
+        if place is None:
+            since = plain.about(jobs.elapsed_s(job, now_ns))
+            doing = f", {found}" if (found := self._doing(job)) else ""
+            return f"{jobs.state(job)} for {since}{doing}; {takes or 'how long it takes is not known yet'}"
+        if job.starts_ns is None:
+            begins = "when it begins cannot be said: it is not known how long something before it takes"
+        else:
+            begins = f"begins {jobs.begins(job, now_ns)}"
+        return "; ".join(part for part in (f"number {place} of those that wait", begins, takes) if part)
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def key_label(self, binding: Binding) -> str:
+        """Nothing for a key that has nothing to do; pressed all the same, it says why."""
+        return "" if binding.id in self._idle_keys() else super().key_label(binding)
+
+    def _idle_keys(self) -> set[str]:
+        chosen, places = self.chosen if self.is_mounted else None, jobs.places(self.workbench.model.queue)
+        idle = set() if places else {"cancel_waiting"}
+        if chosen is None:
+            idle |= {"open_job", "cancel"}
+        if not isinstance(chosen, QueueItem) or places.get(chosen.run_id, 1) == 1:
+            idle.add("move_up")
+        return idle
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        self.action_open_job()
+
+    def action_open_job(self) -> None:
+        """Open what is highlighted."""
+        app, chosen = self.workbench, self.chosen
+        if chosen is None:
+            self.notify(EMPTY)
+        elif isinstance(chosen, WatchView):
+            app.open_screen("watch", target_id=chosen.target)
+        elif chosen.kind == "run":
+            app.open_screen("run", run_id=chosen.run_id)
+        elif chosen.kind == "peak":
+            app.open_screen("ceilings")
+        elif chosen.kind == "fuzz":
+            app.open_screen("fuzz", target_id=chosen.target, fuzz_id=chosen.run_id)
+        else:
+            app.open_screen("fuzz", target_id=chosen.target)  # what a lint or a replay is about
+
+    def action_cancel(self) -> None:
+        """Cancel the job, or stop the watch after a question."""
+        chosen = self.chosen
+        if chosen is None:
+            self.notify(EMPTY)
+        elif isinstance(chosen, WatchView):
+            begin(self, partial(self._stop_watch, chosen.target), group="cancel", exclusive=True)
+        else:
+            self.workbench.cancel([chosen.run_id])
+
+    async def _stop_watch(self, target: str) -> None:
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        detail = "Saves are not run any more; what was measured is kept."
+        if await self.app.push_screen_wait(ConfirmScreen(f"Stop watching {clean_line(target)}?", detail)):
+            await self.workbench.ask_engine("The watch goes on", requests.StopWatch, target=target)
+
+    def action_move_up(self) -> None:
+        """Let the job go before the one that waits before it."""
+        chosen = self.chosen
+        if isinstance(chosen, QueueItem):
+            begin(self, partial(self._move_up, chosen.run_id), group="move")
+        else:
+            self.notify("Highlight a job that waits: a watch has no place in the queue")
+
+    async def _move_up(self, job: str) -> None:
+        await self.workbench.ask_engine("Not moved up", requests.MoveUp, run_id=job)
+
+    def action_cancel_waiting(self) -> None:
+        """Cancel what waits, after a question."""
+        if jobs.places(self.workbench.model.queue):
+            begin(self, self._cancel_waiting, group="cancel", exclusive=True)
+        else:
+            self.notify("Nothing waits")
+
+    async def _cancel_waiting(self) -> None:
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        count = len(jobs.places(self.workbench.model.queue))
+        question = f"Cancel {'the job that waits' if count == 1 else f'all {count} jobs that wait'}?"
+        if not await self.app.push_screen_wait(ConfirmScreen(question, "What is under way goes on, as watches do.")):
+            return
+        # The last one first: none of them begins because the one before it is gone.
+        for job in reversed(jobs.places(self.workbench.model.queue)):
+            if await self.workbench.ask_engine("Not cancelled", requests.Cancel, run_id=job) is None:
+                return

@@ -1,0 +1,336 @@
+"""A run as one shows it to somebody: on one line, as Markdown for a pull request, as a picture, a page or a package.
+
+The wording of the one line stands here and nowhere else; Markdown and the page begin with it. All that came from
+outside is cleaned, and escaped for the form that it goes into. No Textual and no click; what reads the store belongs
+into a thread.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from aisp.store.outcomes import FindingStatus, State, Verdict
+from aisp.store.results import hardware, trust
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.earlier import environment, foreign_machine
+from aisp.tui.results import end_words, run_word, timing_words
+
+if TYPE_CHECKING:
+    from aisp.store import History
+    from aisp.store.record import Arm, Comparison
+    from aisp.store.samples import Samples
+
+MOST_RUNGS = 8  # rows of a table in Markdown: what is pasted into a pull request must stay short
+SHORT_HASH = 12
+# What Markdown acts upon; an underscore within a word and a bracket without a link behind it are plain.
+_MARKUP = re.compile(r"[\\`*<>|#]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(])")
+_AGAINST: Mapping[Verdict, str] = {
+    Verdict.FASTER: "faster than {}",
+    Verdict.SLOWER: "the speed of {}: slower",
+    Verdict.SAME: "the speed of {}: the same",
+    Verdict.UNDECIDED: "the speed of {}: undecided",
+}
+_CHECKS: Mapping[FindingStatus, str] = {
+    FindingStatus.CAUGHT: "caught",
+    FindingStatus.SUSPECT: "suspect",
+    FindingStatus.UNAVAILABLE: "not possible here",
+    FindingStatus.PASSED: "passed",
+    FindingStatus.NOT_APPLICABLE: "not applicable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A run with all that is told of it.
+
+    Attributes:
+        facts: what it ran on; empty where that was not kept.
+        samples: by rung, of those whose figures may be shown.
+        seal: the hash over the record and what it left; "" where there is none.
+        foreign: the machine that it was imported from; "" for one of this machine.
+    """
+
+    run: Reading
+    facts: Mapping[str, object] = field(default_factory=dict)
+    samples: Mapping[str, Samples] = field(default_factory=dict)
+    seal: str = ""
+    foreign: str = ""
+
+    @property
+    def machine(self) -> str:
+        """ "H100 · gpu-box": the model, and the host where that is known."""
+        return hardware.machine(self.run.record.device, self.facts)
+
+    @property
+    def processes(self) -> int:
+        """In how many fresh processes samples were taken."""
+        return max((len(set(taken.replica.tolist())) for taken in self.samples.values()), default=0)
+
+
+def read(history: History, run_id: str) -> Shared:
+    """All that is told of a stored run. Raises LookupError, StoreError, ContradictionError."""
+    kept = history.kept(run_id)
+    record = history.run(str(kept.rows.run["id"]))
+    run = Reading(record)
+    taken = {rung: some for rung, some in history.samples(record.id).items() if run.bar(rung) is None}
+    return Shared(run, environment(history, record), taken, kept.rows.sealed or "", foreign_machine(history, record))
+
+
+# -- on one line -------------------------------------------------------------------------------------------------------
+
+
+def line(shared: Shared) -> str:
+    """The one line that one pastes into a pull request: "ch07:transpose optimized: 2.31x (2.28 to 2.35) faster than
+    baseline, H100, 5 processes, floor 0.4 %, run 01J..."."""
+    run = shared.run
+    record, item = run.record, run.headline
+    about = [hardware.short(hardware.ran_on(record.device, shared.facts)) or record.device]
+    about += [f"{shared.processes} process{'' if shared.processes == 1 else 'es'}"] if shared.processes else []
+    about += ["quick"] if record.quick else []
+    if bars := run.bars:
+        said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
+    elif not record.state.final:
+        said = f"{record.target}: {run_word(record)}, and has not ended"
+    elif record.state is not State.OK:
+        said = f"{record.target}: {end_words(record)}"
+    elif item is None:
+        said = f"{record.target}: {record.validity}, and nothing was compared"
+    else:
+        doubt = f"{record.validity}, not a verdict: " if record.validity.doubted else ""
+        said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
+        about += [f"floor {plain.percent(item.floor, 1)}"] if item.floor is not None else []
+    return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
+
+
+def compared(item: Comparison) -> str:
+    """A comparison in words: "2.31x (2.28 to 2.35) faster than baseline"."""
+    if item.verdict not in _AGAINST or item.speedup is None:
+        return f"no verdict against {item.baseline}{f': {item.note}' if item.note else ''}"
+    low, high = plain.number(item.low, 3), plain.number(item.high, 3)
+    return f"{plain.number(item.speedup, 3)}x ({low} to {high}) {_AGAINST[item.verdict].format(item.baseline)}"
+
+
+# -- what every form tells ---------------------------------------------------------------------------------------------
+
+
+def timed_what(shared: Shared) -> str:
+    """The case with its shapes, how often, and when."""
+    record = shared.run.record
+    axes = record.manifest.get("axes")
+    shapes = ", ".join(f"{name}={size}" for name, size in axes.items()) if isinstance(axes, Mapping) else ""
+    parts = [f"case {record.case or plain.DASH}{f' ({shapes})' if shapes else ''}", f"on {record.device}"]
+    parts += [shared.run.mode, plain.local_time(record.wall)]
+    return clean_line(", ".join(parts))
+
+
+def ran_on(shared: Shared) -> list[tuple[str, str]]:
+    """What it ran on, as labels and values; a dash for what is not known."""
+    facts, record = shared.facts, shared.run.record
+    given = facts.get("versions")
+    versions = {**(given if isinstance(given, Mapping) else {}), "cuda": facts.get("cuda")}
+    clocks = sorted({plain.megahertz(arm.sm_clock_mhz) for arm in record.arms if arm.sm_clock_mhz is not None})
+    found = [("machine", shared.machine), ("GPU", facts.get("gpu")), ("driver", facts.get("driver"))]
+    found += [("CPU", facts.get("cpu")), ("SM clock", f"{', '.join(clocks)} MHz" if clocks else "")]
+    found += [("versions", ", ".join(f"{name} {value}" for name, value in versions.items() if value))]
+    flags = ", ".join(record.flags)
+    found += [("flags", flags)] if flags else []
+    return [(label, clean_line(str(value or "")) or plain.DASH) for label, value in found]
+
+
+def checks(shared: Shared) -> str:
+    """How many checks came to what, and which did not pass."""
+    said = trust.by_check(shared.run.record.findings)
+    if not said:
+        return "no check was asked"
+    told = ", ".join(f"{count} {_CHECKS[status]}" for status, count in trust.counts(said.values()).items() if count)
+    named = [f"{one.check} {_CHECKS[one.status]}" for one in said.values() if one.status in trust.TOLD_FIRST]
+    return clean_line(told + (f" ({', '.join(named)})" if named else ""), limit=1000)
+
+
+def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:
+    """The hashes that stand for the run, its sources and its environment."""
+    record = shared.run.record
+    named = (("run", shared.seal), ("sources", record.snapshot), ("environment", record.environment))
+    return [(label, value[:length]) for label, value in named if value]
+
+
+def reproduce(shared: Shared) -> str:
+    """What to type to measure it again."""
+    record = shared.run.record
+    words = ["aisp", "run", record.target]
+    words += ["--case", record.case] if record.case else []
+    words += ["--quick"] if record.quick else []
+    return clean_line(shlex.join(words))
+
+
+def commit(shared: Shared) -> str:
+    """The commit of the checkout that it ran in; "" where there was none."""
+    return clean_line(str(shared.facts.get("git") or ""))
+
+
+HEADS = ("rung", "ms [95 %]", "speed-up [95 %]", "of light", "samples", "timed", "verdict")
+
+
+def rungs(shared: Shared) -> list[list[str]]:
+    """A row for each rung, as HEADS names its cells; no figure of one that was caught."""
+    run = shared.run
+    return [_rung(run, arm) for arm in run.record.arms if not arm.twin]
+
+
+def _rung(run: Reading, arm: Arm) -> list[str]:
+    item, bar = run.comparison(arm.rung), run.bar(arm.rung)
+    verdict = bar.sentence if bar else item.verdict if item is not None and item.verdict.known else arm.reason
+    if not verdict and arm.rung == run.baseline:
+        verdict = "the baseline"
+    cells = [
+        arm.rung,
+        plain.DASH if bar else plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
+        plain.speedup(item.speedup, item.low, item.high) if item is not None else plain.DASH,
+        plain.DASH if bar else plain.percent(arm.sol),
+        plain.count(arm.sample_count),
+        timing_words(arm.timing, arm.calls),
+        verdict or plain.DASH,
+    ]
+    return [clean_line(cell, limit=300) for cell in cells]
+
+
+# -- Markdown ----------------------------------------------------------------------------------------------------------
+
+
+def markdown(shared: Shared) -> str:
+    """At most some 30 lines, the one line first."""
+    every = rungs(shared)
+    rows = [[_prose(cell) for cell in row] for row in every[:MOST_RUNGS]]
+    more = [f"and {len(every) - MOST_RUNGS} more rungs", ""] if len(every) > MOST_RUNGS else []
+    where = ", ".join(f"{label} {value}" for label, value in ran_on(shared) if value != plain.DASH)
+    sealed = ", ".join(f"{label} `{value}`" for label, value in hashes(shared, SHORT_HASH))
+    at = f" at commit `{commit(shared)[:SHORT_HASH]}`" if commit(shared) else ""
+    lines = [
+        f"**{_prose(line(shared))}**",
+        "",
+        f"{_prose(shared.run.record.title)}: {_prose(timed_what(shared))}.",
+        "",
+        *(f"| {' | '.join(cells)} |" for cells in (list(HEADS), ["---"] * len(HEADS), *rows)),
+        "",
+        *more,
+        f"- ran on: {_prose(where)}",
+        f"- checks: {_prose(checks(shared))}",
+        f"- hashes: {sealed or plain.DASH}",
+        f"- again: `{reproduce(shared).replace('`', '')}`{at}",
+        *(["- imported from another machine"] if shared.foreign else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _prose(text: str) -> str:
+    """Text in which nothing is markup."""
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
+  background: #fff; }
+h1 { font-size: 1.25rem; } h2 { font-size: 1rem; margin-top: 2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #d9d9d9; vertical-align: top; }
+code, pre { font: 13px/1.45 ui-monospace, monospace; } pre { background: #f4f4f1; padding: .7rem; overflow-x: auto; }
+svg { max-width: 100%; height: auto; } .muted { color: #6b6b6b; }
+"""
+
+
+def page(shared: Shared) -> str:
+    """One HTML file: no script, nothing that is fetched from elsewhere, all that came from outside escaped."""
+    from aisp.tui.run_picture import picture  # numpy
+
+    record = shared.run.record
+    told = _text(line(shared))
+    findings = [
+        [found.check, found.arm or "the run", _CHECKS[found.status], found.evidence]
+        for status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT, FindingStatus.UNAVAILABLE)
+        for found in shared.run.found(status)
+    ]
+    ran = [[label, value] for label, value in ran_on(shared)]
+    sealed = [[label, value] for label, value in hashes(shared)]
+    again = reproduce(shared) + (f"   # at commit {commit(shared)}" if commit(shared) else "")
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f"<title>{_text(record.target)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{told}</h1>",
+        f'<p>{_text(record.title)}<br><span class="muted">{_text(timed_what(shared))}</span></p>',
+        '<p class="muted">Imported from another machine.</p>' if shared.foreign else "",
+        picture(shared),
+        "<h2>Rungs</h2>",
+        _table(HEADS, rungs(shared)),
+        "<h2>Checks</h2>",
+        f"<p>{_text(checks(shared))}</p>",
+        _table(("check", "of", "said", "evidence"), findings) if findings else "",
+        "<h2>Ran on</h2>",
+        _table((), ran),
+        "<h2>Hashes</h2>",
+        _table((), sealed),
+        "<h2>Again</h2>",
+        f"<pre>{_text(again)}</pre>",
+        f'<p class="muted">Written by aisp {_text(made_by())}.</p>',
+        "</body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _text(text: str) -> str:
+    return html.escape(clean_line(text, limit=4000))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = f"<tr>{''.join(f'<th>{_text(cell)}</th>' for cell in heads)}</tr>" if heads else ""
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{head}{body}</table>"
+
+
+# -- the forms ---------------------------------------------------------------------------------------------------------
+
+
+def made_by() -> str:
+    """The version of aisp that writes."""
+    try:
+        return version("aisp")
+    except PackageNotFoundError:  # a checkout that was not installed
+        return ""
+
+
+def _picture(history: History, run_id: str) -> str:
+    from aisp.tui.run_picture import picture  # numpy
+
+    return picture(read(history, run_id))
+
+
+def _package(history: History, run_id: str) -> str:
+    from aisp.store import packages  # numpy
+
+    return packages.write(history, run_id, made_by())
+
+
+FORMS: Mapping[str, tuple[str, Callable[[History, str], str]]] = {
+    "md": ("Markdown, to paste into a pull request", lambda history, run_id: markdown(read(history, run_id))),
+    "html": ("a page with plot, checks and machine, in one file", lambda history, run_id: page(read(history, run_id))),
+    "svg": ("a picture of samples and distribution", _picture),
+    "json": ("a package that another aisp imports: record, sources, samples", _package),
+}
+"""What a run can be written as: what that is, and what writes it. All raise LookupError for no such run."""
+
+
+def file_name(target: str, run_id: str, form: str) -> str:
+    """A name for the file: "ch07-transpose-01jz0000.md"."""
+    stem = "".join(sign if sign.isalnum() or sign in "_." else "-" for sign in target) or "run"
+    return f"{stem}-{run_id[-8:].lower()}.{form}"

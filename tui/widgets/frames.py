@@ -1,0 +1,168 @@
+"""A drawn picture of cells, and the widget that sends the terminal only the cells in which it changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
+
+from aisp.tui.themes import style_of
+from aisp.tui.widgets import glyphs
+from aisp.tui.widgets.axes import Span
+from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, Row
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.lines import Refitted
+
+
+@dataclass
+class Frame:
+    """A drawn plot and the ranges it was drawn with, which the next frame prefers to keep."""
+
+    rows: list[Row]
+    x: Span | None = None
+    left: Span | None = None
+    right: Span | None = None
+    lanes: tuple[Span | None, ...] = ()
+    clipped: int = 0
+    log: bool = False  # whether the left axis is logarithmic: its range is of logarithms then
+    names: tuple[str, ...] = field(default=())
+
+
+class FrameView(Widget):
+    """A widget that draws a `Frame` and sends the terminal only the cells that changed."""
+
+    ALLOW_SELECT = False
+
+    def __init__(
+        self,
+        *,
+        empty: str = "no data yet",
+        graph_style: GraphStyle | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Make an empty one.
+
+        Args:
+            empty: the sentence shown while there is no point.
+            graph_style: None takes the app's, or what the terminal can show.
+        """
+        super().__init__(**kwargs)
+        self.empty = empty
+        self._chosen_style = graph_style
+        self._styles: list[str] = []  # by owner; "" for the next colour of the theme
+        self._frame = Frame([])
+
+    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
+        """Draw into `width` x `height` cells; `before` is the frame that is shown."""
+        raise NotImplementedError
+
+    @property
+    def graph_style(self) -> GraphStyle:
+        """Braille, block or ASCII."""
+        return self._chosen_style or glyphs.of(self.app)
+
+    @graph_style.setter
+    def graph_style(self, style: GraphStyle | None) -> None:
+        self._chosen_style = style
+        if self.is_mounted:
+            self.redraw()
+
+    @property
+    def clipped(self) -> int:
+        """How many points lie outside what is shown."""
+        return self._frame.clipped
+
+    @property
+    def lines(self) -> list[str]:
+        """What is shown, as text."""
+        return [row.text for row in self._frame.rows]
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _theme: Theme) -> None:
+        self.refresh()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.redraw()
+        self.post_message(Refitted(self))
+
+    def _draw(self) -> None:
+        width, height = self.size
+        self._frame = self.make_frame(width, height, self._frame)
+
+    def redraw(self) -> None:
+        """Draw, and repaint what differs."""
+        if not self.is_attached:
+            return  # drawn when it is first rendered: then there is a size and an app
+        old = self._frame.rows
+        self._draw()
+        new = self._frame.rows
+        if len(old) != len(new) or not old or len(old[0].characters) != len(new[0].characters):
+            self.refresh()
+            return
+        regions = []
+        for number, (was, now) in enumerate(zip(old, new, strict=True)):
+            changed = changed_columns(was, now)
+            if changed is not None:
+                start, end = changed
+                regions.append(Region(start, number, end - start, 1))
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        base = self.rich_style
+        width, height = self.size
+        rows = self._frame.rows
+        if len(rows) != height or (rows and len(rows[0].characters) != width):
+            self._draw()
+            rows = self._frame.rows
+        if y >= len(rows):
+            return Strip.blank(width, base)
+        row = rows[y]
+        segments = []
+        start, count = 0, len(row.characters)
+        while start < count:
+            owner, end = row.owners[start], start + 1
+            # A blank shows no colour, so it goes along with its neighbours: every change of style costs the
+            # terminal some 30 bytes.
+            while end < count and row.owners[end] in (owner, BLANK):
+                end += 1
+            segments.append(Segment("".join(row.characters[start:end]), base + self._style(owner)))
+            start = end
+        return Strip(segments, count)
+
+    def _style(self, owner: int) -> Style:
+        if owner >= 0:
+            given = self._styles[owner] if owner < len(self._styles) else ""
+            return style_of(self.app, given or f"$series-{owner % 6 + 1}")
+        if owner == CLIPPED:
+            return style_of(self.app, "bold $warning")
+        if owner == AXIS:
+            return style_of(self.app, "dim")
+        return style_of(self.app, "")
+
+
+def changed_columns(was: Row, now: Row) -> tuple[int, int] | None:
+    """First column that differs and the one behind the last, or None; wide characters are never cut."""
+    if was.characters == now.characters and was.owners == now.owners:
+        return None
+    if len(was.characters) != len(now.characters):
+        return 0, len(now.characters)
+    flags = [
+        a != b or c != d for a, b, c, d in zip(was.characters, now.characters, was.owners, now.owners, strict=True)
+    ]
+    start = flags.index(True)
+    end = len(flags) - flags[::-1].index(True)
+    while start and (now.characters[start] == "" or was.characters[start] == ""):
+        start -= 1
+    while end < len(flags) and (now.characters[end] == "" or was.characters[end] == ""):
+        end += 1
+    return start, end
