@@ -14,7 +14,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State, Verdict
+from aisp.store.outcomes import State
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 1000
 WIDE_COLUMNS = 130
+VERDICT_COLUMNS = 9
 
 
 def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
@@ -106,7 +107,7 @@ class HistoryScreen(ExportingScreen):
                 Column("mark", "", 1),
                 Column("when", "when", 16),
                 Column("mode", "mode", 5),
-                Column("verdict", "verdict", 9, align="right"),
+                Column("verdict", "verdict", VERDICT_COLUMNS, align="right"),
                 Column("speedup", "speed-up [95 %]", 20, align="right"),
                 Column("best", "best ms", 7, align="right"),
                 Column("base", "base ms", 7, align="right"),
@@ -207,9 +208,9 @@ class HistoryScreen(ExportingScreen):
                 verdict = Text(f"! {result.record.validity}", style="bold")
             else:
                 found = headline.verdict if headline else result.record.verdict
-                sign = verdict_text(found.value, None, ascii_only)
-                # The longest word fills the column, and needs no sign to be told from the others.
-                verdict = found.value if found is Verdict.UNDECIDED else Text.assemble(sign, f" {found.value}")
+                verdict = Text.assemble(verdict_text(found.value, None, ascii_only), f" {found.value}")
+                if verdict.cell_len > VERDICT_COLUMNS:
+                    verdict = found.value  # a word that fills the column is told from the others without its sign
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(
