@@ -104,12 +104,13 @@ class Replicas:
                 await self._measuring.take_samples(timed, replica)
                 await self._measuring.challenge(timed)
         over = closing and await asyncio.to_thread(self._over, replica)
+        running = [stint.arm for stint in timed if stint.running]
         if over:
             self._last_sample_taken()
         else:
-            self._expect_processes([stint.arm for stint in timed if stint.running])
-        if closing and not over and any(stint.running for stint in timed):
-            self._verification.prepare_held_out(replica + 1)
+            self._expect_again(running)
+            if closing and running:
+                self._verification.prepare_held_out(replica + 1)
         await self._close(stints)
         return over
 
@@ -199,7 +200,8 @@ class Replicas:
     def _last_sample_taken(self) -> None:
         """Have the processes of the next job made."""
         self.sampled = True
-        self._expect_processes(())
+        count, compilers = self._services.next_processes()
+        self._expect(count + len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks, compilers)
         self._services.pool.end_run()
 
     async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
@@ -241,19 +243,16 @@ class Replicas:
             return False
         return verdicts.decided(self._reporter.compared(statistics.RESAMPLES))
 
-    def _expect_processes(self, arms: Sequence[Arm]) -> None:
-        """Have the processes of these arms made for the next replica, while those of this one end.
+    def _expect_again(self, arms: Sequence[Arm]) -> None:
+        """Have the processes of these arms made for the next replica, while those of this one end."""
+        each = self._plan.target.ranks
+        self._expect(each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms))
 
-        Without any, after the last replica, those of the next job follow. Their CUDA contexts may take a quarter of the
-        GPU memory that is free: the lessons come first.
+    def _expect(self, count: int, compilers: int) -> None:
+        """Have so many processes made. Their CUDA contexts may take a quarter of the GPU memory that is free: the
+        lessons come first.
         """
         services, ready = self._services, self._crew.ready
-        if arms:
-            each = self._plan.target.ranks
-            count, compilers = each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms)
-        else:
-            count, compilers = services.next_processes()
-            count += len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks
         if self._plan.device == "cuda":
             whole, used = ready and ready.memory_bytes, services.nvml.used_bytes(services.gpu)
             count = min(count, int((whole - used) / 4 / CONTEXT_BYTES)) if whole and used is not None else 0

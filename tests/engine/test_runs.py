@@ -23,7 +23,7 @@ from aisp.engine.services import Services
 from aisp.engine.spawner import Child
 from aisp.engine.statistics import LOOKS, Look
 from aisp.engine.telemetry import Nvml
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Comparison, Run
 from tests.engine.targets import write_target
 from tests.replacing import replace
@@ -69,12 +69,13 @@ async def carried_out(
     begun: list[int] | None = None,
     looks: tuple[Look, ...] = (),
     rungs: Mapping[str, str] | None = None,
+    interleaved: bool = True,
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
         rungs: files by name that take the place of the target's own, or stand beside them.
-        looks: of the stop rule.
+        looks, interleaved: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
         begun: where to note the processes of an arm that it says have begun.
     """
@@ -84,7 +85,7 @@ async def carried_out(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
         replicas=replicas, naive=False,
     )  # fmt: skip
-    plan = replace(plan, rule=replace(plan.rule, looks=looks))
+    plan = replace(plan, rule=replace(plan.rule, looks=looks, interleaved=interleaved))
     told = [] if told is None else told
 
     def publish(event: events.Event) -> None:
@@ -202,6 +203,15 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     steps = [event for event in told if event[0] == "expect" or event == ("challenge", "ends")]
     measured = [("expect", 0), ("challenge", "ends")]  # none is made before the last sample of a replica
     assert steps == [*measured, ("expect", arms), *measured, ("expect", arms), *measured, *[("expect", NEXT)] * 2]
+
+
+async def test_where_a_rung_fails_in_its_turn_nothing_is_made_for_the_next_job_yet(tmp_path: Path) -> None:
+    wrong = "def run(x):\n    return x\n"
+    rungs = {"optimized.py": wrong, "optimized_too.py": wrong}
+    record, told = await carried_out(tmp_path, replicas=1, rungs=rungs, interleaved=False)
+    assert [arm.correctness for arm in record.arms] == [Correctness.CORRECT, *[Correctness.WRONG] * 2]
+    expected = [count for name, count in told if name == "expect"]
+    assert expected[-2:] == [NEXT] * 2 and NEXT not in expected[:-2], expected
 
 
 @pytest.mark.parametrize("roomy", [True, False])
