@@ -14,7 +14,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +51,17 @@ class Activity:
     launch: int = 0
 
 
+@dataclass(slots=True)
 class Recording:
     """What was recorded, whole once `recorded` has ended.
 
     Attributes:
         activities: in no order.
-        called_ns: when the call of a launch number began.
+        called_ns: when the call of a launch number began, by CUPTI's clock.
     """
 
-    def __init__(self, cupti: Cupti) -> None:
-        self._cupti = cupti
-        self.activities: list[Activity] = []
-        self.called_ns: dict[int, int] = {}
-
-    def now_ns(self) -> int:
-        """By CUPTI's clock."""
-        return self._cupti.now_ns()
+    activities: list[Activity] = field(default_factory=list)
+    called_ns: dict[int, int] = field(default_factory=dict)
 
 
 class Cupti:
@@ -74,8 +69,7 @@ class Cupti:
 
     Args:
         library: by ctypes.
-        readable: a kernel's name as the compiler's writer spelt it.
-
+        readable: a kernel's name as its author wrote it.
     """
 
     def __init__(self, library: Any, readable: Callable[[bytes], str]) -> None:
@@ -109,7 +103,7 @@ class Cupti:
         Raises:
             RuntimeError: the library refuses.
         """
-        recording = Recording(self)
+        recording = Recording()
         self._filled.clear()
         self._ask("cuptiActivityRegisterCallbacks", *self._callbacks)  # a profiler's may have taken their place
         try:

@@ -195,17 +195,18 @@ def _on_gpu(launch_once: Callable[[], object]) -> tuple[list[Piece], int, str]:
     import torch  # as above
 
     spans: list[tuple[int, int]] = []
+    reader = cupti.opened()
+
+    @contextlib.contextmanager
+    def span() -> Iterator[None]:
+        start_ns = reader.now_ns()
+        try:
+            yield
+        finally:
+            spans.append((start_ns, reader.now_ns()))
+
     torch.cuda.synchronize()
-    with cupti.opened().recorded() as recording:
-
-        @contextlib.contextmanager
-        def span() -> Iterator[None]:
-            start_ns = recording.now_ns()
-            try:
-                yield
-            finally:
-                spans.append((start_ns, recording.now_ns()))
-
+    with reader.recorded() as recording:
         _showing(launch_once, span)
         torch.cuda.synchronize()
     pieces = [
