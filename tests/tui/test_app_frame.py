@@ -12,14 +12,12 @@ from aisp.tui.app import Workbench
 from aisp.tui.screens.confirm import ConfirmScreen
 from aisp.tui.settings import Settings
 from tests.tui.app_support import fill_store, make_catalog, make_link, opened, screen_name, screen_text, until
+from tests.tui.live_support import isolate
 
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    isolate(tmp_path, monkeypatch)
 
 
 async def test_what_is_told_takes_two_rows_at_most_and_none_of_the_list(tmp_path: Path) -> None:

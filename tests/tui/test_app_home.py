@@ -31,17 +31,14 @@ from tests.tui.app_support import (
     until,
 )
 from tests.tui.fakes import gpu_run_events, quick_run_events
+from tests.tui.live_support import check_snapshot, isolate
 
 SLOWER = Comparison("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81)
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    isolate(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -51,11 +48,8 @@ async def test_first_screen_looks_the_same_at_every_size(
     async with opened(tmp_path, size=size) as (app, pilot):
         await pilot.press("G", "g", "j", "j", "j", "j", "j", "j")
         await until(pilot, lambda: "looking it up" not in screen_text(app))
-        drawn = screen_text(app) + "\n"
-    file = SNAPSHOTS / f"home_{size[0]}x{size[1]}.txt"
-    if request.config.getoption("--snapshot-update", default=False):
-        file.write_text(drawn, encoding="utf-8")
-    assert drawn == file.read_text(encoding="utf-8")
+        drawn = screen_text(app)
+    check_snapshot(request, f"home_{size[0]}x{size[1]}", drawn)
 
 
 async def test_the_details_begin_with_the_comparison_that_the_row_shows(tmp_path: Path) -> None:

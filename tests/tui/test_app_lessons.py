@@ -29,17 +29,14 @@ from tests.tui.app_support import (
     until,
     write_target,
 )
+from tests.tui.live_support import check_snapshot, isolate
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 SLOWER = Comparison("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81, floor=0.004)
 
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    isolate(tmp_path, monkeypatch)
 
 
 def filled(root: Path) -> Catalog:
@@ -85,11 +82,8 @@ async def test_the_page_looks_the_same_at_every_size(
 ) -> None:
     async with opened(tmp_path, size=size, catalog=filled(tmp_path), link=make_link(told=False)) as (app, pilot):
         await show(pilot, app)
-        drawn = screen_text(app) + "\n"
-    file = SNAPSHOTS / f"lessons_{size[0]}x{size[1]}.txt"
-    if request.config.getoption("--snapshot-update", default=False):
-        file.write_text(drawn, encoding="utf-8")
-    assert drawn == file.read_text(encoding="utf-8")
+        drawn = screen_text(app)
+    check_snapshot(request, f"lessons_{size[0]}x{size[1]}", drawn)
 
 
 async def test_a_figure_that_may_not_be_shown_is_not_drawn(tmp_path: Path) -> None:

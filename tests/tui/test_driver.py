@@ -36,6 +36,12 @@ def wait_for(condition):
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()
+
+class Counting(BackloggedDriver):
+    sent = 0
+    def write(self, data):
+        Counting.sent += len(data.encode())
+        super().write(data)
 """
 
 
@@ -402,12 +408,6 @@ def test_live_updates_cost_few_bytes() -> None:
     from aisp.tui.widgets.plot import LivePlot, Series
     from aisp.tui.widgets.table import Column, LiveTable
 
-    class Counting(BackloggedDriver):
-        sent = 0
-        def write(self, data):
-            Counting.sent += len(data.encode())
-            super().write(data)
-
     class Live(App):
         CSS = "LivePlot { height: 20; } LiveTable { height: 12; }"
         def compose(self):
@@ -498,12 +498,6 @@ def test_how_far_a_run_is_costs_some_hundred_bytes_a_second() -> None:
     from aisp.tui.model import Model
     from aisp.tui.widgets.textrows import TextRows
     from tests.tui.fakes import START_NS, run_under_way
-
-    class Counting(BackloggedDriver):
-        sent = 0
-        def write(self, data):
-            Counting.sent += len(data.encode())
-            super().write(data)
 
     class Live(App):
         def compose(self):
