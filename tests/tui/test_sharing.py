@@ -189,12 +189,17 @@ def test_a_run_or_a_target_s_last_result_is_written_to_stdout_or_into_a_file(
     assert bench("export", run.id[:12], str(file), f"--{form}").exit_code == 0
     assert file.read_text("utf-8").rstrip("\n") == shown.stdout.rstrip("\n")
     assert [path.name for path in tmp_path.glob(".out*")] == []
+    assert bench("export", "transpose", f"--{form}").stdout == shown.stdout
 
 
 def test_what_cannot_be_exported_says_why(state: Path, tmp_path: Path) -> None:
     run = keep(state)
     assert "no result of 'ch07:nope' is stored" in bench("export", "ch07:nope").stderr
     assert bench("export", "01NOPE").exit_code == 2
+    assert "no target 'transpoze'" in bench("export", "transpoze").stderr
+    several = bench("export", "ch09")
+    assert several.exit_code == 2
+    assert "'ch09' means 4 targets; one run is exported at a time" in several.stderr
     refused = bench("export", run.id, str(tmp_path / "none" / "x.md"))
     assert refused.exit_code == 2
     assert "cannot be written" in refused.stderr

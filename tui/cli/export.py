@@ -12,7 +12,7 @@ from aisp.engine import paths
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.cli.tree import EXIT_NO, MeantError, NotHereError
 from aisp.tui.sharing import FORMS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("export")
-@click.argument("wanted", metavar="RUN|TARGET")
+@click.argument("wanted", metavar="RUN|TARGET", shell_complete=common.complete_targets_and_runs)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
 @click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
     """Write a stored run for somebody else, into FILE or to stdout.
 
-    A run is named by its id or the beginning of it; a target by its id, which means its last result.
+    A run is named by its id or the beginning of it; a target by its id or name, which means its last
+    result.
 
     Exit status: 0; 1 the run cannot be packed; 2 no such run, or FILE cannot be written; 3 the store cannot be read.
     """
@@ -54,12 +55,22 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
 
 
 def run_of(opened: Opened, wanted: str) -> str:
-    """The id of a run, or of a target's last result. Raises LookupError."""
-    if ":" not in wanted:  # every target's id has one, no run's id does
-        return wanted
-    found = opened.board(all_findings=False).get(wanted)
+    """The id of a run, or of a target's last result.
+
+    Raises:
+        LookupError: there is none.
+        MeantError: `wanted` means no target, or several.
+    """
+    meant = opened.meant(wanted, ())
+    if isinstance(meant, str):
+        return meant
+    if len(meant) != 1:
+        raise MeantError(
+            f"{clean_line(wanted)!r} means {len(meant)} targets; one run is exported at a time", meant, kind="ambiguous"
+        )
+    found = opened.board(all_findings=False).get(meant[0])
     if found is None:
-        raise LookupError(f"no result of {wanted!r} is stored; `aisp run ID` makes one")
+        raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run ID` makes one")
     return found.id
 
 
