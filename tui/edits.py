@@ -28,6 +28,7 @@ from aisp.tui.widgets.editplot import EditPoint, Mark
 from aisp.tui.widgets.table import Cell, Column
 
 SILENT = "silent: "  # how the engine's banners about a process that gives no sign begin
+MEDIAN_COLUMNS = 8
 TIME_COLUMNS, FILES_COLUMNS = 76, 88  # from here on the table has these too
 
 
@@ -231,14 +232,15 @@ def unit_of(told: Mapping[int, Told], ascii: bool) -> Unit:
 
 
 def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
-    """Columns of the table of edits. What has no figures has a sentence, which flows over them from the first.
+    """Columns of the table of edits. What has no figures has a sentence, which flows over them from the first; a run
+    under way has its first time in front of it.
 
     Args:
         result: whether the sentence has a column of its own, as in a table that is copied.
     """
     found = [
         Column("number", "    #", 5),
-        Column("median", unit.name, 8, "right"),
+        Column("median", unit.name, MEDIAN_COLUMNS, "right"),
         Column("baseline", "vs baseline", 20),
         Column("best", "vs best", 10, "right"),
         Column("previous", "vs before", 10, "right"),
@@ -284,6 +286,8 @@ def rows(
         if item.sentence and result:
             cells |= dict.fromkeys(("median", "baseline", "best", "previous"), plain.DASH) | {"result": item.sentence}
         elif item.sentence:
+            if item.going and item.arm is not None and item.arm.median_ms is not None:  # its first figures
+                head.append(f"  {plain.number(item.arm.median_ms * unit.per_ms):>{MEDIAN_COLUMNS}}")
             head.append(f"  {item.sentence}", "bold" if item.failed else "")
         else:
             ratio: Cell = plain.DASH

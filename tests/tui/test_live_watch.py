@@ -317,6 +317,20 @@ async def test_an_edit_under_way_shows_its_step_and_about_how_long_it_takes(tmp_
         assert "import and compile baseline · about 5 s left" in table_rows(app)["6"]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+async def test_an_edit_under_way_shows_its_first_verified_time_beside_its_step(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    link = FakeLink(watch_events())
+    async with opened(tmp_path, size=size, link=link) as (app, pilot):
+        await open_watch(app, pilot)
+        link.push(events.WatchEdit(target=TARGET, number=6, snapshot="06" * 32, files=["a.py"], run_id="W6"))
+        link.push(*quick_run_events(run_id="W6", finished=False, trigger="watch"))
+        await until(pilot, lambda: table_rows(app)["6"].split()[:2] == ["6", "1.818"])
+        assert " measure" in table_rows(app)["6"]
+        assert any(line.strip("\u2502 ").split()[:2] == ["6", "1.818"] for line in screen_text(app).splitlines())
+
+
 async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tmp_path: Path) -> None:
     link = FakeLink(watch_events())
     told = "optimized has given no sign for 10 s in compile; it is ended at 300 s"
