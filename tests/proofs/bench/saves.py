@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 import signal
 import subprocess
@@ -166,12 +167,11 @@ class Screen:
 
     def _shows(self, number: int) -> bool:
         """Whether the edit's row holds a median."""
-        lines = self.terminal.screen.display
-        head = next((line for line in lines if "median ms" in line), "")
-        end = head.find("median ms") + len("median ms")
-        row = re.compile(rf"^\W*{number}\s+\d\d:\d\d:\d\d\s")
-        found = next((line[:end] for line in lines if row.match(line)), "")
-        return bool(head) and found.rstrip()[-1:].isdigit() and len(found.rstrip()) == end
+        lines = iter(self.terminal.screen.display)
+        head = next((line for line in lines if "vs baseline" in line and "#" in line), "")
+        row = re.compile(rf"^\W*{number}\s+\d")
+        rows = itertools.takewhile(lambda line: not line.startswith("\u2500"), lines)
+        return bool(head) and any(row.match(line) for line in rows)
 
 
 async def _follow(connection: Connection, edit: Edit, patience_s: float = 60.0) -> None:
@@ -291,8 +291,13 @@ def rows(edits: list[Edit], cold: list[float], where: str) -> Iterator[Row]:
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
-    """On the CPU, and on the GPU where there is one."""
+    """On the CPU, and on the GPU where there is one.
+
+    Raises:
+        RuntimeError: of no edit a time was seen on the watch screen; every other row has been told.
+    """
     count = 4 if quick else 10
+    unseen: list[str] = []
     for device, where, no_gpu in devices():
         if no_gpu:
             yield Row(NAME, "save to first verified time, GPU", "s", (), AIM_S, no_gpu)
@@ -303,3 +308,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
                 edits = asyncio.run(watch_edits(environ, home / "pair", count, device))
             cold = [cold_s(pair, device) for _ in range(3 if quick else 5)]
         yield from rows(edits, cold, where)
+        if all(edit.screen_ns is None for edit in edits):
+            unseen.append(where)
+    if unseen:
+        raise RuntimeError(f"the watch screen showed no edit's time: {', '.join(unseen)}")

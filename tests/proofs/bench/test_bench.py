@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -208,6 +209,13 @@ def test_the_terminal_shows_what_was_drawn_and_skips_questions_it_cannot_answer(
         assert terminal.end() == 0
         assert terminal.shown().splitlines()[:2] == ["hello world", "  low"]
         assert (terminal.look(0, 6)[1], terminal.look(0, 7)[1]) == (True, False)
+
+
+def test_a_time_is_seen_on_the_watch_screen_as_it_is_drawn() -> None:
+    drawn = (ROOT / "tests" / "tui" / "snapshots" / "watch_120x40.txt").read_text("utf-8")
+    terminal: Any = SimpleNamespace(screen=SimpleNamespace(display=drawn.splitlines()))
+    screen = saves.Screen(terminal)
+    assert [number for number in range(8) if screen._shows(number)] == [0, 1, 4, 5], "2 was not run, 3 was wrong"
 
 
 def test_the_flood_is_what_the_page_says() -> None:
