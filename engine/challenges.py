@@ -7,6 +7,7 @@ checks.registry.Sustained and HeldOut.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from aisp.engine.protocol import jobs, reports
 
 STRETCH_MS = 6.0  # the engine's clock and the message's way are off by some 0.1 ms; a short one is seldom interrupted
 MOST_CALLS = 2048
+MARGIN, MOST_GROWTH = 1.25, 16.0  # a stretch that was too short is followed by one this much longer than it need be
 DOUBT = 1.3  # a call that takes this much longer than claimed is looked at again
 REPEATS = (2, 16)  # usual, in doubt
 PAIRS = (3, 8)
@@ -46,7 +48,7 @@ async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
     for repeat in range(1, REPEATS[1]):
         # One that looked long enough may have been interrupted: the least of several tries tells.
         while wall_ms - nothing_ms < STRETCH_MS and calls < MOST_CALLS:
-            calls *= 4
+            calls = enough(calls, wall_ms - nothing_ms)
             wall_ms, alone_ms = await stretch(calls)
         per_call_ms = max(wall_ms - nothing_ms, 0.0) / calls
         if repeat >= REPEATS[0] and per_call_ms < DOUBT * max(claimed_ms, host_ms):
@@ -57,6 +59,12 @@ async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
     return Sustained(
         max(wall_ms - nothing_ms, 0.0) / calls, claimed_ms, host_ms, calls, max(alone_ms - nothing_ms, 0.0) / calls
     )
+
+
+def enough(calls: int, took_ms: float) -> int:
+    """How many calls take STRETCH_MS and somewhat more, where so many took `took_ms` beyond the message's way."""
+    factor = MARGIN * STRETCH_MS / max(took_ms, MARGIN * STRETCH_MS / MOST_GROWTH)
+    return min(math.ceil(calls * factor), MOST_CALLS)
 
 
 def pairs(per_sample_ms: float) -> int:
