@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from aisp.checks import registry
-from aisp.checks.registry import Drawn, TaskFacts
+from aisp.checks.registry import Drawn
 from aisp.engine import environment, facts, snapshots, verdicts
 from aisp.engine.arms import Arm
 from aisp.engine.gpus import WallClock, conditions
@@ -42,7 +42,6 @@ class Conclusion:
         state, reason: why the engine ended the run; None where its arms came to their own ends.
         flags: what a reader must know of the conditions under which it took place.
         before: engine.environment.observe, of the moment before it began; empty where it never did.
-        task: what the verifier said of the task itself; None where it said nothing.
         started_ns: CLOCK_MONOTONIC.
     """
 
@@ -53,7 +52,6 @@ class Conclusion:
         self.reason = ""
         self.flags: list[str] = []
         self.before: dict[str, Any] = {}
-        self.task: TaskFacts | None = None
         self.started_ns = time.monotonic_ns()
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
@@ -167,7 +165,7 @@ class Conclusion:
                 before=self.before,
                 after=self._after,
                 telemetry=telemetry,
-                task=self.task,
+                task=replicas.task,
                 files_intact=snapshots.intact(folder, self._plan.files) if folder is not None else None,
                 drawn=drawn,
                 history=history,

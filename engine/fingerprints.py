@@ -1,6 +1,6 @@
 """How fingerprints of outputs are compared. The worker makes them (engine.worker.arm), the engine judges them.
 
-Per output three numbers: two random projections and the sum of squares, all fp32 sums.
+Per output three numbers: two random projections and the sum of squares, sums in fp32 or fp64.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
-from aisp.engine.turns import StintFailure, Turns
+from aisp.engine.turns import Alternation, StintFailure, Turns
 from aisp.engine.verification import Verification
 
 
@@ -32,12 +32,13 @@ class Measuring:
     ) -> None:
         self._plan, self._limits = plan, services.limits
         self._crew, self._verification, self._reporter = crew, verification, reporter
-        order = random.Random(plan.seed)
+        chance = random.Random(plan.seed)
+        self._rounds_order = Alternation(chance)
         self.turns = Turns(
             plan.id,
             plan.case.name,
             plan.rule,
-            order,
+            chance,
             services.publish,
             reporter.report_step,
             services.limits.progress_s,
@@ -78,7 +79,7 @@ class Measuring:
         done, started_s = 0, time.monotonic()
         while done < most and not self.turns.over(done, started_s, verdicts.widest(self._reporter.arms, replica)):
             number = first + done
-            for stint in self.turns.in_order(stints, number):
+            for stint in self._rounds_order.of(stints, number):
                 if stint.running:
                     await self._crew.guarded(stint, lambda s, n=number: self.turns.turn(s, n))  # type: ignore[misc]
             if not any(stint.running for stint in stints):

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
-from aisp.engine import naive, statistics, verdicts
+from aisp.checks.registry import TaskFacts
+from aisp.engine import facts, naive, statistics, verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
+from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
+from aisp.engine.turns import Alternation
 from aisp.engine.verification import Verification
+from aisp.kernels.catalog.model import Kind
 from aisp.store.outcomes import State
 
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 EARLY_ROUNDS = 2  # of a quick run's first figures
+SPARE_CORES = 2  # for the engine and the verifier, where rungs compile side by side
 COPIES = 4  # of its inputs, that a process on a CPU may hold at once
 
 
@@ -30,6 +37,7 @@ class Replicas:
         sampled: whether the last sample is taken.
         environment: id of the one in which they are taken; "" before the verifier has started.
         notes: why there are no more of them.
+        task: what the verifier says of the task itself; None where it could not, or was not asked yet.
         free_bytes: of memory when the run began; 0 where that is not known.
     """
 
@@ -51,6 +59,7 @@ class Replicas:
         self.sampled = False
         self.environment = ""
         self.notes: list[str] = []
+        self.task: TaskFacts | None = None
         self.free_bytes = 0
 
     @property
@@ -64,17 +73,19 @@ class Replicas:
             await self._two_replicas()
         else:
             await self._all_replicas()
+        if not self.sampled:
+            await self._part_with_verifier()
 
     async def _all_replicas(self) -> None:
         """One replica after the other, until a look finds every comparison decided or there are no more."""
-        rule = self._plan.rule
+        rule, order = self._plan.rule, Alternation(random.Random(self._plan.seed))
         for replica in range(rule.replicas):
             self._reporter.begin_replica(replica)
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
             if rule.interleaved:
                 groups = [taking_part] if taking_part else []
             else:
-                groups = [[arm] for arm in self._measuring.turns.in_order(taking_part, replica)]
+                groups = [[arm] for arm in order.of(taking_part, replica)]
             over = False
             for arms in groups:
                 over = await self._replica(arms, replica, closing=arms is groups[-1])
@@ -117,13 +128,15 @@ class Replicas:
     async def _two_replicas(self) -> None:
         """Both replicas of a quick run. Somebody waits for its first figures: they come from the rungs of the first
         replica alone. Then all other processes start and are verified side by side, and each replica is measured.
+
+        Rungs that compile for seconds do so in both replicas at once, on cores that are to spare.
         """
         verification, measuring = self._verification, self._measuring
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
         self._reporter.begin_replica(0)
         early = await self._start((rungs, 0))
-        await self._verify(early)
+        ahead, _ = await gathered([self._compiled_ahead(early, twins), self._verify(early)])
         first = [stint for stint in early if stint.running and stint.arm.timed]
         if first:
             async with self._quiet():
@@ -139,10 +152,16 @@ class Replicas:
             self._last_sample_taken()
             await self._close(early)
             return
-        both = self._side_by_side(first)
+        both = self._side_by_side([stint.arm.peak_bytes for stint in first if stint.running])
+        if not both:
+            await gathered(self._crew.end_stint(stint) for stint in ahead)
+            ahead = []
         verification.prepare_held_out(0)
         verification.prepare_held_out(1)
-        late = await self._start((twins, 0), *([(again, 1)] if both else []))
+        ready = [(stint.arm, stint.replica) for stint in ahead]
+        joined = [arm for arm in twins if (arm, 0) not in ready]
+        repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
+        late = [*ahead, *await self._start((joined, 0), (repeated, 1))]
         await self._verify(late)
         joining = [stint for stint in late if stint.replica == 0]
         second = [stint for stint in late if stint.replica == 1]
@@ -169,11 +188,31 @@ class Replicas:
         twins = [arm for arm in running if TWIN_SUFFIX in arm.name]
         return [arm for arm in running if arm not in twins], twins
 
-    def _side_by_side(self, first: Sequence[Stint]) -> bool:
-        """Whether half of the memory that is free has room for the second replica and the A/A arm, which take what the
-        `first` processes took.
+    async def _compiled_ahead(self, early: Sequence[Stint], twins: Sequence[Arm]) -> list[Stint]:
+        """Processes of the A/A arm and of the second replica whose rungs compile for seconds, and have done so; none
+        where cores or memory are short.
         """
-        held = [stint.arm.peak_bytes for stint in first if stint.running]
+        joined = [arm for arm in twins if self._compiles_long(arm)]
+        repeated = [stint.arm for stint in early if self._compiles_long(stint.arm)] + joined
+        needed = len(early) + len(joined) + len(repeated) + SPARE_CORES
+        held = COPIES * self._verification.inputs_bytes()
+        if not repeated or self._cores() < needed or not self._side_by_side([held] * len(early)):
+            return []
+        stints = await self._start((joined, 0), (repeated, 1))
+        await self._crew.each(stints, self._verification.compile)
+        return stints
+
+    def _compiles_long(self, arm: Arm) -> bool:
+        return arm.timed and (arm.rung.kind is not Kind.TORCH or self._plan.compiles(arm.rung))
+
+    def _cores(self) -> int:
+        """Of the processors, how many its processes may use."""
+        return len(self._services.pool.share.cores) or os.cpu_count() or 1
+
+    def _side_by_side(self, held: Sequence[int | None]) -> bool:
+        """Whether half of the memory that is free has room for the second replica and the A/A arm, where a process of
+        each arm in the first `held` so many bytes; None where that is not known.
+        """
         if self._plan.device == "cuda":
             ready, used = self._crew.ready, self._services.nvml.used_bytes(self._services.gpu)
             free = ready.memory_bytes - used if ready and ready.memory_bytes and used is not None else 0
@@ -231,8 +270,15 @@ class Replicas:
         for stint in stints:
             if stint.replica == 0 and stint.running:
                 await self._crew.guarded(stint, self._verification.try_more)
-        await self._crew.each(stints, self._crew.finish)
+        ending = [self._crew.each(stints, self._crew.finish)]
+        await gathered([*ending, self._part_with_verifier()] if self.sampled else ending)
         await self._reporter.report()
+
+    async def _part_with_verifier(self) -> None:
+        """Ask the verifier about the task, and end it: nothing is left to compare."""
+        with contextlib.suppress(ArmEnd):
+            self.task = facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
+        await self._crew.end_verifier()
 
     def _over(self, replica: int) -> bool:
         """Whether this replica is the run's last: there are no more, or its look finds every comparison decided."""

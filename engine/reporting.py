@@ -47,6 +47,7 @@ class Reporter:
         self.readings = Readings()
         self._output: dict[tuple[str, str], bytearray] = {}
         self._output_dropped: dict[tuple[str, str], int] = {}
+        self._begun: dict[tuple[str, str], bytes] = {}  # lines that had no end at the last look
         self._base_ms: float | None = None  # the first baseline's time
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -100,16 +101,27 @@ class Reporter:
                 run.cancel()
                 run = None
 
-    def flush(self) -> None:
-        """Hand on telemetry and printed lines that have gathered."""
+    def flush(self, *, last: bool = False) -> None:
+        """Hand on telemetry and printed lines that have gathered.
+
+        Args:
+            last: nothing more will come. Else a line that has no end yet waits for it, until the next look at least.
+        """
         taken = self.sampler.take()
         if taken.at_ns:
             self.readings.extend(taken)
             self._services.publish(taken.event(self._services.gpu))
         gathered, self._output = self._output, {}
         dropped, self._output_dropped = self._output_dropped, {}
-        for (whose, stream), data in gathered.items():
-            lines = clean(bytes(data)).splitlines()
+        begun, self._begun = self._begun, {}
+        for (whose, stream), printed in gathered.items():
+            data = bytes(printed)
+            ends = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            if not last and 0 < len(data) - ends < LINE_CHARS and begun.get((whose, stream)) != data:
+                self._begun[whose, stream] = data[ends:]
+                self._output[whose, stream] = bytearray(data[ends:])
+                data = data[:ends]
+            lines = clean(data).splitlines()
             lost = dropped.get((whose, stream), 0) + sum(map(len, lines[LINES_PER_EVENT:]))
             if lines:
                 shown = [line[:LINE_CHARS] for line in lines[:LINES_PER_EVENT]]

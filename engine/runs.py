@@ -14,15 +14,14 @@ import time
 from typing import Any
 
 from aisp.checks.evaluation import Elsewhere
-from aisp.checks.registry import TaskFacts
-from aisp.engine import facts, naive
+from aisp.engine import naive
 from aisp.engine.arms import TO_FIX, TWIN_SUFFIX, Arm, ArmEnd
 from aisp.engine.conclusion import Conclusion
 from aisp.engine.crew import RunCrew
 from aisp.engine.gpus import neighbours
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
-from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.protocol import events
 from aisp.engine.replicas import Replicas
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
@@ -149,7 +148,6 @@ class Execution:
         self._replicas.free_bytes = self._conclusion.before.get("memory_available_bytes") or 0
         await self._replicas.take()
         await self._ask_naively()
-        self._conclusion.task = await self._about_the_task()
 
     async def _compile(self) -> None:
         """End the arms whose file is no Python, before anything is timed: all are told at once.
@@ -195,13 +193,6 @@ class Execution:
             async with self._reporter.step("naive", arm):
                 arm.naive = await naive.opinion(self.plan, self._crew, inputs, arm)
 
-    async def _about_the_task(self) -> TaskFacts | None:
-        """What the verifier says of the task itself; None where it cannot."""
-        try:
-            return facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
-        except ArmEnd:
-            return None
-
     async def _running(self) -> None:
         await self._advance(State.RUNNING)
 
@@ -217,7 +208,7 @@ class Execution:
         if self.plan.device == "cuda" and conclusion.before:
             await self._handle_lost_gpu()
         await self._clean_up()
-        self._reporter.flush()
+        self._reporter.flush(last=True)
         conclusion.flags += [*self._verification.notes, *self._replicas.notes, *self._measuring.turns.notes]
         try:
             return await conclusion.committed(self._replicas, self._verification.drawn())

@@ -116,6 +116,28 @@ class StintFailure(Exception):
         self.end = end
 
 
+class Alternation:
+    """In which order the same ones are taken again and again: each order has its reverse (ABBA).
+
+    Args:
+        chance: where orders are drawn from.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._last: list[Any] = []
+
+    def of(self, taking_part: Sequence[T], number: int) -> Sequence[T]:
+        """In random order where `number` is even, else in the reverse of the order before."""
+        if number % 2 == 0:
+            self._last = list(taking_part)
+            self._chance.shuffle(self._last)
+        else:
+            self._last = self._last[::-1]
+        wanted = {id(one) for one in taking_part}
+        return [one for one in self._last if id(one) in wanted]
+
+
 class Turns:
     """Serves one run. Whatever goes wrong with an arm is raised as ArmEnd; the run decides what that ends.
 
@@ -147,7 +169,6 @@ class Turns:
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
-        self._last_order: list[Any] = []
         self._cooling_left_s = rule.cooling_s
         self.reference_mhz = math.nan
         self.notes: list[str] = []
@@ -219,16 +240,6 @@ class Turns:
         return grouped
 
     # -- turns -----------------------------------------------------------------------------------------------------
-
-    def in_order(self, taking_part: Sequence[T], number: int) -> Sequence[T]:
-        """In random order where `number` is even, else in the reverse of the order before (ABBA)."""
-        if number % 2 == 0:
-            self._last_order = list(taking_part)
-            self._order.shuffle(self._last_order)
-        else:
-            self._last_order = self._last_order[::-1]
-        wanted = {id(one) for one in taking_part}
-        return [one for one in self._last_order if id(one) in wanted]
 
     def over(self, done: int, started_s: float, widest: float | None) -> bool:
         """Whether a replica has had rounds enough.

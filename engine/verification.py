@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from aisp.checks.oracle.comparator import Mismatch
@@ -165,12 +166,7 @@ class Verification:
                 continue
             by_case.setdefault(case.name, []).append(number)
         for case_name, numbers in by_case.items():
-            async with self._reporter.step("compile", arm):
-                sets = [self.inputs[case_name, number] for number in numbers]
-                taking = jobs.TakeInputs(case=case_name, seed=self._plan.seed, sets=sets)
-                await ask(stint.child, taking, reports.Taken, self._limits.progress_s, arm.name)
-                ready = jobs.Prepare(case=case_name)
-                prepared = await ask(stint.child, ready, reports.Prepared, self._limits.compile_s, arm.name)
+            prepared = await self._compile(stint, case_name, numbers)
             async with self._reporter.step("verify", arm):
                 for number in numbers:
                     check = "output.values" if case_name == timed_case else "evaluation.held_out"
@@ -186,6 +182,18 @@ class Verification:
             await self._enter(stint)
         arm.correctness = Correctness.CORRECT
         self._reporter.report_arm(arm)
+
+    async def compile(self, stint: Stint) -> None:
+        """Compile for the timed case, ahead of its verification. Raises ArmEnd."""
+        await self._compile(stint, self._plan.case.name, range(self._plan.rule.input_sets))
+
+    async def _compile(self, stint: Stint, case: str, numbers: Iterable[int]) -> reports.Prepared:
+        async with self._reporter.step("compile", stint.arm):
+            sets = [self.inputs[case, number] for number in numbers]
+            taking = jobs.TakeInputs(case=case, seed=self._plan.seed, sets=sets)
+            await ask(stint.child, taking, reports.Taken, self._limits.progress_s, stint.name)
+            ready = jobs.Prepare(case=case)
+            return await ask(stint.child, ready, reports.Prepared, self._limits.compile_s, stint.name)
 
     async def _execute(
         self, stint: Stint, case: str, number: int, check: str, *, moved: bool = False

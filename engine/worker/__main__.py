@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import math
 import os
 import signal
 import sys
@@ -123,11 +124,13 @@ def pay_first_costs(device: str) -> None:
     projected = ((matrix @ matrix[:, 0:2]) * matrix[:, 2:3]).sum(0)
     torch.cat((projected, torch.dot(matrix.view(-1), matrix.view(-1)).reshape(1))).tolist()
     wide = matrix.to(torch.float64)
+    torch.cat(((wide @ wide[:, 0:2]).sum(0), (wide * wide).sum(1)))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         compare(Expected("", wide, "", torch.clamp(wide.abs(), min=rms(wide))), matrix.to(dtype), full=False)
     compare(Expected("", wide, "", None), matrix, full=False)
     compare(Expected("", wide.to(torch.int64), "", None), matrix.to(torch.int64), full=False)
     torch._foreach_copy_([matrix.clone()], [matrix])  # fresh values for several calls at once
+    torch._foreach_mul_([matrix], math.nan)  # poison for what several calls returned
 
 
 def import_compiler() -> None:

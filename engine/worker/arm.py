@@ -6,6 +6,7 @@ import functools
 import gc
 import hashlib
 import inspect
+import itertools
 import math
 import os
 import struct
@@ -52,8 +53,10 @@ LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only how calls are batched is decided
 RANKS_WARM_UP_CALLS = 12
+SEVERAL = 8  # more tensors than this are written to by one launch on a GPU
 MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
+SHORT_OUTPUT, TOGETHER = 1 << 20, 1 << 22  # elements of an output, and of those that are projected side by side
 MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever writes past an end writes there
 POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
 
@@ -395,11 +398,17 @@ class Arm:
         if not self._poisonable:
             return
         self._site.poisoned.calls += 1
+        floats: list[torch.Tensor] = []
+        others: list[torch.Tensor] = []
         for output in self._poisonable:
-            if output.is_floating_point() and output.element_size() > 1:
+            (floats if output.is_floating_point() and output.element_size() > 1 else others).append(output)
+        if len(floats) > SEVERAL and all(output.is_cuda for output in floats):
+            self._torch._foreach_mul_(floats, math.nan)
+        else:
+            for output in floats:
                 output.fill_(math.nan)
-            elif output.numel():
-                output.reshape(-1).view(self._torch.uint8).fill_(1 if output.dtype is self._torch.bool else POISON_BYTE)
+        for output in filter(self._torch.Tensor.numel, others):
+            output.reshape(-1).view(self._torch.uint8).fill_(1 if output.dtype is self._torch.bool else POISON_BYTE)
 
     def _callable(self, bound: _Bound) -> Callable[..., Any]:
         if bound.call is None:
@@ -599,7 +608,7 @@ class Arm:
             for own, number in zip(buffers, sets, strict=True)
             for index, values in bound.sets[number].items()
         ]
-        if len(pairs) > 8 and self._device == "cuda" and all(to.is_cuda for to, _ in pairs):  # type: ignore[attr-defined]
+        if len(pairs) > SEVERAL and self._device == "cuda" and all(to.is_cuda for to, _ in pairs):  # type: ignore[attr-defined]
             self._torch._foreach_copy_([to for to, _ in pairs], [values for _, values in pairs])
             return
         for to, values in pairs:
@@ -777,12 +786,13 @@ class Arm:
     def _fingerprints(self, calls: Sequence[Outputs]) -> list[float]:
         """Per call and output: two random projections and the sum of squares, computed on the outputs' device.
 
-        Outputs that are the same bit for bit have the same fingerprint, bit for bit. One wrong element among n moves a
-        projection by about its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign
-        alone, so elements and rows that changed places show as well.
+        Outputs that are the same bit for bit have the same fingerprint up to its own rounding, and bit for bit where
+        each is projected by itself. One wrong element among n moves a projection by about its error over sqrt(n) RMS,
+        far above rounding. The weights differ in size and not in sign alone, so elements and rows that changed places
+        show as well.
         """
         outputs = [output for returned in calls for output in returned]
-        parts = [self._project(output.detach().reshape(-1).to(self._torch.float32)) for output in outputs]
+        parts = self._projected(outputs)
         # One way to the host for all of them where they lie on one device.
         alike = len({part.device for part in parts}) == 1
         numbers = self._torch.cat(parts).tolist() if alike else [n for part in parts for n in part.tolist()]
@@ -791,21 +801,41 @@ class Arm:
             three = numbers[NUMBERS * position : NUMBERS * (position + 1)]
             if not math.isfinite(three[2]):
                 # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
-                three = self._project(_made_finite(output)).tolist()
+                three = self._project(_made_finite(output)[None]).reshape(-1).tolist()
             found += three
         return found
 
+    def _projected(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The three numbers of each output, in its order, some [3] and some of several outputs.
+
+        Short ones on a GPU cost launches and not bandwidth, so those alike go side by side. How many go together
+        changes the order of the sums, so they are fp64 ones: far below the tolerance of a comparison.
+        """
+        parts: list[torch.Tensor] = []
+        for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
+            flat = [output.detach().reshape(-1) for output in alike]
+            if device.type != "cuda" or count > SHORT_OUTPUT:
+                parts += [self._project(one[None].to(self._torch.float32)).reshape(-1) for one in flat]
+                continue
+            most = TOGETHER // max(count, 1)
+            for start in range(0, len(flat), most):
+                rows = self._torch.stack([one.view(self._torch.uint8) for one in flat[start : start + most]])
+                parts.append(self._project(rows.view(flat[0].dtype).to(self._torch.float64)).reshape(-1))
+        return parts
+
     def _project(self, flat: torch.Tensor) -> torch.Tensor:
-        """Two projections and the sum of squares, [3], of a vector in fp32 or fp64."""
-        width = 4096 if flat.numel() >= 4096 else max(flat.numel(), 1)
-        rows = flat.numel() // width
-        body, tail = flat[: rows * width].view(rows, width), flat[rows * width :]
+        """Two projections and the sum of squares, [count, 3], of vectors [count, n] in fp32 or fp64."""
+        count, each = flat.shape
+        width = 4096 if each >= 4096 else max(each, 1)
+        rows = each // width
+        body, tail = flat[:, : rows * width].view(count, rows, width), flat[:, rows * width :]
         weights = self._weights_for(max(width, rows), flat.device).to(flat.dtype)
-        partial = body @ weights[:width, 0:2]  # [rows, 2]
-        projected = (partial * weights[:rows, 2:4]).sum(0)
+        partial = body @ weights[:width, 0:2]  # [count, rows, 2]
+        projected = (partial * weights[:rows, 2:4]).sum(1)
         if tail.numel():
-            projected = projected + tail @ weights[: tail.numel(), 0:2]
-        return self._torch.cat((projected, self._torch.dot(flat, flat).reshape(1)))
+            projected = projected + tail @ weights[: tail.shape[1], 0:2]
+        squares = self._torch.dot(flat[0], flat[0]).reshape(1, 1) if count == 1 else (flat * flat).sum(1, keepdim=True)
+        return self._torch.cat((projected, squares), 1)
 
     def _weights_for(self, count: int, device: torch.device) -> torch.Tensor:
         """Random weights [n, 4] with n >= count, of either sign and 0.5 to 1.5 in size; the same in every process."""

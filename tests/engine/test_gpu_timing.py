@@ -292,7 +292,7 @@ async def test_a_rung_that_computes_nothing_in_a_graph_gains_nothing_by_it(
 async def test_a_call_of_two_kernels_is_not_put_into_a_graph_and_neither_are_its_rivals(
     engine: EngineUnderTest, tmp_path: Path
 ) -> None:
-    result = await result_of(engine, tiny(tmp_path / "mine" / "two", {"optimized.py": PLAIN}, TWICE))
+    result = await result_of(engine, tiny(tmp_path / "mine" / "two", {"optimized.py": PLAIN}, TWICE), replicas=2)
     assert {arm.timing for arm in result.record.arms} == {Timing.COLD_BATCH}, result.record
     assert any("a call is 2 kernels" in flag for flag in result.record.flags)
     (comparison,) = result.record.comparisons
@@ -321,7 +321,7 @@ async def test_arms_that_run_one_after_the_other_are_compared_all_the_same(
     engine: EngineUnderTest, tmp_path: Path
 ) -> None:
     folder = tiny(tmp_path / "mine" / "alone", {"optimized.py": PLAIN}, TWICE)
-    result = await result_of(engine, folder, interleave=False)
+    result = await result_of(engine, folder, interleave=False, replicas=2)
     (comparison,) = result.record.comparisons
     assert comparison.verdict is Verdict.FASTER
     assert "one after the other" in comparison.note

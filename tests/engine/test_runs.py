@@ -205,6 +205,14 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     assert steps == [*measured, ("expect", arms), *measured, ("expect", arms), *measured, *[("expect", NEXT)] * 2]
 
 
+async def test_arms_that_run_one_after_the_other_are_taken_in_every_replica(tmp_path: Path) -> None:
+    record, told = await carried_out(tmp_path, replicas=3, interleaved=False)
+    assert record.state is State.OK, record.reason
+    assert told.count(("measure", "ends")) == 3 * 3, "two rungs and the A/A arm, three times"
+    (compared,) = record.comparisons
+    assert "one replica" not in compared.note and "one after the other" in compared.note
+
+
 async def test_where_a_rung_fails_in_its_turn_nothing_is_made_for_the_next_job_yet(tmp_path: Path) -> None:
     wrong = "def run(x):\n    return x\n"
     rungs = {"optimized.py": wrong, "optimized_too.py": wrong}
@@ -238,6 +246,42 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     first = told[: told.index(("measure", "ends"))]
     assert first.count(("inputs", "begins")) == 1, "held-out values are made behind the first figures"
     assert told.count(("measure", "ends")) == 3
+    (compared,) = record.comparisons
+    assert compared.floor is not None and "one replica" not in compared.note
+
+
+@pytest.mark.parametrize(
+    ("cores", "roomy", "expected"),
+    [
+        (8, [True, True], [0] * 7),
+        (8, [False, True], [0] * 3 + [1] * 4),
+        (8, [True, False], [0] * 7 + [1] + [2] * 3),
+        (7, [True], [0] * 3 + [1] * 4),
+    ],
+    ids=["cores to spare", "too little memory", "too little as it turned out", "no cores to spare"],
+)
+async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, roomy: list[bool], expected: list[int]
+) -> None:
+    """Where that costs nobody anything. Before the first figures the others are compiled, and no more than that."""
+    taken: list[int] = []  # steps that had ended when each process was taken
+    ordinary = Pool.take
+
+    async def take(self: Pool, **options: bool) -> Child:
+        taken.append(told.count(("measure", "ends")))
+        return await ordinary(self, **options)
+
+    told: list[Any] = []
+    monkeypatch.setattr(Pool, "take", take)
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, held: roomy.pop(0))
+    monkeypatch.setattr(Replicas, "_cores", lambda replicas: cores)
+    monkeypatch.setattr(Replicas, "_compiles_long", lambda replicas, arm: True)
+    record, _ = await carried_out(tmp_path, replicas=2, told=told)
+    assert record.state is State.OK, record.reason
+    assert taken == expected
+    first = told[: told.index(("measure", "ends"))]
+    assert first.count(("compile", "ends")) == expected.count(0) - 1, "of all but the verifier"
+    assert first.count(("verify", "ends")) == 2
     (compared,) = record.comparisons
     assert compared.floor is not None and "one replica" not in compared.note
 

@@ -15,7 +15,18 @@ import pytest
 
 from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.turns import AGAIN, BATCH_BELOW_MS, CALLS, KINDS, SHORT_MS, StintFailure, StopRule, Turns, drawn_sets
+from aisp.engine.turns import (
+    AGAIN,
+    BATCH_BELOW_MS,
+    CALLS,
+    KINDS,
+    SHORT_MS,
+    Alternation,
+    StintFailure,
+    StopRule,
+    Turns,
+    drawn_sets,
+)
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import DISCARDED, Step
@@ -279,14 +290,14 @@ async def test_clients_hear_of_every_sample_with_its_clock() -> None:
 
 
 def test_rounds_are_shuffled_and_each_is_reversed_by_the_next() -> None:
-    scene = Scene(*(Scripted() for _ in range(4)))
-    names = [[arm.name for arm in scene.turns.in_order(scene.arms, number)] for number in range(40)]
-    assert all(sorted(order) == ["arm0", "arm1", "arm2", "arm3"] for order in names)
-    assert all(later == earlier[::-1] for earlier, later in zip(names[::2], names[1::2], strict=True))
-    assert len({tuple(order) for order in names[::2]}) > 8  # of 24
-    scene.turns.in_order(scene.arms, 0)
-    left = [arm.name for arm in scene.turns.in_order(scene.arms[:2], 1)]
-    assert sorted(left) == ["arm0", "arm1"]  # the others failed meanwhile
+    order = Alternation(random.Random(1))
+    arms = [Scripted() for _ in range(4)]
+    orders = [order.of(arms, number) for number in range(40)]
+    assert all(set(map(id, found)) == set(map(id, arms)) and len(found) == 4 for found in orders)
+    assert all(later == earlier[::-1] for earlier, later in zip(orders[::2], orders[1::2], strict=True))
+    assert len({tuple(map(id, found)) for found in orders[::2]}) > 8  # of 24
+    order.of(arms, 0)
+    assert set(map(id, order.of(arms[:2], 1))) == set(map(id, arms[:2])), "the others failed meanwhile"
 
 
 # -- a GPU that gets hot -----------------------------------------------------------------------------------------------

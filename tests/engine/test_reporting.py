@@ -1,0 +1,67 @@
+"""What a run hands on of what its processes print."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from aisp.engine.protocol import events
+from aisp.engine.reporting import LINE_CHARS, Reporter
+
+
+class Scene:
+    """A reporter, and a process that prints."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        services = MagicMock(publish=self.told.append)
+        self.reporter = Reporter(MagicMock(id="R"), services, [])
+        self.process = MagicMock()
+        self.reporter.listen(self.process, "optimized")
+
+    def prints(self, text: bytes, stream: str = "stdout") -> None:
+        self.process.on_output(stream, text)
+
+    def looks(self, *, last: bool = False) -> list[str]:
+        """The lines that this look hands on."""
+        self.told.clear()
+        self.reporter.flush(last=last)
+        return [line for event in self.told if isinstance(event, events.Output) for line in event.lines]
+
+
+def test_a_line_is_handed_on_whole_however_the_looks_fall() -> None:
+    scene = Scene()
+    scene.prints(b"one\ntwo, be")
+    assert scene.looks() == ["one"]
+    scene.prints(b"gun and ended\nthree\n")
+    assert scene.looks() == ["two, begun and ended", "three"]
+    assert scene.looks() == []
+
+
+def test_a_line_without_an_end_waits_for_one_look_and_no_longer_at_the_end_of_a_run() -> None:
+    scene = Scene()
+    scene.prints(b"compiling ...")
+    assert scene.looks() == []
+    assert scene.looks() == ["compiling ..."], "a prompt"
+    scene.prints(b"goodbye")
+    assert scene.looks(last=True) == ["goodbye"]
+
+
+@pytest.mark.parametrize("text", [b"10 %\r20 %\r", b"x" * LINE_CHARS])
+def test_a_line_that_goes_on_for_ever_is_shown_as_it_grows(text: bytes) -> None:
+    scene = Scene()
+    scene.prints(text)
+    assert scene.looks()
+    scene.prints(text)
+    assert scene.looks()
+
+
+def test_streams_do_not_mix_in_a_line() -> None:
+    scene = Scene()
+    scene.prints(b"out")
+    scene.prints(b"error\n", "stderr")
+    assert scene.looks() == ["error"]
+    scene.prints(b"put\n")
+    assert scene.looks() == ["output"]
