@@ -17,6 +17,7 @@ from aisp.engine.telemetry import Nvml, User
 
 GIVE_BACK_S = 5.0
 LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak
+CONTEXT_BYTES = 8 << 20  # at most of a context are in nobody's name: 5.8 MiB on an H100 with driver 580
 LOOK_S = 0.05
 JUMP_S = 1.0  # of the wall clock against the monotonic one during a run
 MOST_NAMED = 4  # processes in a flag
@@ -43,7 +44,8 @@ class GpuOwnership:
         self._nvml = nvml
         self._gpus = gpus
         self._gone: set[int] = set()  # processes of ours that have ended and may not be forgotten yet
-        self._nobodys_bytes: dict[int, int | None] = dict.fromkeys(gpus)  # as it was when all was well; see _nobodys
+        # As it was when all was well, with how many users; see _nobodys.
+        self._noted: dict[int, tuple[int, int] | None] = dict.fromkeys(gpus)
 
     async def begin(self, pids: Collection[int]) -> None:
         """Note that processes of ours use the GPUs from now on, and once the memory that is in nobody's name.
@@ -51,9 +53,9 @@ class GpuOwnership:
         It is noted the first time that none of them is taking memory or giving it back.
         """
         self._gone.difference_update(pids)  # numbers come back
-        for gpu, noted in self._nobodys_bytes.items():
+        for gpu, noted in self._noted.items():
             if noted is None:
-                self._nobodys_bytes[gpu] = await asyncio.to_thread(self._note, gpu, pids)
+                self._noted[gpu] = await asyncio.to_thread(self._note, gpu, pids)
 
     async def ended(self, pid: int) -> str:
         """Wait until the driver has forgotten a process of ours that is gone; why that took too long, or ""."""
@@ -101,15 +103,16 @@ class GpuOwnership:
                 continue
             if held := self._gone.intersection(user.pid for user in found):
                 pending[gpu] = f"the GPU still holds memory of process {min(held)}, which is gone"
-            elif memory and (noted := self._nobodys_bytes[gpu]) is not None:
-                now = self._nobodys(gpu, found)
-                if now is not None and now > noted + LEAK_BYTES:
-                    leaked = (now - noted) >> 20
+            elif memory and (noted := self._noted[gpu]) is not None:
+                now, (then, users_then) = self._nobodys(gpu, found), noted
+                contexts_bytes = CONTEXT_BYTES * max(len(found) - users_then, 0)
+                if now is not None and now > then + LEAK_BYTES + contexts_bytes:
+                    leaked = (now - then) >> 20
                     pending[gpu] = f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
         return pending
 
-    def _note(self, gpu: int, pids: Collection[int]) -> int | None:
-        """Memory in nobody's name; None where it cannot be known.
+    def _note(self, gpu: int, pids: Collection[int]) -> tuple[int, int] | None:
+        """Memory in nobody's name, and how many use the GPU; None where it cannot be known.
 
         That is where the driver does not count our processes by our numbers, and where its two answers (of them, and of
         all) move: answers of different moments would make a leak of the difference.
@@ -119,7 +122,8 @@ class GpuOwnership:
             return None
         found = self._nobodys(gpu, users)
         time.sleep(LOOK_S)
-        return found if self._nobodys(gpu, self._nvml.users(gpu) or ()) == found else None
+        again = self._nobodys(gpu, self._nvml.users(gpu) or ())
+        return None if found is None or again != found else (found, len(users))
 
     def _nobodys(self, gpu: int, users: Iterable[User]) -> int | None:
         """Memory that no living process has; None where the driver does not tell all of it."""

@@ -102,6 +102,18 @@ async def test_memory_within_the_allowance_is_no_leak(more: int) -> None:
     assert await keeper.settled() == ""
 
 
+async def test_a_context_has_some_memory_in_nobodys_name_and_many_have_more_than_a_leak() -> None:
+    """On an H100: 488 MiB beside one context, 587 beside eighteen, 480 again when they were gone."""
+    driver = Driver(User(HERE, CONTEXT), nobodys=488 << 20)
+    keeper = ownership(driver)
+    await keeper.begin({HERE})
+    driver.listed = [User(HERE, CONTEXT)] * 18
+    driver.nobodys = 587 << 20
+    assert await keeper.settled() == ""
+    driver.listed = [User(HERE, CONTEXT)]
+    assert await keeper.settled() == "99 MiB of the GPU's memory were left behind: no process that runs has them"
+
+
 async def test_memory_in_nobodys_name_is_a_leak_also_where_a_dead_process_is_listed_with_it() -> None:
     driver = Driver(User(HERE, CONTEXT))
     keeper = ownership(driver)
