@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aisp.engine.telemetry import Nvml
-from aisp.store.outcomes import State, Timing, Verdict
+from aisp.store.outcomes import State, Timing
 from tests.engine.harness import EngineUnderTest, Result
 
 NVML = Nvml()
@@ -292,12 +292,12 @@ async def test_a_rung_that_computes_nothing_in_a_graph_gains_nothing_by_it(
 async def test_a_call_of_two_kernels_is_not_put_into_a_graph_and_neither_are_its_rivals(
     engine: EngineUnderTest, tmp_path: Path
 ) -> None:
-    result = await result_of(engine, tiny(tmp_path / "mine" / "two", {"optimized.py": PLAIN}, TWICE), replicas=2)
+    result = await result_of(engine, tiny(tmp_path / "mine" / "two", {"optimized.py": PLAIN}, TWICE))
     assert {arm.timing for arm in result.record.arms} == {Timing.COLD_BATCH}, result.record
     assert any("a call is 2 kernels" in flag for flag in result.record.flags)
     (comparison,) = result.record.comparisons
-    assert comparison.verdict is Verdict.FASTER
-    assert comparison.speedup is not None and 1.2 < comparison.speedup < 3
+    assert comparison.low is not None and comparison.low > 1.2, "a quick run of one replica comes to no verdict"
+    assert comparison.speedup is not None and comparison.speedup < 3
 
 
 async def test_a_rung_that_cannot_be_captured_is_timed_one_by_one_like_its_rivals(
@@ -323,5 +323,5 @@ async def test_arms_that_run_one_after_the_other_are_compared_all_the_same(
     folder = tiny(tmp_path / "mine" / "alone", {"optimized.py": PLAIN}, TWICE)
     result = await result_of(engine, folder, interleave=False, replicas=2)
     (comparison,) = result.record.comparisons
-    assert comparison.verdict is Verdict.FASTER
-    assert "one after the other" in comparison.note
+    assert comparison.speedup is not None and comparison.speedup > 1.2
+    assert "one after the other" in comparison.note and "one replica" not in comparison.note
