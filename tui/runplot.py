@@ -125,7 +125,8 @@ def run_series(run: RunView, columns: int, unit: Unit, fold: Folding = UNFOLDED)
         points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
         x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
         name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
-        series.append(Series(name, x, [value * unit.per_ms for value in y], "bold $warning", "signs"))
+        values = [value * unit.per_ms for value in y]
+        series.append(Series(name, x, values, "bold $warning", "signs", stretches=False))
     return series
 
 

@@ -139,6 +139,15 @@ def test_two_levels_are_both_shown_even_when_one_has_few_points() -> None:
     assert frame.left is not None and frame.left.low <= 1.0 and frame.left.high >= 10.0
 
 
+def test_what_must_not_stretch_the_axis_is_told_as_off_the_scale() -> None:
+    kept = Series("optimized", list(range(40)), [10.0 + n % 3 for n in range(40)])
+    aside = Series("set aside", [3, 9], [90.0, 11.0], mark="signs", stretches=False)
+    frame = draw([kept, aside], 80, 20, GraphStyle.BRAILLE)
+    assert frame.left is not None and frame.left.high < 20.0 and frame.clipped == 1
+    alone = draw([aside], 80, 20, GraphStyle.BRAILLE)
+    assert alone.left is not None and alone.left.high >= 90.0 and alone.clipped == 0
+
+
 def test_nothing_is_clipped_while_there_are_too_few_values_to_tell() -> None:
     assert robust_span([1.0, 1.0, 90.0]) == Span(1.0, 90.0)
 
@@ -200,6 +209,7 @@ def test_ticks_are_round_numbers() -> None:
     assert [text for _, text in tick_labels(Span(0, 20000), 4)] == ["0", "5k", "10k", "15k", "20k"]
     assert [text for _, text in tick_labels(Span(-1, 1), 2)] == ["-1", "0", "1"]
     assert [text for _, text in tick_labels(Span(1410, 1980), 3)] == ["1600", "1800"]
+    assert [text for _, text in tick_labels(Span(0.17, 0.28), 2)] == ["0.20", "0.25"], "one alone tells no scale"
 
 
 @pytest.mark.parametrize("label", ["s", "s, pauses folded"])

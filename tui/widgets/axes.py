@@ -14,6 +14,7 @@ _UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
 
 # Fewer values than this say nothing about which of them are outliers.
 _OUTLIERS_FROM = 10
+_MORE_STEPS = 4
 # A logarithmic axis that covers less than this many powers of ten has its ticks at round differences.
 _FEW_DECADES = 0.7
 
@@ -45,24 +46,33 @@ def nice_step(length: float, steps: int) -> float:
     return 10.0 * power
 
 
-def ticks(span: Span, steps: int) -> list[float]:
-    """Round numbers inside `span`, about `steps` intervals apart, in order."""
-    step = nice_step(span.length, steps)
-    first = math.ceil(span.low / step - 1e-9)
-    last = math.floor(span.high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
+def _ticks(span: Span, steps: int) -> tuple[float, list[float]]:
+    """Round numbers inside `span`, in order, and how far they lie apart: about `steps` times, oftener where there would
+    be one alone, which tells no scale.
+    """
+    found: list[float] = []
+    for count in range(steps, steps + _MORE_STEPS):
+        step = nice_step(span.length, count)
+        first, last = math.ceil(span.low / step - 1e-9), math.floor(span.high / step + 1e-9)
+        found = [number * step for number in range(first, last + 1)]
+        if len(found) > 1:
+            break
+    return step, found
 
 
 def tick_labels(span: Span, steps: int) -> list[tuple[float, str]]:
-    """The `ticks` with the decimals that their step needs; from 10,000 on in thousands (k), then M and G."""
-    step = nice_step(span.length, steps)
+    """Round numbers inside `span`, about `steps` intervals apart, with the decimals that their step needs.
+
+    From 10,000 on in thousands (k), then M and G.
+    """
+    step, places = _ticks(span, steps)
     largest = max(abs(span.low), abs(span.high))
     unit, letter = next(
         ((unit, letter) for least, unit, letter in _UNITS if largest >= least),
         (1.0, ""),
     )
     labels = []
-    for value in ticks(span, steps):
+    for value in places:
         if step < 1e-5:
             text = f"{value:.2g}"
         else:

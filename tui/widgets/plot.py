@@ -56,6 +56,7 @@ class Series:
             a row of signs of its own wherever y is above zero, until the next x.
         axis: "left" or "right".
         usual: a fair sample of the values of which `y` are the extremes; () where `y` are all. The axis is of these.
+        stretches: whether the axis is made to show it; else of the others alone, as far as there are any.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Series:
     mark: str = "dots"
     axis: str = "left"
     usual: Sequence[float] = ()
+    stretches: bool = True
 
     def logarithmic(self) -> Series:
         """The same with the logarithms of its values; what has none is a gap."""
@@ -143,7 +145,9 @@ def draw(
     spans: dict[str, Span | None] = {}
     for axis in axes:
         kept = None if before is None else before.left if axis == "left" else before.right
-        own = [robust_span(v, item.usual) for v, item in zip(values, series, strict=True) if _axis(item) == axis]
+        on_axis = [(v, item) for v, item in zip(values, series, strict=True) if _axis(item) == axis]
+        stretching = [(v, item) for v, item in on_axis if v and item.stretches]
+        own = [robust_span(v, item.usual) for v, item in stretching or on_axis]
         spans[axis] = settled(union(own), kept, 10, log=log and axis == "left")
     shown = (*series, *(item for lane in lanes for item in lane.series))
     x_span = settled(_x_range(shown), None if before is None else before.x, 8)
