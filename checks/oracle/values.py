@@ -36,6 +36,7 @@ OUTLIER_OTHERS = 2.0**10
 OUTLIER_EVERY = 64
 BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
+FEW = 64  # values, of which one differs from any that may stand somewhere, unless they are all alike
 # Heavy tails that leave a scale: one element in OUTLIER_EVERY of a row is this much larger, and the row's RMS doubles.
 TAIL = 16.0
 SHIFT = 4.0  # standard deviations
@@ -47,12 +48,17 @@ class InputsError(Exception):
     """The target's inputs cannot be made; the message names the input and the fix."""
 
 
-def inputs_of(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
+def inputs_of(
+    target: Target, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes, contiguous in host memory, by name.
 
     In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
     one element of every input that is not static has another. A set with other kinds of values is set 0 with
     `changes_of`.
+
+    Args:
+        first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
 
     Raises:
         InputsError: a distribution cannot give this dtype.
@@ -65,7 +71,7 @@ def inputs_of(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
             change.laid(found[name])
         return found
     if case.like is not None:
-        return _with_one_changed(target, case, seed)
+        return _with_one_changed(target, case, seed, first)
     for spec in target.inputs:
         if spec.made:
             continue
@@ -86,26 +92,29 @@ def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, 
     return subseed(seed, target.id, case.strategy, case.number, "value", spec.name)
 
 
-def _with_one_changed(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
+def _with_one_changed(
+    target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor] | None
+) -> dict[str, torch.Tensor]:
     """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
     elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
     assert case.like is not None
-    found = inputs_of(target, replace(case, number=case.like, like=None), seed)
-    others = inputs_of(target, replace(case, like=None), seed)
+    found = dict(first or inputs_of(target, replace(case, number=case.like, like=None), seed))
     for spec in target.inputs:
         if spec.made or Flag.STATIC in spec.flags or not found[spec.name].numel():
             continue
-        flat, other = found[spec.name].reshape(-1), others[spec.name].reshape(-1)
+        found[spec.name] = found[spec.name].clone()
+        flat = found[spec.name].reshape(-1)
         word = subseed(seed, target.id, case.name, case.number, spec.name, "changed")[0]
         place = word % flat.numel()
         if spec.distribution == "permutation":
             partner = (place + 1) % flat.numel()
             flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
             continue
-        # The first value of the other set, from there on, that is not what stands here.
-        differing = (other != flat[place]).nonzero().reshape(-1)
+        own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
+        others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
+        differing = others[others != flat[place]]
         if differing.numel():
-            flat[place] = other[differing[word % differing.numel()]]
+            flat[place] = differing[0]
     return found
 
 
