@@ -192,6 +192,7 @@ class Stint:
 
     Attributes:
         outputs: where the process hands over what it computed. No other process has it.
+        ahead: what was prepared before its turn to be verified: the timed case, or nothing.
         verified: by set of values, the fingerprint of its verified outputs.
         calls: in one sample.
         sent, digest: how many samples arrived, and the hash of their times.
@@ -202,6 +203,7 @@ class Stint:
     replica: int
     child: Process
     outputs: jobs.Blob
+    ahead: reports.Prepared | None = None
     verified: dict[int, list[float]] = field(default_factory=dict)
     calls: int = 1
     per_call_ms: float = 0.0

@@ -166,7 +166,9 @@ class Verification:
                 continue
             by_case.setdefault(case.name, []).append(number)
         for case_name, numbers in by_case.items():
-            prepared = await self._compile(stint, case_name, numbers)
+            prepared = stint.ahead if case_name == timed_case else None
+            if prepared is None:
+                prepared = await self._compile(stint, case_name, numbers)
             async with self._reporter.step("verify", arm):
                 for number in numbers:
                     check = "output.values" if case_name == timed_case else "evaluation.held_out"
@@ -185,7 +187,9 @@ class Verification:
 
     async def compile(self, stint: Stint) -> None:
         """Compile for the timed case, ahead of its verification. Raises ArmEnd."""
-        await self._compile(stint, self._plan.case.name, range(self._plan.rule.input_sets))
+        case = self._plan.case
+        if not stint.arm.rung.unsupported(case.axes):
+            stint.ahead = await self._compile(stint, case.name, range(self._plan.rule.input_sets))
 
     async def _compile(self, stint: Stint, case: str, numbers: Iterable[int]) -> reports.Prepared:
         async with self._reporter.step("compile", stint.arm):

@@ -282,6 +282,7 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     first = told[: told.index(("measure", "ends"))]
     assert first.count(("compile", "ends")) == expected.count(0) - 1, "of all but the verifier"
     assert first.count(("verify", "ends")) == 2
+    assert told.count(("compile", "ends")) == 6 + (len(expected) - 7), "none of those that are kept does so twice"
     (compared,) = record.comparisons
     assert compared.floor is not None and "one replica" not in compared.note
 
