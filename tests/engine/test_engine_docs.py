@@ -100,7 +100,7 @@ def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
 
 def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
     section = " ".join(SECTIONS["What is measured, and how"].split())
-    short, batched = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.BATCH_BELOW_MS * 1e3:.0f} us"
+    short, batched = f"{turns.SHORT_MS * 1e3:.0f} µs", f"{turns.BATCH_BELOW_MS * 1e3:.0f} µs"
     assert f"under {short} a call, all arms under {batched}" in section
     assert f"graph of {turns.CALLS[0]} to {turns.CALLS[1]} calls" in section
     assert f"below {turns.THROTTLED_BELOW * 100:.0f} % of it" in section
