@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 1000
 WIDE_COLUMNS = 130
-VERDICT_COLUMNS = 9
+VERDICT_COLUMNS = 10
 
 
 def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
