@@ -192,18 +192,17 @@ class Stint:
 
     Attributes:
         outputs: where the process hands over what it computed. No other process has it.
-        ahead: what was prepared before its turn to be verified: the timed case, or nothing.
         verified: by set of values, the fingerprint of its verified outputs.
         calls: in one sample.
         sent, digest: how many samples arrived, and the hash of their times.
         measured_ms: of all calls in them.
+        ahead: what was prepared before its turn to be verified: the timed case, or nothing.
     """
 
     arm: Arm
     replica: int
     child: Process
     outputs: jobs.Blob
-    ahead: reports.Prepared | None = None
     verified: dict[int, list[float]] = field(default_factory=dict)
     calls: int = 1
     per_call_ms: float = 0.0
@@ -212,6 +211,7 @@ class Stint:
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     measured_ms: float = 0.0
     started_ns: int = field(default_factory=time.monotonic_ns)
+    ahead: reports.Prepared | None = None
 
     @property
     def name(self) -> str:
