@@ -12,13 +12,12 @@ the noise floor of a comparison without an A/A arm is at least what the busier o
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aisp.engine.environment import pressure_s, processor_time, slot_cores
+from aisp.engine.environment import pressure_s, processor_time, processors, slot_cores
 
 QUIET_CORES = 0.05  # of others' processor time: less is the machine's own housekeeping
 MOST_FACTOR = 10.0
@@ -54,7 +53,7 @@ class Scheduled:
         It is never less than the work of the threads takes on all processors.
         """
         ran_ms, waited_ms = max(later.ran_ms - self.ran_ms, 0.0), max(later.waited_ms - self.waited_ms, 0.0)
-        return min(max(wall_ms - waited_ms, ran_ms / (len(slot_cores.get()) or os.cpu_count() or 1)), wall_ms)
+        return min(max(wall_ms - waited_ms, ran_ms / processors()), wall_ms)
 
 
 class Crowd:
@@ -157,12 +156,12 @@ def around(waits: Sequence[Waits]) -> Iterator[None]:
         yield
     finally:
         wall_s = max(time.monotonic() - start_s, 1e-3)
-        cores = slot_cores.get()  # where a slot has cores of its own, the engine is not on them
-        own_s = 0.0 if cores else time.process_time() - own_s
+        # Where a slot has cores of its own, the engine is not on them.
+        own_s = 0.0 if slot_cores.get() else time.process_time() - own_s
         own_s += (sum(each.ran_ms for each in waits) - ran_ms) / 1e3
         after, pressed_after = processor_time(), pressure_s()
         for each in waits:
-            each.cores = len(cores) or os.cpu_count() or 1
+            each.cores = processors()
             if pressed is not None and pressed_after is not None:
                 each.pressure_share = max(each.pressure_share or 0.0, min((pressed_after - pressed) / wall_s, 1.0))
             if before is None or after is None:

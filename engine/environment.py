@@ -44,6 +44,11 @@ slot_cores = contextvars.ContextVar("slot_cores", default=frozenset[int]())
 """Processor cores that the present job's processes have for themselves; none: all that are allowed."""
 
 
+def processors() -> int:
+    """How many the present job's processes work on."""
+    return len(slot_cores.get()) or os.cpu_count() or 1
+
+
 def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, object]:
     """The environment of a run, as plain data for the store."""
     return {

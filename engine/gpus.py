@@ -17,7 +17,7 @@ from aisp.engine.telemetry import Nvml, User
 
 GIVE_BACK_S = 5.0
 LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak
-CONTEXT_BYTES = 8 << 20  # at most of a context are in nobody's name: 5.8 MiB on an H100 with driver 580
+NAMELESS_BYTES = 8 << 20  # at most of a context are in nobody's name: 5.8 MiB on an H100 with driver 580
 LOOK_S = 0.05
 JUMP_S = 1.0  # of the wall clock against the monotonic one during a run
 MOST_NAMED = 4  # processes in a flag
@@ -105,8 +105,8 @@ class GpuOwnership:
                 pending[gpu] = f"the GPU still holds memory of process {min(held)}, which is gone"
             elif memory and (noted := self._noted[gpu]) is not None:
                 now, (then, users_then) = self._nobodys(gpu, found), noted
-                contexts_bytes = CONTEXT_BYTES * max(len(found) - users_then, 0)
-                if now is not None and now > then + LEAK_BYTES + contexts_bytes:
+                nameless_bytes = NAMELESS_BYTES * max(len(found) - users_then, 0)
+                if now is not None and now > then + LEAK_BYTES + nameless_bytes:
                     leaked = (now - then) >> 20
                     pending[gpu] = f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
         return pending

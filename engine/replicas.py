@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aisp.checks.registry import TaskFacts
-from aisp.engine import facts, naive, statistics, verdicts
+from aisp.engine import environment, facts, naive, statistics, verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
@@ -195,8 +194,9 @@ class Replicas:
         joined = [arm for arm in twins if self._compiles_long(arm)]
         repeated = [stint.arm for stint in early if self._compiles_long(stint.arm)] + joined
         needed = len(early) + len(joined) + len(repeated) + SPARE_CORES
-        held = COPIES * self._verification.inputs_bytes()
-        if not repeated or self._cores() < needed or not self._side_by_side([held] * len(early)):
+        if not repeated or environment.processors() < needed:
+            return []
+        if not self._side_by_side([COPIES * self._verification.inputs_bytes()] * len(early)):
             return []
         stints = await self._start((joined, 0), (repeated, 1))
         await self._crew.each(stints, self._verification.compile)
@@ -204,10 +204,6 @@ class Replicas:
 
     def _compiles_long(self, arm: Arm) -> bool:
         return arm.timed and (arm.rung.kind is not Kind.TORCH or self._plan.compiles(arm.rung))
-
-    def _cores(self) -> int:
-        """Of the processors, how many its processes may use."""
-        return len(self._services.pool.share.cores) or os.cpu_count() or 1
 
     def _side_by_side(self, held: Sequence[int | None]) -> bool:
         """Whether half of the memory that is free has room for the second replica and the A/A arm, where a process of
@@ -270,8 +266,10 @@ class Replicas:
         for stint in stints:
             if stint.replica == 0 and stint.running:
                 await self._crew.guarded(stint, self._verification.try_more)
-        ending = [self._crew.each(stints, self._crew.finish)]
-        await gathered([*ending, self._part_with_verifier()] if self.sampled else ending)
+        work = [self._crew.each(stints, self._crew.finish)]
+        if self.sampled:
+            work.append(self._part_with_verifier())
+        await gathered(work)
         await self._reporter.report()
 
     async def _part_with_verifier(self) -> None:

@@ -145,7 +145,7 @@ class Turns:
         run_id: for the events.
         case: the timed case.
         rule: of the run.
-        order: the run's own source of chance.
+        chance: the run's own source of it.
         publish: where events go.
         report_step: where a step goes that has ended.
         patience_s: how long a process may give no sign.
@@ -156,7 +156,7 @@ class Turns:
         run_id: str,
         case: str,
         rule: StopRule,
-        order: random.Random,
+        chance: random.Random,
         publish: Callable[[events.Event], None],
         report_step: Callable[[Step], None],
         patience_s: float,
@@ -164,7 +164,7 @@ class Turns:
         self._run_id = run_id
         self._case = case
         self._rule = rule
-        self._order = order
+        self._chance = chance
         self._publish, self._report_step = publish, report_step
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
@@ -269,7 +269,7 @@ class Turns:
         """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(stint.per_sample_ms, 0.01))))
-        sets = drawn_sets(self._order, rule.input_sets, wanted * stint.calls)
+        sets = drawn_sets(self._chance, rule.input_sets, wanted * stint.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
         budget_ms = max(4 * rule.turn_ms, 4 * stint.per_sample_ms)
         least_mhz = 0.0 if math.isnan(self.reference_mhz) else THROTTLED_BELOW * self.reference_mhz

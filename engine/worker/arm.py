@@ -402,7 +402,7 @@ class Arm:
         others: list[torch.Tensor] = []
         for output in self._poisonable:
             (floats if output.is_floating_point() and output.element_size() > 1 else others).append(output)
-        if len(floats) > SEVERAL and all(output.is_cuda for output in floats):
+        if _at_once(floats):
             self._torch._foreach_mul_(floats, math.nan)
         else:
             for output in floats:
@@ -608,7 +608,7 @@ class Arm:
             for own, number in zip(buffers, sets, strict=True)
             for index, values in bound.sets[number].items()
         ]
-        if len(pairs) > SEVERAL and self._device == "cuda" and all(to.is_cuda for to, _ in pairs):  # type: ignore[attr-defined]
+        if _at_once([to for to, _ in pairs]):
             self._torch._foreach_copy_([to for to, _ in pairs], [values for _, values in pairs])
             return
         for to, values in pairs:
@@ -795,18 +795,17 @@ class Arm:
         parts = self._projected(outputs)
         # One way to the host for all of them where they lie on one device.
         alike = len({part.device for part in parts}) == 1
-        numbers = self._torch.cat(parts).tolist() if alike else [n for part in parts for n in part.tolist()]
+        numbers = self._torch.cat(parts).tolist() if alike else [three for part in parts for three in part.tolist()]
         found: list[float] = []
-        for position, output in enumerate(outputs):
-            three = numbers[NUMBERS * position : NUMBERS * (position + 1)]
+        for three, output in zip(numbers, outputs, strict=True):
             if not math.isfinite(three[2]):
                 # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
-                three = self._project(_made_finite(output)[None]).reshape(-1).tolist()
+                (three,) = self._project(_made_finite(output)[None]).tolist()
             found += three
         return found
 
     def _projected(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The three numbers of each output, in its order, some [3] and some of several outputs.
+        """The three numbers of each output, in their order: [count, 3], of one or of several.
 
         Short ones on a GPU cost launches and not bandwidth, so those alike go side by side. How many go together
         changes the order of the sums, so they are fp64 ones: far below the tolerance of a comparison.
@@ -815,12 +814,12 @@ class Arm:
         for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
             flat = [output.detach().reshape(-1) for output in alike]
             if device.type != "cuda" or count > SHORT_OUTPUT:
-                parts += [self._project(one[None].to(self._torch.float32)).reshape(-1) for one in flat]
+                parts += [self._project(one[None].to(self._torch.float32)) for one in flat]
                 continue
             most = TOGETHER // max(count, 1)
             for start in range(0, len(flat), most):
                 rows = self._torch.stack([one.view(self._torch.uint8) for one in flat[start : start + most]])
-                parts.append(self._project(rows.view(flat[0].dtype).to(self._torch.float64)).reshape(-1))
+                parts.append(self._project(rows.view(flat[0].dtype).to(self._torch.float64)))
         return parts
 
     def _project(self, flat: torch.Tensor) -> torch.Tensor:
@@ -852,6 +851,11 @@ class Arm:
     def _synchronize(self) -> None:
         if self._device == "cuda":
             self._torch.cuda.synchronize()
+
+
+def _at_once(tensors: Sequence[Any]) -> bool:
+    """Whether these are written to by one launch."""
+    return len(tensors) > SEVERAL and all(tensor.is_cuda for tensor in tensors)
 
 
 def _made_finite(output: torch.Tensor) -> torch.Tensor:

@@ -75,12 +75,10 @@ class Verifier:
     def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
         self._seeds[case.name] = job.seed
         start = time.monotonic()
+        first = self._first.get(case.name) if case.like == 0 else None
+        inputs = values.inputs_of(self._target, case, job.seed, first=first)
         if case.like is None:
-            inputs = values.inputs_of(self._target, case, job.seed)
             self._made_s[case.name] = time.monotonic() - start
-        else:
-            first = self._first.get(case.name) if case.like == 0 else None
-            inputs = values.inputs_of(self._target, case, job.seed, first=first)
         self._inputs[case.name, case.number] = inputs
         if case.number == 0:
             self._first[case.name] = inputs

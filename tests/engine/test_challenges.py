@@ -140,7 +140,7 @@ async def test_time_in_which_a_process_stood_in_line_for_a_processor_is_its_neig
 
 
 def test_waiting_excuses_no_more_than_was_waited_and_never_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     start = contention.Scheduled(5.0, 100.0)
     assert start.alone_ms(contention.Scheduled(15.0, 130.0), 40.0) == 10.0
     assert start.alone_ms(contention.Scheduled(45.0, 900.0), 40.0) == 20.0  # 40 ms of work on two processors

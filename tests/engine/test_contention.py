@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def test_the_machine_is_asked_before_and_after_and_our_own_work_is_none_of_other
     monkeypatch.setattr(contention, "pressure_s", lambda: next(pressed))
     monkeypatch.setattr(contention.time, "monotonic", lambda: next(wall))
     monkeypatch.setattr(contention.time, "process_time", lambda: 0.0)
-    monkeypatch.setattr(contention.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     both = [Waits(), Waits()]
     with contention.around(both):
         both[0].ran_ms += 800.0

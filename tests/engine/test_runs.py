@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from aisp.engine import planning, spawner, verdicts
+from aisp.engine import environment, planning, spawner, verdicts
 from aisp.engine.conclusion import reported
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
@@ -106,6 +106,19 @@ async def carried_out(
         return await Execution(plan, services).run(), told
     finally:
         await pool.close()
+
+
+def noted_takings(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> list[int]:
+    """For each process that is taken from now on, how often measuring had ended by then."""
+    taken: list[int] = []
+    ordinary = Pool.take
+
+    async def take(self: Pool, **options: bool) -> Child:
+        taken.append(told.count(("measure", "ends")))
+        return await ordinary(self, **options)
+
+    monkeypatch.setattr(Pool, "take", take)
+    return taken
 
 
 NO_PYTHON = "def run(x):\n    return x *\n"
@@ -227,16 +240,9 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roomy: bool
 ) -> None:
     """The A/A arm and the second replica come behind them, side by side where there is memory for all."""
-    taken: list[int] = []  # steps that had ended when each process was taken
-    ordinary = Pool.take
-
-    async def take(self: Pool, **options: bool) -> Child:
-        taken.append(told.count(("measure", "ends")))
-        return await ordinary(self, **options)
-
     told: list[Any] = []
+    taken = noted_takings(monkeypatch, told)
     begun: list[int] = []
-    monkeypatch.setattr(Pool, "take", take)
     monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, first: roomy)
     record, _ = await carried_out(tmp_path, replicas=2, told=told, begun=begun)
     assert record.state is State.OK, record.reason
@@ -264,17 +270,10 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, roomy: list[bool], expected: list[int]
 ) -> None:
     """Where that costs nobody anything. Before the first figures the others are compiled, and no more than that."""
-    taken: list[int] = []  # steps that had ended when each process was taken
-    ordinary = Pool.take
-
-    async def take(self: Pool, **options: bool) -> Child:
-        taken.append(told.count(("measure", "ends")))
-        return await ordinary(self, **options)
-
     told: list[Any] = []
-    monkeypatch.setattr(Pool, "take", take)
+    taken = noted_takings(monkeypatch, told)
     monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, held: roomy.pop(0))
-    monkeypatch.setattr(Replicas, "_cores", lambda replicas: cores)
+    monkeypatch.setattr(environment, "processors", lambda: cores)
     monkeypatch.setattr(Replicas, "_compiles_long", lambda replicas, arm: True)
     record, _ = await carried_out(tmp_path, replicas=2, told=told)
     assert record.state is State.OK, record.reason
