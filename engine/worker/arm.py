@@ -56,6 +56,7 @@ RANKS_WARM_UP_CALLS = 12
 SEVERAL = 8  # more tensors than this are written to by one launch on a GPU
 MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
+LAUNCHING = ("cuda",)  # devices on which short work costs its launch
 SHORT_OUTPUT, TOGETHER = 1 << 20, 1 << 22  # elements of an output, and of those that are projected side by side
 MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever writes past an end writes there
 POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
@@ -813,10 +814,10 @@ class Arm:
         parts: list[torch.Tensor] = []
         for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
             flat = [output.detach().reshape(-1) for output in alike]
-            if device.type != "cuda" or count > SHORT_OUTPUT:
+            if device.type not in LAUNCHING or not 0 < count <= SHORT_OUTPUT:
                 parts += [self._project(one[None].to(self._torch.float32)) for one in flat]
                 continue
-            most = TOGETHER // max(count, 1)
+            most = TOGETHER // count
             for start in range(0, len(flat), most):
                 rows = self._torch.stack([one.view(self._torch.uint8) for one in flat[start : start + most]])
                 parts.append(self._project(rows.view(flat[0].dtype).to(self._torch.float64)))

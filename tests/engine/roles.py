@@ -28,6 +28,7 @@ from aisp.checks.oracle.schema import Case
 from aisp.checks.output import Poison
 from aisp.engine import arena, arms
 from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import arm as arm_module
 from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import failed
 from aisp.engine.worker.arm import Arm
@@ -306,6 +307,31 @@ def tell_fingerprints_of_every_dtype(root: Path) -> dict[str, Any]:
     empty = arm._fingerprint((torch.empty(0, 3),))
     scalar = arm._fingerprint((torch.tensor(2.0),))
     told["empty"], told["scalar"] = empty, scalar
+    return told
+
+
+def tell_fingerprints_side_by_side(root: Path) -> dict[str, Any]:
+    """As on a GPU: of several calls at once, beside those of each by itself and of another output in its place."""
+    arm = Play(root, {}, axes="{ N = 1 }").arm()
+    generator = torch.Generator().manual_seed(4)
+    told: dict[str, Any] = {}
+    names = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint8", "int64", "bool")
+    with mock.patch.multiple(arm_module, LAUNCHING=("cpu",), TOGETHER=3 * 9000):
+        for name in names:
+            for count in (0, 1, 7, 4096, 9000):
+                drawn = torch.randint(0, 100, (5, count), generator=generator).to(getattr(torch, name))
+                differs = [bool((row != drawn.double()[0]).any()) for row in drawn.double()]
+                outputs = list(drawn.reshape(5, count, 1).transpose(1, 2))
+                prints = arm._fingerprints([(output, outputs[0]) for output in outputs])
+                each = [prints[6 * i : 6 * i + 3] for i in range(5)]
+                told[f"{name} {count}"] = [
+                    len(prints) == 5 * 2 * 3,
+                    not any(notices(arm._fingerprint((o,)), found) for o, found in zip(outputs, each, strict=True)),
+                    [notices(each[0], found) for found in each] == differs,
+                ]
+        odd = [torch.full((50,), value) for value in (math.nan, math.inf, -math.inf, 1e30, 0.0)]
+        found = arm._fingerprints([(output,) for output in odd])
+        told["odd"] = [found[3 * i : 3 * i + 3] == arm._fingerprint((output,)) for i, output in enumerate(odd)]
     return told
 
 

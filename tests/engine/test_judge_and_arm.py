@@ -108,6 +108,12 @@ def test_every_dtype_has_a_fingerprint_and_the_empty_output_too(told: Told) -> N
     assert set(found.values()) == {True}
 
 
+def test_outputs_that_go_side_by_side_have_the_fingerprints_that_each_has_alone(told: Told) -> None:
+    found = told["fingerprints_side_by_side"]
+    assert len(found) == 9 * 5 + 1
+    assert {name: all(right) for name, right in found.items()} == dict.fromkeys(found, True)
+
+
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
