@@ -38,7 +38,7 @@ async def test_runs_side_by_side_have_a_gpu_and_cores_each_and_the_times_of_a_ru
     engine = own(AISP_SLOT_CORES="2")
     await engine.start()
     for name in ("one", "two"):
-        write(tmp_path / "mine" / name, LESSON)
+        write(tmp_path / "mine" / name, f"{LESSON}\n{name}\n")  # runs of the very same sources take turns
     alone = (await engine.run(tmp_path / "mine", "mine:one", quick=False, replicas=2, patience_s=300)).record
     assert alone.state is State.OK, alone.reason
     async with engine.stream() as stream:

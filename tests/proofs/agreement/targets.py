@@ -30,10 +30,11 @@ tolerance = {{ {tolerance} }}
 {inputs}
 [outputs]
 {outputs}
-{cpu}+++
+{cpu}{fuzz}+++
 
 # {title}
 """
+_AT_LEAST = "[fuzz]\naxes = {{ N = {{ least = {least} }} }}\n"  # what a kernel reads, whatever it is given
 _CPU = """\
 [[cases]]
 name = "cpu"
@@ -182,6 +183,7 @@ class Work:
         source: work.py, defining work(*inputs), or work(x, factor) that does `factor` times the work.
         axes, cpu: sizes; cpu is "" where it needs a GPU.
         bytes: the least it moves, by default that of 4096 floats in and out.
+        least: elements of x that it reads, whatever it is given; 0 where it goes by the size of x.
     """
 
     name: str
@@ -197,11 +199,12 @@ class Work:
     tolerance: str = "float32 = 1e-5"
     flops: str = "0"
     bytes: str = "32768"
+    least: int = 0
 
 
 def _counted(name: str, bound: str, language: str, about: str, source: str, size: int = 4096, cpu: str = "") -> Work:
     reference = _TWICE.replace("COUNT", "4096")
-    return Work(name, bound, language, about, source, reference, f"N = {size}", cpu, outputs=_COUNTED)
+    return Work(name, bound, language, about, source, reference, f"N = {size}", cpu, outputs=_COUNTED, least=size)
 
 
 def _matmul(name: str, dtype: str, size: int, about: str, tolerance: float) -> Work:
@@ -297,6 +300,7 @@ def write(root: Path, work: Work, rungs: dict[str, str]) -> Target:
         title=f"{work.name}: {work.language}, {work.about}", axes=work.axes, flops=work.flops, bytes=work.bytes,
         tolerance=work.tolerance, inputs=work.inputs, outputs=work.outputs,
         cpu=_CPU.format(axes=work.cpu) if work.cpu else "",
+        fuzz=_AT_LEAST.format(least=work.least) if work.least else "",
     )  # fmt: skip
     files = {f"{name}.py": text for name, text in rungs.items()}
     files |= {"lesson.md": lesson, "reference.py": work.reference, "work.py": work.source}
