@@ -37,16 +37,19 @@ WIDE_RANGE = 6.0  # from this ratio of the ends on the axis is logarithmic
 LINE_SIGNS = 108
 
 
-def picture(shared: Shared) -> str:
-    """The SVG element, which is a whole file too."""
+def picture(shared: Shared, *, titled: bool = True) -> str:
+    """The SVG element, which is a whole file too. A page that says above it what it shows has it without a title."""
     kept = {
         rung: taken.kept_ms for rung, taken in shared.samples.items() if not rung.endswith(TWIN_SUFFIX) and len(taken)
     }
     kept = {rung: times for rung, times in kept.items() if len(times)}
     wrapped = textwrap.wrap(line(shared), LINE_SIGNS)[:2] or [""]
-    parts = [_words(LEFT - 54, 22 + 18 * row, text, size=15, weight="600") for row, text in enumerate(wrapped)]
-    parts.append(_words(LEFT - 54, 62, timed_what(shared), colour=MUTED))
-    height = PLOT_TOP + PLOT_HEIGHT + 46 + LEGEND_ROW * max(1, len(kept))
+    parts = []
+    if titled:
+        parts = [_words(LEFT - 54, 22 + 18 * row, text, size=15, weight="600") for row, text in enumerate(wrapped)]
+        parts.append(_words(LEFT - 54, 62, timed_what(shared), colour=MUTED))
+    top = 0 if titled else PLOT_TOP - 14
+    height = PLOT_TOP + PLOT_HEIGHT + 46 + LEGEND_ROW * max(1, len(kept)) - top
     if kept:
         parts += _panels(kept)
         parts += _legend(shared, list(kept))
@@ -54,10 +57,10 @@ def picture(shared: Shared) -> str:
         parts.append(_words(LEFT, PLOT_TOP + 40, "no samples of a rung whose figures may be shown", colour=MUTED))
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top} {WIDTH} {height}" width="{WIDTH}" '
             f'height="{height}" font-family="system-ui, DejaVu Sans, sans-serif" role="img">',
             f"<title>{html.escape(line(shared))}</title>",
-            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+            f'<rect y="{top}" width="{WIDTH}" height="{height}" fill="#ffffff"/>',
             *parts,
             "</svg>",
         ]

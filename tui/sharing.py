@@ -270,7 +270,7 @@ def page(shared: Shared) -> str:
         f"<h1>{told}</h1>",
         f'<p>{_text(record.title)}<br><span class="muted">{_text(timed_what(shared))}</span></p>',
         '<p class="muted">Imported from another machine.</p>' if shared.foreign else "",
-        picture(shared),
+        picture(shared, titled=False),
         "<h2>Rungs</h2>",
         _table(HEADS, rungs(shared)),
         "<h2>Checks</h2>",

@@ -174,6 +174,23 @@ async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Pa
         assert app.screen.query_one("#plot").display
 
 
+async def test_a_key_puts_away_what_a_large_screen_shows_by_itself_and_brings_it_back(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: "what the samples say" in screen_text(app))
+        rows = app.screen.query_one("#plot").size.height
+        await pilot.press("i")
+        await until(pilot, lambda: "what the samples say" not in screen_text(app))
+        await until(pilot, lambda: app.screen.query_one("#plot").size.height > rows)
+        await pilot.press("s")
+        await until(pilot, lambda: "start process" in screen_text(app))
+        await pilot.press("s")
+        await until(pilot, lambda: "what the samples say" in screen_text(app))
+        await pilot.press("i", "i")
+        await until(pilot, lambda: app.screen.query_one("#plot").size.height == rows)
+        assert "what the samples say" in screen_text(app)
+
+
 def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> None:
     def lines(light: Light) -> str:
         arm = heard.arm_of("optimized", median_ms=20.0, timing="cold+host", light=light)

@@ -119,6 +119,13 @@ def test_markdown_is_short_and_begins_with_the_line(state: Path) -> None:
     assert "| optimized | 0.5000 [0.4950..0.5050] | 2.00x [1.96..2.04] | 82 % | 100 | cold | faster |" in text
 
 
+def test_a_page_says_once_what_it_shows(state: Path) -> None:
+    told = shared(state)
+    seen = re.sub(r"<title>.*?</title>", "", sharing.page(told))
+    assert seen.count(sharing.line(told).split(",")[0]) == 1
+    assert seen.count(sharing.timed_what(told)) == 1
+
+
 EVIL = '<script>alert(1)</script> & "x" | `y` [z](http://evil) **b** _i_ \x1b[31m'
 
 

@@ -39,6 +39,7 @@ TALL_ROWS = 36
 STRIP_ROWS = 34  # of a screen on which there is room for how the times are distributed
 MOST_ARMS = 8  # rows of the table of rungs; it scrolls where there are more
 CLOCK_PERIOD_S = 1.0
+NOTHING = "nothing"  # what the pane of text shows where somebody put away what it had shown by itself
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
@@ -108,7 +109,7 @@ class RunScreen(ExportingScreen):
         self.log_axis: bool | None = None  # whether the axis of times is logarithmic; None lets the times decide
         self.zoomed = False  # whether the rungs, with all that is said of them, have the screen
         self.paused = False
-        self.mode = ""  # what the pane of text shows: "detail", "samples", "steps", "output"; "" for what fits the run
+        self.mode = ""  # what the pane of text shows: "samples", "steps", "output", NOTHING; "" for what fits the run
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
         self._problem = ""
@@ -314,8 +315,10 @@ class RunScreen(ExportingScreen):
 
     def _mode(self, run: RunView) -> str:
         """What the pane of text shows now; "" where it is not needed."""
-        if self.mode or self.zoomed:
-            return self.mode or "samples"
+        if self.zoomed and self.mode in ("", NOTHING):
+            return "samples"
+        if self.mode:
+            return "" if self.mode == NOTHING else self.mode
         if readings.detail_lines(run):
             return "detail"
         if self.has_class("-wide") and self.size.height >= TALL_ROWS:
@@ -442,7 +445,8 @@ class RunScreen(ExportingScreen):
     def action_samples(self) -> None:
         """Show what the samples say: of the highlighted rung first, of the fastest where none was highlighted yet."""
         run = self.run_view
-        if run is not None and run.lead is not None and self.rung_name == BASELINE:
+        begins = run is not None and self._mode(run) != "samples"
+        if begins and run is not None and run.lead is not None and self.rung_name == BASELINE:
             self.query_one("#arms", LiveTable).move_to(run.lead.rung)
         self._toggle("samples")
 
@@ -451,12 +455,19 @@ class RunScreen(ExportingScreen):
         self._toggle("steps")
 
     def _toggle(self, mode: str) -> None:
-        self.mode = "" if self.mode == mode else mode
-        self._lines_seen = -1
+        """Show this in the pane of text; where it stands there, show what fits the run, or nothing if that is it."""
         run = self.run_view
-        if run is not None:
-            self._arrange()
-            self._draw_text(run)
+        if run is None:
+            return
+        if self._mode(run) != mode:
+            self.mode = mode
+        else:
+            self.mode = ""
+            if self._mode(run) == mode:
+                self.mode = NOTHING
+        self._lines_seen = -1
+        self._arrange()
+        self._draw_text(run)
 
     def action_zoom(self) -> None:
         """Give the focused pane the whole screen, and back; the rungs with all that their samples say."""
