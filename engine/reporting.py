@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import msgspec
+
 from aisp.engine import silence, verdicts
 from aisp.engine.arms import Arm
 from aisp.engine.plan import Plan
@@ -16,6 +18,7 @@ from aisp.engine.protocol import events
 from aisp.engine.ranks import Process
 from aisp.engine.services import Services
 from aisp.engine.telemetry import Readings, Sampler
+from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.store import record as records
 from aisp.store.outcomes import State
 from aisp.store.results import speed_of_light
@@ -168,6 +171,8 @@ class Reporter:
         record = verdicts.arm_record(
             arm, source=self._plan.source(arm.rung), roofline=roofline, base_ms=None if base else self._base_ms
         )
+        if self._plan.target.flops == UNCOUNTED:  # a share of what its bytes alone allow would read as one of all
+            record = msgspec.structs.replace(record, sol=None)
         if base:
             self._base_ms = record.median_ms
         return record

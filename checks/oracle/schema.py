@@ -353,7 +353,7 @@ def fits(schema: Schema, axes: Mapping[str, int]) -> bool:
                 continue
             largest = max(largest, math.prod(catalog.shape(spec, axes)))
             catalog.check_values(spec, axes)
-        flops = float(catalog.evaluate(target.flops, axes))
+        flops = catalog.flops(target, catalog.Case("", axes))
     except catalog.GrammarError:
         return False
     return largest <= schema.most_elements and flops <= schema.most_flops

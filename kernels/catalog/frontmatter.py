@@ -19,6 +19,7 @@ from .grammar import GrammarError, evaluate, is_axis_name, suggest
 from .model import (
     LIMITERS,
     PRECISIONS,
+    UNCOUNTED,
     Case,
     Expectation,
     Extent,
@@ -115,11 +116,11 @@ class FrontMatter:
     lesson: str = ""
 
 
-class _EnoughError(Exception):
+class EnoughError(Exception):
     """So much is wrong with a file that the rest need not be looked at."""
 
 
-class _Reader:
+class Reader:
     """One pass over one file, collecting problems."""
 
     def __init__(self, path: Path) -> None:
@@ -127,11 +128,11 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def wrong(self, key: str, message: str, fix: str) -> None:
-        """Collect a problem. Raises _EnoughError after the last one that is reported."""
+        """Collect a problem. Raises EnoughError after the last one that is reported."""
         self.problems.append(Problem(self.path, _cut(key, 200), _cut(message, MAX_WORDS), _cut(fix, MAX_WORDS)))
         if len(self.problems) >= MAX_PROBLEMS:
             self.problems.append(Problem(self.path, "", "there is more", "repair these first, then look again"))
-            raise _EnoughError
+            raise EnoughError
 
     def few(self, given: dict[str, object] | list[object], most: int, place: str) -> bool:
         """Whether `given` has at most `most` entries; else a problem."""
@@ -146,7 +147,7 @@ class _Reader:
         value = table[key]
         if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return value
-        self.wrong(place, f"{_show(value)} is {_kind(value)}, not {' or '.join(_TYPES[kind] for kind in kinds)}", fix)
+        self.wrong(place, f"{shown(value)} is {_kind(value)}, not {' or '.join(_TYPES[kind] for kind in kinds)}", fix)
         return None
 
     def unknown(self, table: dict[str, object], known: tuple[str, ...], prefix: str) -> None:
@@ -219,7 +220,7 @@ class _Reader:
         if not isinstance(given, int):
             return
         if not 1 <= given <= MAX_RANKS:
-            self.wrong("ranks", f"{_show(given)} ranks", fix)
+            self.wrong("ranks", f"{shown(given)} ranks", fix)
             return
         matter.ranks = given
         for spec in (*matter.inputs, *matter.outputs) if given > 1 else ():
@@ -257,7 +258,7 @@ class _Reader:
         if not isinstance(given, list):
             return ()
         if not all(isinstance(word, str) and word.strip() for word in given):
-            self.wrong(place, f"{_show(given)} holds something other than words", fix)
+            self.wrong(place, f"{shown(given)} holds something other than words", fix)
             return ()
         return tuple(word.strip() for word in given)
 
@@ -272,14 +273,14 @@ class _Reader:
         if isinstance(sm, int) and not 50 <= sm <= 200:
             self.wrong(
                 f"{place}.sm",
-                f"{_show(sm)} is no compute capability times ten",
+                f"{shown(sm)} is no compute capability times ten",
                 "write 80 for compute capability 8.0",
             )
             return None
         assert sm is None or isinstance(sm, int)
         gpus = self.take(given, "gpus", (int,), f"{place}.gpus", "write how many GPUs a call uses, for example 1")
         if isinstance(gpus, int) and not 0 <= gpus <= 1024:
-            self.wrong(f"{place}.gpus", f"{_show(gpus)} is no number of GPUs", "write 0 to 1024")
+            self.wrong(f"{place}.gpus", f"{shown(gpus)} is no number of GPUs", "write 0 to 1024")
             return None
         # sm without gpus is meant: a CPU is enough, and the rungs that do use a GPU need that one.
         return Needs(sm=sm, gpus=gpus if isinstance(gpus, int) else 0)
@@ -300,7 +301,7 @@ class _Reader:
                     matter.tolerance[dtype] = float(number)
                     matter.stated |= {dtype}
                 else:
-                    self.wrong(place, f"{_show(number)} is no relative tolerance", "use 0 (bit-equal) to less than 1")
+                    self.wrong(place, f"{shown(number)} is no relative tolerance", "use 0 (bit-equal) to less than 1")
 
     def _expect(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = 'write expect = { speedup = [1.5, 3.0], on = "H100", why = "half the bytes" }'
@@ -327,14 +328,14 @@ class _Reader:
         # Compared before they become floats: an integer may be larger than any.
         numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
         if len(numbers) != 2 or len(given) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
-            self.wrong(place, f"{_show(given)} is no range", "write [low, high], both above 0, low first")
+            self.wrong(place, f"{shown(given)} is no range", "write [low, high], both above 0, low first")
             return None
         return float(numbers[0]), float(numbers[1])
 
     def _axes(self, given: object, place: str) -> dict[str, int]:
         fix = "write axes = { M = 8192, N = 8192 }"
         if not isinstance(given, dict):
-            self.wrong(place, f"{_show(given)} is {_kind(given)}, not a table", fix)
+            self.wrong(place, f"{shown(given)} is {_kind(given)}, not a table", fix)
             return {}
         if not self.few(given, MAX_AXES, place):
             return {}
@@ -342,12 +343,12 @@ class _Reader:
         for name, value in given.items():
             if not is_axis_name(name):
                 self.wrong(
-                    f"{place}.{name}", f"{_show(name)} cannot name an axis", "use an ASCII name such as M or HEADS"
+                    f"{place}.{name}", f"{shown(name)} cannot name an axis", "use an ASCII name such as M or HEADS"
                 )
             elif isinstance(value, bool) or not isinstance(value, int):
-                self.wrong(f"{place}.{name}", f"{_show(value)} is {_kind(value)}, not a whole number", fix)
+                self.wrong(f"{place}.{name}", f"{shown(value)} is {_kind(value)}, not a whole number", fix)
             elif not 0 <= value <= MAX_AXIS:
-                self.wrong(f"{place}.{name}", f"{_show(value)} is out of range", f"use 0 to {MAX_AXIS}")
+                self.wrong(f"{place}.{name}", f"{shown(value)} is out of range", f"use 0 to {MAX_AXIS}")
             else:
                 axes[name] = value
         return axes
@@ -361,7 +362,7 @@ class _Reader:
         for index, entry in enumerate(given):
             place = f"cases[{index}]"
             if not isinstance(entry, dict):
-                self.wrong(place, f"{_show(entry)} is {_kind(entry)}, not a table", fix)
+                self.wrong(place, f"{shown(entry)} is {_kind(entry)}, not a table", fix)
                 continue
             name = self.take(entry, "name", (str,), f"{place}.name", fix)
             if "name" not in entry:
@@ -399,7 +400,7 @@ class _Reader:
             elif not isinstance(line, str):
                 # A key below a [table] header belongs to that table, whatever was meant.
                 moved = f"move {name} above the first [table]" if name in KEYS else fix
-                self.wrong(place, f"{_show(line)} is {_kind(line)}, not a tensor line", moved)
+                self.wrong(place, f"{shown(line)} is {_kind(line)}, not a tensor line", moved)
             else:
                 try:
                     spec = parse_tensor(name, line, output=output)
@@ -439,7 +440,9 @@ class _Reader:
         given = self.take(content, key, (str, int, float), key, fix)
         if given is None:
             return "0" if key == "flops" else ""
-        text = given.strip() if isinstance(given, str) else _show(given)
+        text = given.strip() if isinstance(given, str) else shown(given)
+        if key == "flops" and text == UNCOUNTED:
+            return text
         try:
             for case in cases:
                 with _Naming(case):
@@ -458,7 +461,7 @@ class _Reader:
         for name, notes in given.items():
             place = f"rungs.{name}"
             if not isinstance(notes, dict):
-                self.wrong(place, f"{_show(notes)} is {_kind(notes)}, not a table", fix)
+                self.wrong(place, f"{shown(notes)} is {_kind(notes)}, not a table", fix)
                 continue
             self.unknown(notes, _RUNG_KEYS, f"{place}.")
             summary = self.take(notes, "summary", (str,), f"{place}.summary", fix)
@@ -516,7 +519,7 @@ class _Reader:
                 if value and len(whole) == len(value):
                     found[name] = Extent(values=tuple(value))
                 else:
-                    self.wrong(where, f"{_show(value)} is no list of whole numbers of 0 to {MAX_AXIS}", fix)
+                    self.wrong(where, f"{shown(value)} is no list of whole numbers of 0 to {MAX_AXIS}", fix)
             elif isinstance(value, dict):
                 self.unknown(value, _EXTENT_KEYS, f"{where}.")
                 numbers = {k: self.take(value, k, (int,), f"{where}.{k}", fix) for k in _EXTENT_KEYS if k in value}
@@ -524,11 +527,11 @@ class _Reader:
                 extent = Extent(least=bound.get("least", 1), most=bound.get("most"), multiple=bound.get("multiple", 1))
                 beyond = extent.most is not None and extent.most < extent.least
                 if extent.least < 0 or extent.multiple < 1 or beyond or max(bound.values(), default=0) > MAX_AXIS:
-                    self.wrong(where, f"{_show(value)} allows nothing", "least at most most, multiple at least 1")
+                    self.wrong(where, f"{shown(value)} allows nothing", "least at most most, multiple at least 1")
                 else:
                     found[name] = extent
             else:
-                self.wrong(where, f"{_show(value)} is {_kind(value)}, neither a list nor a table", fix)
+                self.wrong(where, f"{shown(value)} is {_kind(value)}, neither a list nor a table", fix)
         return found
 
     def _names(self, table: dict[str, object], key: str, place: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -540,7 +543,7 @@ class _Reader:
             if name in known:
                 found.append(name)
             else:
-                self.wrong(f"{place}.{key}", f"unknown {_show(name)}", suggest(str(name), known, fix))
+                self.wrong(f"{place}.{key}", f"unknown {shown(name)}", suggest(str(name), known, fix))
         return tuple(found)
 
     def _fuzz(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
@@ -579,20 +582,20 @@ class _Reader:
                 self.wrong(place, "no output has that name", suggest(name, outputs, fix))
                 continue
             if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-                self.wrong(place, f"{_show(table)} is no table of texts", fix)
+                self.wrong(place, f"{shown(table)} is no table of texts", fix)
                 continue
             self.unknown(table, _JUDGED_KEYS, f"{place}.")
             ways = tuple(way.value for way in JudgedAs)
             how = table.get("as", "")
             if how not in ways:
-                self.wrong(f"{place}.as", f"unknown way {_show(how)}", suggest(str(how), ways, "use a known one"))
+                self.wrong(f"{place}.as", f"unknown way {shown(how)}", suggest(str(how), ways, "use a known one"))
                 continue
             way = JudgedAs(how)
             needed = {"of": inputs, "values": outputs} if way is JudgedAs.INDICES else {"seed": inputs}
             lacking = [key for key, known in needed.items() if table.get(key) not in known]
             if lacking:
                 known = needed[lacking[0]]
-                told = _show(table.get(lacking[0], ""))
+                told = shown(table.get(lacking[0], ""))
                 self.wrong(f"{place}.{lacking[0]}", f"{told} is not there", f"name one of {', '.join(known)}")
                 continue
             if way is JudgedAs.DROPOUT:
@@ -615,7 +618,7 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
 
     Both are shared between calls: read them, change nothing.
     """
-    reader = _Reader(path)
+    reader = Reader(path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -641,11 +644,11 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
         content = tomllib.loads(above + inner.lstrip("\r").removeprefix("\n"))
     except (ValueError, RecursionError) as error:  # a plain ValueError where a number has thousands of digits
         told = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
-        reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", _toml_fix(told, text))
+        reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", toml_fix(told, text))
         return None, tuple(reader.problems)
     try:
         matter = reader.tables(content)
-    except _EnoughError:
+    except EnoughError:
         return None, tuple(reader.problems)
     matter.lesson = text[fences[1].end() :].replace("\r\n", "\n").strip("\n") + "\n"
     return (None if reader.problems else matter), tuple(reader.problems)
@@ -671,7 +674,7 @@ def _first_two(text: str) -> list[re.Match[str]]:
     return found
 
 
-def _toml_fix(told: str, text: str) -> str:
+def toml_fix(told: str, text: str) -> str:
     """What to do about an error of the TOML parser, from its sentence and the line that it names."""
     lowered = told.lower()
     # The place ends the sentence; what stands before it may quote the file, which may say "at line 999" too.
@@ -705,7 +708,8 @@ class _Naming:
             raise GrammarError(f"in the case {self.case.name!r}, {error.message}", error.fix) from None
 
 
-def _show(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as a message quotes it: short, and never an error of its own."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # Python writes no integer of more than 4300 digits

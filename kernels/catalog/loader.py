@@ -1,8 +1,8 @@
 """Finds targets under one or more roots and reads them, without importing any.
 
 A root is one of: the shipped collection (`chNN_title/` and `labs/<name>/` folders that hold targets), a
-folder of a user's own that holds targets or folders of targets, one chapter, or one target. Whatever cannot
-be loaded becomes a `Problem`; everything else still loads.
+folder of a user's own that holds targets or folders of targets, one chapter, one target, or one Python file that is a
+target by itself (`onefile`). Whatever cannot be loaded becomes a `Problem`; everything else still loads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from . import frontmatter, sources
+from . import frontmatter, onefile, sources
 from .model import Catalog, Chapter, Goal, Kind, Needs, Problem, Role, Rung, Target
 
 _CHAPTER = re.compile(r"ch(\d{1,3})(?:_(.*))?\Z", re.DOTALL)
@@ -88,14 +88,16 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     """Read the target in `folder`, or say everything that is wrong with it.
 
     Args:
-        folder: holds lesson.md and the rungs. Its name is the target's.
+        folder: holds lesson.md and the rungs, or is one file that is made into these. Its name is the target's.
         root: the collection that it was found in.
         chapter: the chapter's id.
     """
     # Under the name it was found by, even a link's: reading `target.folder` again gives the same target.
     folder = _absolute(folder)
-    name = _label(folder.name)
+    name = _name(folder)
     try:
+        if onefile.is_one_file(folder) and (refused := onefile.read(folder).problems):
+            return list(refused)
         listing = sources.list_files(folder)
     except OSError as error:
         told = f"cannot be read: {sources.reason(error)}"
@@ -121,7 +123,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     problems = [*found, *_missing_files(folder, listing, refusal=refusal)]
     if matter is None or problems:
         return problems
-    roles = _rungs(files)
+    roles = rungs_among(files)
     for rung in matter.rungs:
         if rung not in roles:
             told = f"there is no file {rung}.py that is a rung"
@@ -192,7 +194,7 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
     )
 
 
-def _rungs(files: tuple[str, ...]) -> dict[str, Role]:
+def rungs_among(files: tuple[str, ...]) -> dict[str, Role]:
     """Names of the rungs among `files`, in the order in which they are shown."""
     found: dict[str, Role] = {}
     for prefix, role in _ROLES:
@@ -212,7 +214,7 @@ def _missing_files(folder: Path, listing: sources.Listing, *, refusal: bool) -> 
         "optimized.py": "write run(...) there with the lesson applied",
     }
     problems = []
-    if refusal and Role.WRONG in _rungs(files).values():
+    if refusal and Role.WRONG in rungs_among(files).values():
         del purposes["optimized.py"]
     for name, purpose in purposes.items():
         if name not in files:
@@ -226,6 +228,11 @@ def _missing_files(folder: Path, listing: sources.Listing, *, refusal: bool) -> 
 def _nearest(given: str, known: list[str], otherwise: str) -> str:
     near = difflib.get_close_matches(given, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"{otherwise}; there is {', '.join(known)}"
+
+
+def _name(folder: Path) -> str:
+    """The name of the target there: the folder's, or the file's without its suffix."""
+    return _label(folder.stem if onefile.is_one_file(folder) else folder.name)
 
 
 def _label(name: str) -> str:
@@ -303,8 +310,11 @@ class _Finding:
         return sorted(self.chapters.values(), key=key)
 
     def root(self, given: Path) -> None:
-        """Take in one root, whatever of the five shapes it has."""
+        """Take in one root, whatever of the six shapes it has."""
         root = _absolute(given)
+        if onefile.is_one_file(root):
+            self.target(root, root, _name(root))
+            return
         try:
             listing = _Listing(root, self.problems)
         except OSError as error:
@@ -358,11 +368,11 @@ class _Finding:
             return
         loaded = load_target(folder, root=root, chapter=chapter)
         if isinstance(loaded, Target):
-            self._add_chapter(chapter, folder.parent)
+            self._add_chapter(chapter, folder if onefile.is_one_file(folder) else folder.parent)
             self.targets.append(loaded)
             self.problems.extend(loaded.left_out)
         else:
-            known = f"{chapter}:{_label(folder.name)}"
+            known = f"{chapter}:{_name(folder)}"
             self.problems.extend(replace(problem, target=known) for problem in loaded)
 
     def _add_chapter(self, chapter: str, folder: Path) -> None:
@@ -389,7 +399,7 @@ class _Names(_Finding):
     def target(self, folder: Path, root: Path, chapter: str) -> None:
         """Take down one target, unless it was met before."""
         if not self._met(folder):
-            self.named.setdefault(f"{chapter}:{_label(folder.name)}", folder)
+            self.named.setdefault(f"{chapter}:{_name(folder)}", folder)
 
     def _add_chapter(self, chapter: str, folder: Path) -> None:
         """No README is read."""
@@ -434,7 +444,7 @@ def _title(folder: Path, readme: str) -> str:
         if words.strip():
             return words.strip()
     found = _CHAPTER.match(folder.name)
-    words = (found.group(2) or folder.name) if found else folder.name
+    words = (found.group(2) or folder.name) if found else folder.name.removesuffix(onefile.SUFFIX)
     words = _label(words).replace("_", " ").strip() or "root"
     return words[:1].upper() + words[1:]
 

@@ -321,6 +321,10 @@ PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp8 promoted", "mx
 add as the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for every 32 and 16 values along the sum."""
 
 
+UNCOUNTED = "?"
+"""The flops of a target whose author has not counted them: how near it comes to what a GPU can do is not told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A lesson: a folder with lesson.md, reference.py, baseline.py, optimized.py and more rungs."""
@@ -337,7 +341,7 @@ class Target:
     inputs: tuple[TensorSpec, ...]  # in the argument order of run()
     outputs: tuple[TensorSpec, ...]
     cases: tuple[Case, ...]  # the default case first
-    flops: str  # axes expression
+    flops: str  # axes expression, or UNCOUNTED
     bytes: str  # axes expression; "" means derived from inputs and outputs
     tolerance: Mapping[str, float]  # by dtype name, relative to max(RMS of the reference, |reference|)
     rungs: tuple[Rung, ...]  # baseline first, then baseline_*, optimized, optimized_*, peer_*, wrong_*, cheat*

@@ -8,6 +8,7 @@ nothing wrong with it. So one thread parses at a time, and a SystemError is trie
 from __future__ import annotations
 
 import ast
+import symtable
 import threading
 import warnings
 from collections.abc import Callable
@@ -28,6 +29,11 @@ def parsed(source: str | bytes, mode: str = "exec") -> ast.AST:
         SyntaxError, ValueError, MemoryError, RecursionError: REFUSALS, as ast.parse does.
     """
     return _again(lambda: ast.parse(source, mode=mode))
+
+
+def symbols(source: str) -> symtable.SymbolTable:
+    """Which names the module `source` makes and uses, by scope, as Python's compiler sees it. Raises REFUSALS."""
+    return _again(lambda: symtable.symtable(source, "<names>", "exec"))
 
 
 class Misspelt(NamedTuple):

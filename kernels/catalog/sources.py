@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from . import onefile
 from .model import Kind, Problem, Target
 from .parsing import REFUSALS, parsed
 
@@ -64,8 +66,10 @@ def list_files(folder: Path, links: Collection[str] = ()) -> Listing:
 
     A link to a file is followed, and one to a folder that lies in this one. A link to a folder elsewhere is followed
     where `links` has its name, relative to `folder`, as the lesson's front matter gives it. No folder is walked again
-    below itself, so that links in a circle end.
+    below itself, so that links in a circle end. Of a target that is one file, the parts that it is made into.
     """
+    if onefile.is_one_file(folder):
+        return Listing(tuple(sorted(onefile.read(folder).files)), (), (os.fspath(folder),), (), (), None)
     walk = _Walk(os.fspath(folder), links, MAX_ENTRIES)
     walk.over(walk.top, "", 0)
     files, excess = walk.files, None
@@ -240,9 +244,16 @@ def reason(error: OSError) -> str:
 
 
 def read_bytes(path: str) -> bytes:
-    """What a regular file of at most MAX_FILE_BYTES holds. OSError where it is neither."""
+    """What a regular file of at most MAX_FILE_BYTES holds, or a part of a target that is one file. OSError where it is
+    none of these."""
     # Not waiting: a pipe that carries a source's name must not hang the frontend that lists it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except NotADirectoryError as error:
+        file, _, name = path.rpartition("/")
+        if onefile.is_one_file(Path(file)) and name in (made := onefile.read(Path(file)).files):
+            return made[name]
+        raise FileNotFoundError(errno.ENOENT, "no such part of it", path) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from .grammar import GrammarError, evaluate, suggest
-from .model import Case, Flag, Target, TensorSpec
+from .model import UNCOUNTED, Case, Flag, Target, TensorSpec
 
 # Bytes per element. The names are torch's own.
 DTYPES: dict[str, int] = {
@@ -291,8 +291,8 @@ def check_values(spec: TensorSpec, axes: Mapping[str, int]) -> None:
 
 
 def flops(target: Target, case: Case) -> float:
-    """Floating-point operations per call. Raises GrammarError."""
-    return float(evaluate(target.flops, case.axes))
+    """Floating-point operations per call, 0 where nobody has counted them. Raises GrammarError."""
+    return 0.0 if target.flops == UNCOUNTED else float(evaluate(target.flops, case.axes))
 
 
 def link_bytes(target: Target, case: Case) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Case, LinkKind, Target
+from aisp.kernels.catalog.model import UNCOUNTED, Case, LinkKind, Target
 from aisp.store.outcomes import Limiter, Timing
 from aisp.store.results.datasheets import Datasheet, datasheet
 
@@ -157,9 +157,12 @@ def light(
     best = measured or spec
     if best is None:
         return None
-    limiter, eager_s = best.limiter, None
+    limiter: Limiter | None = best.limiter
+    eager_s = None
     if not timing.held and host_ms is not None and host_ms >= HOST_SHARE * time_ms and best.ms < BOUND_SHARE * time_ms:
         limiter, eager_s = Limiter.HOST, measured_rate(peak, LAUNCH_EAGER)
+    if target.flops == UNCOUNTED:  # the bytes bound it from below; what keeps it is not known
+        limiter, base_ms = None, None
     return Light(
         spec_ms=spec.ms if spec else None,
         clock_ms=at_clock.ms if at_clock else None,
