@@ -140,6 +140,7 @@ class Answers:
                 validity=request.validity,
                 without=request.without,
                 naive=request.naive,
+                contract=request.contract,
             )
             same = self._queue.same(plan, again=request.again)
             run_ids.append(same or plan.id)
@@ -237,6 +238,10 @@ class Answers:
         roots = [request.root] if request.root else []
         found = await asyncio.to_thread(planning.load_catalog, roots)
         target = found.find(request.target)
+        if target.folder.is_file():
+            file = clean_line(os.fsencode(target.folder))
+            told = f"{file} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them as they ran"
+            raise PlanError(told)
         present = await asyncio.to_thread(catalog.read_sources, target)
         kept = await self._keeper.call(lambda store: store.put_snapshot(present))
         wanted = await self._keeper.call(lambda store: store.snapshot(request.snapshot))

@@ -309,6 +309,16 @@ def journal_dir() -> Path:
     return make_private(state_dir() / "journal")
 
 
+def suites_dir() -> Path:
+    """Runs of suites: a folder for each suite, with a package for each of its runs and the plan of one that goes on."""
+    return make_private(state_dir() / "suites")
+
+
+def turns_dir() -> Path:
+    """Two versions of a rung beside each other, as targets of which the engine measures one against the other."""
+    return make_private(state_dir() / "turns")
+
+
 def compiled_dir() -> Path:
     """What compilers made, by key (engine.caches). May be removed at any time: it is compiled once more."""
     return state_dir() / "compiled"

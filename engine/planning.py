@@ -21,6 +21,7 @@ from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
+from aisp.kernels.catalog import contracts
 from aisp.kernels.catalog.frontmatter import definition
 from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
 from aisp.kernels.catalog.sources import LESSON
@@ -135,11 +136,13 @@ def plan(
     validity: str = "strict",
     without: Sequence[str] = (),
     naive: bool | None = None,
+    contract: requests.FrozenContract | None = None,
 ) -> Plan:
     """Decide everything about one run.
 
     Raises:
-        PlanError: an unknown rung, case, device, check or kind of validity, or a negative number of replicas.
+        PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas, or a
+            contract that is not what its hash says.
     """
     if validity not in ("strict", "portable"):
         raise PlanError(f"no validity {clean_line(validity)!r}; strict or portable")
@@ -179,6 +182,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
+            **({"contract": _contract(contract)} if contract is not None else {}),
             HELD_OUT: held_out,
         },
     )
@@ -202,6 +206,18 @@ def plan(
         not quick if naive is None else naive,
         held_out,
     )
+
+
+def _contract(frozen: requests.FrozenContract) -> dict[str, object]:
+    """A contract as the manifest keeps it. PlanError where it is none, or not the one that its hash says."""
+    found, why = contracts.of_document(frozen.document, clean_line(frozen.name))
+    if found is None:
+        raise PlanError(f"the contract cannot be kept: {clean_line(why, limit=1000)}")
+    if found.sha256 != frozen.sha256:
+        raise PlanError(
+            f"the contract {found.name} has sha256 {found.sha256[:16]}, not {clean_line(frozen.sha256)[:16]}"
+        )
+    return found.frozen()
 
 
 def cannot_run(

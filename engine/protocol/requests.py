@@ -9,7 +9,7 @@ The engine answers each request with `events.Reply(seq=...)`; a request repeated
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,20 @@ class Hello(Request, tag="hello", frozen=True, kw_only=True):
     warm: bool = False
 
 
+class FrozenContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A contract (kernels.catalog.contracts) as a run's manifest keeps it.
+
+    Attributes:
+        name: of its file.
+        sha256: of the document in canonical form; one that does not fit is refused.
+        document: the contract as plain data.
+    """
+
+    name: str
+    sha256: str
+    document: dict[str, Any]
+
+
 class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     """Plan one run per target, in this order, and start them as GPUs get free.
 
@@ -55,6 +69,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         validity: "strict" or "portable": what an environment that is not fit for measuring does (checks.environment).
         without: ids of checks to leave out, to see what they are good for; such a run is SUSPECT and has no verdict.
         naive: also ask what the naive harness would say; None for "in full runs".
+        contract: what the runs are meant to keep; it stands in their manifests, and changes nothing of how they run.
     """
 
     seq: int
@@ -71,6 +86,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     validity: str = "strict"
     without: list[str] = []
     naive: bool | None = None
+    contract: FrozenContract | None = None
     again: bool = False
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers take the name for true; importing it from typing costs 10 ms
 if TYPE_CHECKING:
     from .choosing import Miss, TargetError
+    from .contracts import Contract
     from .grammar import GrammarError, evaluate, names
     from .loader import list_ids, load, load_target, shipped_root
     from .model import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     )
     from .sources import compiles, read_sources
     from .starter import ScaffoldError, copy_target, free_name, scaffold
+    from .suites import Suite, load_suites
     from .tensors import (
         DEFAULT_TOLERANCE,
         DISTRIBUTIONS,
@@ -61,6 +63,7 @@ __all__ = [
     "Case",
     "Catalog",
     "Chapter",
+    "Contract",
     "Expectation",
     "Extent",
     "Flag",
@@ -79,6 +82,7 @@ __all__ = [
     "Rung",
     "RungExpectation",
     "ScaffoldError",
+    "Suite",
     "Target",
     "TargetError",
     "TensorSpec",
@@ -93,6 +97,7 @@ __all__ = [
     "link_bytes",
     "list_ids",
     "load",
+    "load_suites",
     "load_target",
     "names",
     "parse_tensor",
@@ -104,6 +109,7 @@ __all__ = [
 
 _HOMES = {
     "choosing": ("Miss", "TargetError"),
+    "contracts": ("Contract",),
     "grammar": ("GrammarError", "evaluate", "names"),
     "loader": ("list_ids", "load", "load_target", "shipped_root"),
     "model": (
@@ -113,6 +119,7 @@ _HOMES = {
     ),
     "sources": ("compiles", "read_sources"),
     "starter": ("ScaffoldError", "copy_target", "free_name", "scaffold"),
+    "suites": ("Suite", "load_suites"),
     "tensors": (
         *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),
         *("bytes_moved", "check_values", "flops", "itemsize", "link_bytes", "parse_tensor", "shape"),

@@ -211,9 +211,7 @@ def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 def _pairs(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
     """The rungs of both runs side by side, in A's order and then B's; of two targets their leads first, whatever they
     are called."""
-    floors = [max((c.floor for c in run.comparisons if c.floor is not None), default=None) for run in (a, b)]
-    known = [floor for floor in floors if floor is not None]
-    floor = max(known) if len(known) == 2 else None
+    floor = floor_of(a, b)
     shift = _shift(a, b)
     if floor is not None and shift is not None:
         floor = max(floor, shift)
@@ -224,14 +222,27 @@ def _pairs(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
     return [_pair(a, b, pair, floor, shift, refused=refused) for pair in names]
 
 
-def _shift(a: Reading, b: Reading) -> float | None:
-    """By how much the baseline differs, as a ratio - 1, where its file is the same in both runs; else None."""
+def floor_of(a: Reading, b: Reading) -> float | None:
+    """What a ratio of two runs must clear, as a ratio - 1: the greater of their floors; None where one has none."""
+    floors = [max((c.floor for c in run.comparisons if c.floor is not None), default=None) for run in (a, b)]
+    known = [floor for floor in floors if floor is not None]
+    return max(known) if len(known) == 2 else None
+
+
+def control(a: Reading, b: Reading) -> float | None:
+    """The baseline's time in A over that in B, where its file is the same in both and may be shown; else None."""
     one, two = (run.arm(run.baseline) for run in (a, b))
     if one is None or two is None or not one.sources or one.sources != two.sources or a.baseline != b.baseline:
         return None
     if not one.median_ms or not two.median_ms or a.bar(one.rung) is not None or b.bar(two.rung) is not None:
         return None
-    return max(one.median_ms, two.median_ms) / min(one.median_ms, two.median_ms) - 1
+    return one.median_ms / two.median_ms
+
+
+def _shift(a: Reading, b: Reading) -> float | None:
+    """By how much the baseline differs, as a ratio - 1, where it is the control; else None."""
+    ratio = control(a, b)
+    return None if ratio is None else max(ratio, 1 / ratio) - 1
 
 
 def _pair(

@@ -85,13 +85,18 @@ def part_of(run: Reading) -> Part:
 
 def why_not(run: Reading) -> str:
     """Why a run cannot count in a suite; "" where it does."""
+    return unbelieved(run) or ("" if run.best is not None else "it has no speed-up")
+
+
+def unbelieved(run: Reading) -> str:
+    """Why nothing that a run measured may be relied on; "" where it may, be there a speed-up or none."""
     if run.record.state is not State.OK:
         return run.record.state
     if run.best is None and run.bars:
         return "; ".join(bar.sentence for bar in run.bars)
     if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
         return f"its times are {run.record.validity}"
-    return "" if run.best is not None else "it has no speed-up"
+    return ""
 
 
 # -- all of them together ----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ PROGRAMS = {
     "cost": ("tests.proofs.agreement.cost", "a verified comparison beside bare ones; needs a GPU"),
     "spread": ("tests.proofs.agreement.spread", "replicas in forked and in started processes"),
     "agreement": ("tests.proofs.agreement.report", "take in what those five left (docs/measurement.md)"),
+    "nightly": ("tests.proofs.nightly", "nights of a suite of unchanged code, and of planted slowdowns: what is told"),
     "pages": ("tests.proofs.pages", "write the pages of docs/ that are made from code or recordings"),
 }
 

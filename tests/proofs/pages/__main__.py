@@ -12,6 +12,7 @@ from tests.proofs.agreement import report as agreement
 from tests.proofs.audit import report as audit
 from tests.proofs.bench import sittings
 from tests.proofs.evil import report as reliability
+from tests.proofs.nightly import __main__ as nightly
 from tests.proofs.oracle import report as oracle
 from tests.proofs.oracle import sources
 from tests.proofs.pages import keys, validity
@@ -42,6 +43,7 @@ PAGES: Mapping[str, Page] = {
         Page("reliability", lambda _: reliability.page(reliability.load(reliability.DATA))),
         Page("oracle_proof", lambda _: oracle.page(oracle.load(), sources.now())),
         Page("measurement", lambda text: agreement.written(text, agreement.DATA)),
+        Page("suites", nightly.page),
         Page("speed", lambda text: put(text, "sittings", sittings.drawn(sittings.FOLDER))),
     )
 }

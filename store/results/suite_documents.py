@@ -1,0 +1,264 @@
+"""A suite run as documents: what its package holds. Pure functions over rows; `store.suites` writes and reads them.
+
+A package is `summary.json` (what every target came to, and the suite in one number), `regression.json` and
+`regression.md` (against earlier runs), `trend.json` (every target's history). `index.json` stands one level above, over
+all packages. Each document says its kind and schema; unknown is null. Times are ms, ratios plain numbers, `wall` is
+ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aisp.store.results import regression, suite
+from aisp.store.results.regression import Against, Change, Row
+from aisp.store.text import clean_line
+
+if TYPE_CHECKING:
+    from aisp.store.results.comparison import Difference
+
+SCHEMA = 1
+SUMMARY, REGRESSION, TREND, INDEX = "summary.json", "regression.json", "trend.json", "index.json"
+MARKDOWN = "regression.md"
+_HEADINGS = {
+    Change.WORSE: "Worse",
+    Change.BETTER: "Better",
+    Change.SAME: "Same",
+    Change.UNDECIDED: "Undecided",
+    Change.NOT_COMPARABLE: "Not comparable",
+    Change.FIRST: "First runs",
+}
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run of a suite: which, when, where.
+
+    Attributes:
+        id: its ULID, the package's name.
+        machine: what tells the machine from others: host, gpu, gpu_uuid, cpu; "" where one is not known.
+        contract: name and sha256 of what a run must keep; empty without one.
+    """
+
+    suite: str
+    id: str
+    wall: str
+    machine: Mapping[str, str]
+    contract: Mapping[str, str] = field(default_factory=dict)
+
+    def head(self, kind: str) -> Document:
+        """What each of its documents begins with."""
+        return {
+            "kind": f"aisp suite {kind}",
+            "schema": SCHEMA,
+            "suite": self.suite,
+            "id": self.id,
+            "wall": self.wall,
+            "machine": dict(self.machine),
+            "contract": dict(self.contract) or None,
+        }
+
+
+def package(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = ()) -> dict[str, Document | str]:
+    """All that a package holds, by file name.
+
+    Args:
+        launch_count: targets whose gain is that fewer kernels are launched.
+    """
+    return {
+        SUMMARY: summary(run, rows, launch_count=launch_count),
+        REGRESSION: regressions(run, rows),
+        MARKDOWN: regression_markdown(run, rows),
+        TREND: trend(run, rows),
+    }
+
+
+# -- summary -----------------------------------------------------------------------------------------------------------
+
+
+def summary(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = ()) -> Document:
+    """What every target came to, and the geometric mean of their speed-ups, with and without these targets."""
+    parts = {row.target: _part(row) for row in rows}
+    score = suite.together(parts.values())
+    without = suite.together(part for target, part in parts.items() if target not in launch_count)
+    stays = dict.fromkeys(score.confirmed, True) | dict.fromkeys(score.not_confirmed, False)
+    why = suite.left_out(parts.values(), score)
+    return run.head("summary") | {
+        "geometric_mean": _mean(score),
+        "geometric_mean_without_launch_count": _mean(without),
+        "launch_count": sorted({*launch_count} & parts.keys()),
+        "level": score.level,
+        "changes": _counts(rows),
+        "targets": [_target(row, stays.get(row.target), why.get(row.target, "")) for row in rows],
+    }
+
+
+def _part(row: Row) -> suite.Part:
+    """A row as a part of the suite's number."""
+    if row.now is None or row.left_out:
+        return suite.Part(row.target, row.now.run if row.now is not None else None, row.left_out or "no run")
+    return suite.part_of(row.now.run)
+
+
+def _mean(score: suite.Score) -> Document:
+    return {"count": score.count, "value": score.geometric_mean, "low": score.low, "high": score.high}
+
+
+def _counts(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows came to what."""
+    outcomes = [row.outcome for row in rows]
+    return {change.value: outcomes.count(change) for change in Change}
+
+
+def _target(row: Row, stays: bool | None, left_out: str) -> Document:
+    """A target's line in the summary. `confirmed`: whether its verdict stays among so many; null where none is
+    called."""
+    run = row.now.run if row.now is not None else None
+    shown = run if not row.left_out else None
+    best = shown.best if shown is not None else None
+    lead = shown.lead if shown is not None and shown.best_ms is not None else None
+    base = shown.arm(shown.baseline) if shown is not None and shown.bar(shown.baseline) is None else None
+    return {
+        "target": row.target,
+        "run_id": run.id if run is not None else None,
+        "wall": run.record.wall if run is not None else None,
+        "baseline": base.rung if base is not None else None,
+        "baseline_ms": base.median_ms if base is not None else None,
+        "rung": lead.rung if lead is not None else None,
+        "rung_ms": lead.median_ms if lead is not None else None,
+        "speedup": best.speedup if best is not None else None,
+        "low": best.low if best is not None else None,
+        "high": best.high if best is not None else None,
+        "verdict": best.verdict.value if best is not None else None,
+        "confirmed": stays,
+        "share_of_light": lead.sol if lead is not None else None,
+        "change": row.outcome.value,
+        "left_out": left_out or row.left_out or None,
+    }
+
+
+# -- regression --------------------------------------------------------------------------------------------------------
+
+
+def regressions(run: Pass, rows: Sequence[Row]) -> Document:
+    """The rows by what they came to: worse, better, same, undecided, not comparable, first."""
+    by_change: dict[str, list[Document]] = {change.value.replace(" ", "_"): [] for change in Change}
+    for row in rows:
+        entry: Document = {
+            "target": row.target,
+            "run_id": row.now.run.id if row.now is not None else None,
+            "sentence": row.sentence(),
+            "left_out": row.left_out or None,
+            "last": _against(row.last),
+            "best": _against(row.best),
+        }
+        by_change[row.outcome.value.replace(" ", "_")].append(entry)
+    return run.head("regression") | {"counts": _counts(rows)} | by_change
+
+
+def _against(found: Against | None) -> Document | None:
+    if found is None:
+        return None
+    turns = found.turns
+    return {
+        "change": found.change.value,
+        "run_id": found.earlier.run.id,
+        "wall": found.earlier.run.record.wall,
+        "rung": found.rung,
+        "ratio": found.ratio,
+        "low": found.low,
+        "high": found.high,
+        "floor": found.floor,
+        "p_value": found.p_value,
+        "in_cycles": found.in_cycles,
+        "control": found.control,
+        "same_code": found.same_code,
+        "best_of": found.best_of,
+        "luck": found.luck,
+        "reason": found.reason or None,
+        "causes": [_cause(one) for one in found.causes],
+        "turns": None if turns is None else asdict(turns),
+    }
+
+
+def _cause(found: Difference) -> Document:
+    return {
+        "cause": regression.cause(found),
+        "what": found.what,
+        "then": _plain(found.a),
+        "now": _plain(found.b),
+        "refuses": found.refuses,
+    }
+
+
+def _plain(value: object) -> object:
+    """A value as JSON can hold it."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def regression_markdown(run: Pass, rows: Sequence[Row]) -> str:
+    """The same for people: worse first, one line a target."""
+    on = " on ".join(text for text in (run.machine.get("gpu") or "", run.machine.get("host") or "") if text)
+    found = [f"# {_cell(run.suite)}: {_cell(run.wall[:16].replace('T', ' '))} UTC", ""]
+    counts = ", ".join(f"{count} {change}" for change, count in _counts(rows).items() if count) or "no targets"
+    found += [f"{_cell(on)}: {counts}." if on else f"{counts}.", ""]
+    for change, heading in _HEADINGS.items():
+        here = [row for row in rows if row.outcome is change]
+        if here:
+            found += [f"## {heading}", ""]
+            found += [f"- `{_cell(row.target)}`{_rung(row)}: {_cell(row.sentence())}" for row in here]
+            found.append("")
+    return "\n".join(found)
+
+
+def _rung(row: Row) -> str:
+    return f" ({_cell(row.told.rung)})" if row.told is not None and row.told.rung else ""
+
+
+def _cell(text: str) -> str:
+    """Text from outside, on one line, with nothing in it that Markdown would act upon."""
+    plain = clean_line(text, limit=2000)
+    return "".join(f"\\{sign}" if sign in "`*<>|" else sign for sign in plain)
+
+
+# -- trend and index ---------------------------------------------------------------------------------------------------
+
+
+def trend(run: Pass, rows: Iterable[Row]) -> Document:
+    """Every target's history, oldest first, the present run last."""
+    return run.head("trend") | {
+        "targets": [{"target": row.target, "points": [asdict(point) for point in row.past]} for row in rows]
+    }
+
+
+def index(suite_name: str, packages: Iterable[tuple[Document, Document]], told: Sequence[str] = ()) -> Document:
+    """Over all packages of a suite, oldest first.
+
+    Args:
+        packages: summary and regression of each.
+        told: sentences on packages that could not be taken in.
+    """
+    entries = [
+        {
+            "id": of.get("id"),
+            "wall": of.get("wall"),
+            "machine": of.get("machine"),
+            "contract": of.get("contract"),
+            "geometric_mean": of.get("geometric_mean"),
+            "geometric_mean_without_launch_count": of.get("geometric_mean_without_launch_count"),
+            "changes": of.get("changes"),
+            "worse": [entry.get("target") for entry in against.get(Change.WORSE.value) or ()],
+        }
+        for of, against in packages
+    ]
+    return {
+        "kind": "aisp suite index",
+        "schema": SCHEMA,
+        "suite": suite_name,
+        "packages": sorted(entries, key=lambda entry: str(entry["id"])),
+        "told": list(told),
+    }
