@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, LazyGroup, cli
+from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, GroupWithOwn, LazyGroup, cli
 from aisp.tui.start import app
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
@@ -35,6 +35,8 @@ def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, cl
             continue
         command = group.get_command(context, name)
         assert command is not None
+        if isinstance(command, GroupWithOwn):
+            yield f"{before} {name}", command.own
         if isinstance(command, LazyGroup):
             yield from commands(command, f"{before} {name}")
         else:
@@ -75,7 +77,7 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
     named = {
         (str(path.relative_to(MAIN)), words)
         for path in files
-        for words in re.findall(r"`aisp ([a-z][a-z-]*(?: [a-z][a-z-]*)*)", path.read_text("utf-8"))
+        for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
     }
     assert ("engine/client.py", "engine logs") in named
     wrong = [f"{path}: aisp {words}" for path, words in sorted(named) if not exists(words.split(), TREE)]
@@ -146,6 +148,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
 
     check("aisp bench list-targets", "--root", root)
     check("aisp bench compare", a.id, b.id)
+    check("aisp bench bisect", "mine:one", "--good", a.id, "--bad", b.id, "--rung", "optimized")
     check("aisp bench diff", "mine:one", "baseline", "wrong_sign", "--root", root)
     check("aisp bench open", "mine:one", "--root", root)
     check("aisp completion", "bash")
@@ -157,6 +160,12 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp store restore", "--yes")
     check("aisp doctor")
     check("aisp new", "fresh", "--into", str(tmp_path / "other"))
+    contracts = [str(tmp_path / f"{name}.contract.toml") for name in ("a", "b")]
+    check("aisp contract new", contracts[0])
+    check("aisp contract check", contracts[0], a.id)
+    text = Path(contracts[0]).read_text("utf-8")
+    Path(contracts[1]).write_text(text.replace('cache = "cold"', 'cache = "warm"'), "utf-8")
+    check("aisp contract diff", *contracts)
     check("aisp engine stop")
     (state / "engine.log").write_text("a line\n")
     check("aisp engine logs")
@@ -181,6 +190,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         fake._runs["01RUN"] = "mine:one"
         check("aisp bench peak")
         check("aisp bench run", "mine:one", "--root", root)
+        check_suites(Path(root), check, checked)
         fake.fuzzes["mine:one"] = "wrong"
         check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
         check("aisp bench lint", "mine:one", "--root", root)
@@ -200,6 +210,22 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+
+
+def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> None:
+    """The documents about suites, of one that was measured twice."""
+    (root / "suites").mkdir()
+    (root / "suites" / "mine.toml").write_text('title = "Mine"\ntargets = ["mine:one"]\n')
+    for words in (("suite", "run", "mine"), ("suite", "run", "mine")):
+        shown = CliRunner().invoke(cli, ["bench", *words, "--root", str(root), "--json"])
+        assert shown.exit_code == 0, shown.output
+    last = json.loads(shown.stdout.splitlines()[-1])
+    same_keys(example("aisp bench suite run"), last)
+    checked.add("aisp bench suite run")
+    ids = sorted(path.name for path in Path(last["package"]).parent.iterdir() if path.is_dir())
+    check("aisp bench suite list", "--root", str(root))
+    check("aisp bench suite history", "mine", "--root", str(root))
+    check("aisp bench suite compare", *ids)
 
 
 # -- recordings ------------------------------------------------------------------------------------------------------

@@ -416,19 +416,36 @@ class Workbench(App[None]):
 
     # -- actions on targets ------------------------------------------------------------------------------------
 
-    def start_runs(self, target_ids: Sequence[str], *, quick: bool, show: Callable[[str], None] | None = None) -> None:
-        """Plan a run per target and show the first: by its id with `show`, else on a screen of its own."""
-        begin(self, partial(self._start_runs, list(target_ids), quick, show))
+    def start_runs(
+        self,
+        target_ids: Sequence[str],
+        *,
+        quick: bool,
+        show: Callable[[str], None] | None = None,
+        fields: Callable[[str], dict[str, Any]] | None = None,
+    ) -> None:
+        """Plan a run per target and show the first: by its id with `show`, else on a screen of its own.
+
+        Args:
+            show: `stay` shows none.
+            fields: of a StartRuns beyond the usual, by target; `run_fields` by default.
+        """
+        begin(self, partial(self._start_runs, list(target_ids), quick, show, fields or self.run_fields))
 
     async def _start_runs(
-        self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None, again: bool = False
+        self,
+        target_ids: list[str],
+        quick: bool,
+        show: Callable[[str], None] | None,
+        fields_of: Callable[[str], dict[str, Any]],
+        again: bool = False,
     ) -> None:
         found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
         roots = list(dict.fromkeys(str(target.root) for target in found))
         run_ids: list[str] = []
         joined: dict[str, str] = {}  # target by run
         # Neighbours that run the same rungs go into one request: lessons all together, targets with cheats by those.
-        for fields, some in groupby(target_ids, self.run_fields):
+        for fields, some in groupby(target_ids, fields_of):
             targets = list(some)
             reply = await self.ask_engine(
                 "The run was not started",
@@ -451,9 +468,14 @@ class Workbench(App[None]):
             planned = zip(reply.run_ids, (name for name in targets if name not in reply.refused), strict=False)
             joined |= {run_id: target for run_id, target in planned if run_id in reply.joined}
         if len(run_ids) > max(1, len(joined)):
-            self.notify(f"{len(run_ids)} runs are planned; this is the first")
+            told = f"{len(run_ids)} runs are planned"
+            self.notify(told if show is Workbench.stay else f"{told}; this is the first")
         if joined and await self.wants_another(", ".join(joined.values()), joined):
-            await self._start_runs(list(joined.values()), quick, show, again=True)
+            await self._start_runs(list(joined.values()), quick, show, fields_of, again=True)
+
+    @staticmethod
+    def stay(run_id: str) -> None:
+        """Show no run: the person stays where the runs were started from."""
 
     async def expected_text(self, target_ids: Sequence[str], quick: bool) -> str:
         """How long runs of these targets may be expected to take one after the other, in a sentence."""
@@ -604,6 +626,8 @@ class Workbench(App[None]):
 
     def edit_file(self, path: Path, line: int | None = None) -> None:
         """Open a file in the person's editor, at a line where the editor can be told one."""
+        if path.parent.is_file():  # a part of a target that is one file, with that file's line numbers
+            path = path.parent
         import subprocess
 
         from textual.app import SuspendNotSupported

@@ -88,6 +88,7 @@ EVERYWHERE = (
     "jump",
     "jobs",
     "lessons",
+    "suite",
     "enginelog",
     "accept_installed",
     "theme",

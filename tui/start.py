@@ -45,6 +45,8 @@ def app(
 ) -> None:
     """Open the workbench on the shipped lessons, on the targets in the folder PATH, on the lesson TARGET, or on a run.
 
+    PATH may be a Python file that `aisp bench judge` takes.
+
     TARGET is an id (ch07:transpose) or a name that only one lesson has (transpose). A folder of that name comes first:
     the id then tells the lesson. RUN is a run's id or its beginning.
 
@@ -82,6 +84,8 @@ def _place(what: str, run_id: str) -> Place:
     if folder.is_dir():
         if not os.access(folder, os.R_OK | os.X_OK):
             raise click.UsageError(f"the folder {what!r} cannot be read; `chmod u+rx` lets you")
+        return Place(folder=folder.absolute())
+    if what.endswith(".py") and folder.is_file():  # a target by itself
         return Place(folder=folder.absolute())
     if folder.exists():
         raise click.UsageError(f"{what!r} is a file; give the folder of targets, or a target's id")

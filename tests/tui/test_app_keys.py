@@ -148,6 +148,7 @@ OPENED_BY = {
     "diff": ("d", "DiffScreen"),
     "history": ("t", "HistoryScreen"),
     "lessons": ("O", "LessonsScreen"),
+    "suite": ("B", "SuiteScreen"),
     "run": ("r", "RunScreen"),
     "watch": ("w", "WatchScreen"),
     "roofline": ("f", "RooflineScreen"),

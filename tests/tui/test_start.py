@@ -69,7 +69,7 @@ def test_a_run_opens_by_the_beginning_of_its_id(monkeypatch: pytest.MonkeyPatch)
         (("run", "01NOSUCHRUN"), "no run '01NOSUCHRUN'"),
         (("run",), "which run? `aisp bench history` lists them"),
         (("transpose", "gather"), "one place at a time"),
-        (("a_file.py",), "'a_file.py' is a file; give the folder"),
+        (("a_file.txt",), "'a_file.txt' is a file; give the folder"),
         (("--theme", "nope"), "no theme 'nope'; there are aisp-dark, aisp-light, aisp-safe,"),
         (("--theme", "aisp-drak"), "no theme 'aisp-drak'"),
     ],
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_known_is_told_before_the_app_opens(
     words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_store(runs=1)
-    Path("a_file.py").write_text("")
+    Path("a_file.txt").write_text("")
     place, said = start(monkeypatch, *words)
     assert place is None and said.exit_code == 2
     assert told in said.output

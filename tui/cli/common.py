@@ -117,6 +117,15 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
     return catalog
 
 
+def place(word: str, roots: Sequence[str]) -> tuple[str, list[str]]:
+    """What a person typed for a target, and its roots: a Python file that is a target by itself is both."""
+    if roots or not word.endswith(".py") or not os.path.isfile(word):  # noqa: PTH113  a word may be no path at all
+        return word, list(roots)
+    from aisp.kernels.catalog import list_ids  # with the catalogue: only where a file is named
+
+    return next(iter(list_ids([Path(word).absolute()])), word), [word]
+
+
 def find_target(catalog: Catalog, word: str) -> Target:
     """The target of that id or unique name; wrong usage where there is none, with what would work."""
     from aisp.kernels.catalog import TargetError  # with the catalogue

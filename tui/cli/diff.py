@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOW = "now"
 MAX_FILE_CHARACTERS = 2**20
+MOST_BLANK = 2
 SIDE_BY_SIDE_COLUMNS = 120
 """Of the two halves where no terminal says how wide it is."""
 
@@ -87,11 +88,14 @@ def command(
     Without them the baseline is compared with the optimized rung, with LEFT alone the baseline with that rung, or that
     run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target.
 
+    A Python file that `aisp bench judge` takes is a TARGET too.
+
     On a terminal $PAGER shows it, in a pipe it is plain text.
 
     Exit status: 0, whether or not they differ; 2 no such target, rung or run; 3 the store cannot be read.
     """
-    target, one, other = sides(common.load_catalog(roots), wanted, left, right)
+    wanted, places = common.place(wanted, roots)
+    target, one, other = sides(common.load_catalog(places), wanted, left, right)
     pairs = list(compared(one, other))
     if as_json:
         common.say_document(as_document(target, one, other, pairs, context))
@@ -183,14 +187,27 @@ def compared(one: Side, other: Side) -> Iterator[Pair]:
         before, after = one.files.get(first), other.files.get(second)
         if before is None and after is None:
             raise MeantError(f"neither {one.label(first)} nor {other.label(second)} is there", sorted(one.files))
+        # Two rungs of one file have blank lines in the place of each other; elsewhere hardly any stand together.
+        lines_of = split_lines if first == second else _compact
         pair = Pair(
             one.label(first),
             other.label(second),
-            None if before is None else split_lines(before),
-            None if after is None else split_lines(after),
+            None if before is None else lines_of(before),
+            None if after is None else lines_of(after),
         )
         if not pair.same:
             yield pair
+
+
+def _compact(text: str) -> list[str]:
+    """The lines of a text, of blank ones in a row the first MOST_BLANK."""
+    found: list[str] = []
+    blank = 0
+    for line in split_lines(text):
+        blank = 0 if line.strip() else blank + 1
+        if blank <= MOST_BLANK:
+            found.append(line)
+    return found
 
 
 def unified(pair: Pair, context: int) -> list[str]:

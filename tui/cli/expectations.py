@@ -1,4 +1,5 @@
-"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured last.
+"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured last; and on
+request what is expected of a GPU, which aisp.tui.cli.agreed tells.
 
 What counts, and which run is looked at, is said in store.results.prediction. A measurement that answers nothing is
 shown.
@@ -6,16 +7,21 @@ shown.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.kernels.catalog.expected import Scope
+from aisp.store.results.hardware import is_meant
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
 from aisp.store.results.reading import Bar
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import agreed, common
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation, Target
@@ -32,26 +38,143 @@ class Finding:
 
 
 @click.command()
+@common.selectors_argument
+@click.option("--hardware", metavar="NAME", help="The GPU that is meant (h100); that of the newest full run else.")
+@click.option(
+    "--min-speedup",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="X",
+    help="List the targets whose best speed-up there lies below X.",
+)
+@click.option("--strict", is_flag=True, help="Hold the newest runs against what was agreed to for this model of GPU.")
+@click.option("--portable", is_flag=True, help="Hold them against what was agreed to for any GPU.")
+@click.option("--refresh", is_flag=True, help="Make new ranges out of runs, and show the difference to agree to.")
+@click.option(
+    "--from",
+    "kept",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the runs of this document of `bench results --json`, not the store's. Repeatable.",
+)
+@click.option(
+    "--into",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Refresh this file.",
+)
+@click.option("--yes", is_flag=True, help="Agree to the whole difference.")
+@click.option("--accept-portable", is_flag=True, help="Let runs with the policy portable make ranges too.")
 @common.roots_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
-    """Show the predicted range of each target's speed-up beside what was measured last on that hardware.
+def command(
+    ctx: click.Context,
+    selectors: tuple[str, ...],
+    hardware: str | None,
+    min_speedup: float | None,
+    strict: bool,
+    portable: bool,
+    refresh: bool,
+    kept: tuple[Path, ...],
+    into: Path | None,
+    yes: bool,
+    accept_portable: bool,
+    roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the predicted range of each target's speed-up beside what was measured last on that hardware; or ask of a
+    GPU whether it still is as it was agreed to be.
 
-    Exit status: 0 no prediction was missed; 1 one was.
+    Exit status: 0 nothing was missed; 1 something was, lies below the least speed-up, or was not agreed to; 2 wrong
+    usage; 3 the store cannot be read, or the file not be written.
     """
+    if not refresh and (into or yes or accept_portable):
+        raise click.UsageError("--into, --yes and --accept-portable go with --refresh")
+    if (refresh and strict) or (min_speedup is not None and (refresh or strict or portable)):
+        raise click.UsageError("--refresh makes a strict file, or with --portable that one; --min-speedup stands alone")
+    asked = refresh or strict or portable or min_speedup is not None
+    if kept and not asked:
+        raise click.UsageError("--from goes with --refresh, --strict, --portable or --min-speedup")
+    catalog = common.load_catalog(roots)
+    targets = common.choose_targets(catalog, selectors)[0] if selectors else list(catalog.targets)
+    if not asked:
+        ctx.exit(predictions(targets, hardware, as_json=as_json))
+    with runs(kept) as known:
+        if refresh:
+            scope = Scope.PORTABLE if portable else Scope.STRICT
+            fresh = agreed.refresh(
+                known,
+                catalog,
+                targets,
+                hardware,
+                scope=scope,
+                roots=roots,
+                into=into,
+                accept_portable=accept_portable,
+            )
+            ctx.exit(agreed.tell_refresh(fresh, scope, yes=yes, as_json=as_json))
+        meant = agreed.meant_hardware(known, targets, hardware)
+        if min_speedup is not None:
+            least = agreed.least(known, targets, meant, min_speedup)
+            common.answer(
+                as_json,
+                lambda: agreed.least_document(least, meant, min_speedup),
+                lambda width: agreed.least_lines(least, meant, min_speedup, width=width),
+            )
+            ctx.exit(1 if any(one.below for one in least) else 0)
+        there = agreed.read_files(roots)
+        if not selectors:
+            agreed.tell_gone(there, catalog)
+        scopes = [scope for scope, wanted in ((Scope.STRICT, strict), (Scope.PORTABLE, portable)) if wanted]
+        held = agreed.hold(known, targets, meant, there, scopes)
+    if as_json:
+        common.say_document(agreed.held_document(held, meant))
+    elif held:
+        common.say("\n".join(agreed.held_lines(held, width=common.terminal_width())))
+    for scope in scopes:
+        if all(one.scope is not scope for one, _ in held):
+            common.note(
+                f"aisp: no {scope} file speaks of {clean_line(meant)}; `aisp bench expectations --refresh"
+                f"{' --portable' if scope is Scope.PORTABLE else ''}` makes one out of its runs"
+            )
+    missed = any(one.met.missed for _, targets_held in held for one in targets_held)
+    ctx.exit(1 if missed or not any(targets_held for _, targets_held in held) else 0)
+
+
+@contextlib.contextmanager
+def runs(kept: Sequence[Path]) -> Iterator[agreed.Known]:
+    """The runs of these documents, of the store where there are none."""
+    if kept:
+        from aisp.tui.cli import results  # the page's module: only where a document is read
+
+        yield agreed.OfDocuments([results.read(path) for path in kept])
+        return
     from aisp.tui.cli import stored  # the store and numpy
 
-    targets = [target for target in common.load_catalog(roots).targets if target.expect is not None]
     with stored.history() as opened:
-        findings = [look(opened, target) for target in targets]
+        yield agreed.OfStore(opened)
+
+
+def predictions(targets: Sequence[Target], hardware: str | None, *, as_json: bool) -> int:
+    """What was predicted of these targets, of this hardware where it is given, beside what was measured; the exit
+    status."""
+    from aisp.tui.cli import stored  # the store and numpy
+
+    wanted = [
+        target
+        for target in targets
+        if target.expect is not None and (hardware is None or is_meant(hardware, [target.expect.on]))
+    ]
+    with stored.history() as opened:
+        findings = [look(opened, target) for target in wanted]
     if as_json:
         common.say_document({"targets": [as_document(finding) for finding in findings]})
     elif findings:
         common.say("\n".join(lines(findings, width=common.terminal_width())))
     else:
         common.say("no target predicts anything; `expect` in lesson.md does")
-    ctx.exit(1 if any(finding.answer.met is False for finding in findings) else 0)
+    return 1 if any(finding.answer.met is False for finding in findings) else 0
 
 
 def look(opened: Opened, target: Target) -> Finding:

@@ -84,6 +84,12 @@ class Follower:
         """Whether every wanted run has ended."""
         return all(run.finished for run in self.runs.values())
 
+    def follow(self, run_id: str) -> Followed:
+        """Gather the events of one more run; the run."""
+        if self.wanted is not None and run_id not in self.wanted:
+            self.wanted.append(run_id)
+        return self.runs.setdefault(run_id, Followed(unplanned(run_id)))
+
     def apply(self, event: events.Event) -> Followed | None:
         """Take one event in; the run it belongs to, if it is one of ours."""
         if isinstance(event, events.TelemetryBatch):

@@ -109,13 +109,16 @@ def command(
 ) -> None:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
-    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways.
+    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. A Python file that `aisp bench judge`
+    takes is a TARGET too.
 
     Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
     file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C.
     """
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
+    target_id, roots = common.place(target_id, [root] if root else [])
+    root = roots[0] if roots else None
     of_corpus = root is None and (target_id == CORPUS or is_operator(target_id))
     asked: dict[str, Any] = {
         "seq": 0,  # the connection numbers it

@@ -16,8 +16,9 @@ import click
 from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State
-from aisp.store.results import standing
-from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
+from aisp.store.results import expected, standing
+from aisp.store.results.expected import Answered, Seen, Sighting, packages, today
+from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, measured
 from aisp.store.results.reading import Reading
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
@@ -41,8 +42,6 @@ OLD_DOCUMENT = [
     " device memory and of the tensors' type, as stored with each run. What a launch cost its host was not kept.",
     "",
 ]
-VERSIONS = ("torch", "triton", "cuda", "driver")
-
 Document = dict[str, Any]
 
 
@@ -52,37 +51,49 @@ Document = dict[str, Any]
 )
 @click.option(
     "--from",
-    "kept",
+    "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The page of this document, which an earlier --json gave.",
+)
+@click.option(
+    "--beside",
+    "other",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Set them beside those of this document, which an earlier --json gave of another hardware.",
 )
 @common.roots_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: tuple[str, ...], as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    hardware: str | None,
+    file: Path | None,
+    other: Path | None,
+    roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Write a page of the newest full run of every target and case: times, speed-ups, predictions.
 
-    Exit status: 0; 1 no full run is stored; 2 the document cannot be read.
+    Exit status: 0; 1 no full run is stored, or nothing of the two documents can be compared; 2 a document cannot be
+    read.
     """
-    if kept is not None:
-        try:
-            document = json.loads(kept.read_text("utf-8"))
-            text = page(document)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise click.UsageError(
-                f"{clean_line(str(kept))} is no document of `bench results --json`: {error}"
-            ) from None
+    if file is not None:
+        document = read(file)
     else:
         from aisp.tui.cli import stored  # the store and numpy
 
         catalog = common.load_catalog(roots)
         with stored.history() as opened:
             document = gather(opened, catalog.chapters, catalog.targets, hardware)
-        text = page(document)
+    if other is not None:
+        from aisp.tui.cli import beside  # the page of two documents only where it is asked for
+
+        ctx.exit(beside.tell(document, read(other), as_json=as_json))
     if as_json:
         common.say_document(document)
     elif document["targets"]:
-        common.say(text.rstrip("\n"))
+        common.say(page(document).rstrip("\n"))
     else:
         common.note("aisp: no full run is stored; `aisp bench run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
@@ -115,12 +126,8 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
         order = {case.name: place for place, case in enumerate(target.cases)}
         chosen = [by_case[case] for case in sorted(by_case, key=lambda case: order.get(case, len(order)))]
         for facts in (one.facts for one in chosen):
-            given = facts.get("versions")
-            packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
-            packages["cuda"] = facts.get("cuda")
-            for key in VERSIONS:
-                if packages.get(key):
-                    versions.setdefault(key, set()).add(clean_line(str(packages[key])))
+            for key, version in packages(facts).items():
+                versions.setdefault(key, set()).add(version)
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
         told.append(_target(target, [one.run for one in chosen], _met(target, chosen, opened.marks)))
@@ -190,6 +197,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
                 "speedup": against.speedup if against else None,
                 "low": against.low if against else None,
                 "high": against.high if against else None,
+                "floor": against.floor if against else None,
                 "verdict": against.verdict if against else None,
                 "sol": None if mark else known.sol,
                 "limiter": (known.light.limiter or "") if known.light else "",
@@ -214,6 +222,61 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
     }
 
 
+# -- out of a document that was kept -----------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Document:
+    """A document that an earlier --json gave; wrong usage where the file is none."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        page(document)  # everything that is read of it anywhere
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise click.UsageError(f"{clean_line(str(path))} is no document of `bench results --json`: {error}") from None
+    return dict(document)
+
+
+def kept(document: Document, target: Target, *, accept_portable: bool = False) -> Answered:
+    """The run of a kept document that says what the target's rungs come to, by the rule of the store's runs: of the
+    usual case, timed, valid, and portable only where that is accepted. What is in quarantine has no figures there."""
+    runs: list[Document] = next((entry["runs"] for entry in document["targets"] if entry["target"] == target.id), [])
+    usual = {target.usual_case(device).name for device in ("cuda", "cpu")}
+    run = next((run for run in runs if run["case"] in usual and run["state"] == State.OK and run["speedup"]), None)
+    if run is None:
+        return Answered()
+    return expected.kept(sighting(document, run, today(target)), accept_portable=accept_portable)
+
+
+def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sighting:
+    """A run of a kept document as far as expectations speak of it. `names`: of rungs of before, as they are today."""
+    versions = {key: clean_line(" and ".join(values)) for key, values in document["versions"].items()}
+    rungs = {}
+    for rung in run["rungs"]:
+        name = clean_line(names.get(rung["rung"], rung["rung"]))
+        rungs[name] = Seen(
+            name,
+            clean_line(rung["timing"]),
+            ms=rung["median_ms"],
+            limiter=clean_line(rung["limiter"]),
+            floor=rung.get("floor"),
+            **{key: rung[key] for key in ("low_ms", "high_ms", "speedup", "low", "high", "sol")},
+        )
+    best = names.get(run["best"], run["best"]) or ""
+    speaks = rungs.get(best, Seen(best))
+    return Sighting(
+        clean_line(run["run_id"]),
+        clean_line(run["wall"]),
+        run["case"],
+        clean_line(document["on"] or ""),
+        run["policy"],
+        Measured(best, run["speedup"], speaks.low, speaks.high, run["memory"]),
+        rungs,
+        driver=versions.pop("driver", ""),
+        versions=versions,
+        state=run["state"],
+        validity=run["validity"],
+    )
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +296,7 @@ def page(document: Document) -> str:
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
     every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
     lines = [
-        f"# Results on {_cell(document['on'] or 'unknown hardware')}",
+        f"# Results on {cell(document['on'] or 'unknown hardware')}",
         "",
         "Generated by `aisp bench results` from the store, not edited by hand. Each row is a rung of the newest full"
         " run: its median time with a 95 % interval, its speed-up over the first baseline with a 95 % interval and the"
@@ -250,16 +313,16 @@ def page(document: Document) -> str:
         _totals(targets, versions),
         "",
         *_judged(every),
-        *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
+        *table_lines(SUMMARY_HEADS, [_summary(target) for target in targets]),
     ]
     chapter = None
     for target in targets:
         if target["chapter"] != chapter:
             chapter = target["chapter"]
-            lines += ["", f"## {_cell(titles.get(chapter) or chapter)}"]
-        lines += ["", f"### {_cell(target['target'])}", "", f"{_cell(target['title'])}."]
+            lines += ["", f"## {cell(titles.get(chapter) or chapter)}"]
+        lines += ["", f"### {cell(target['target'])}", "", f"{cell(target['title'])}."]
         if target["predicted"]:
-            lines += ["", f"{_predicted(target)} Because {_cell(target['predicted']['why'])}."]
+            lines += ["", f"{_predicted(target)} Because {cell(target['predicted']['why'])}."]
         for run in target["runs"]:
             lines += ["", *_run_lines(run)]
     if document.get("chain"):  # a document of before there was one has none
@@ -270,28 +333,28 @@ def page(document: Document) -> str:
             f" `aisp store verify --head {kept['head'][:SHORT]}` says whether a store goes on from there.",
         ]
     if document["without"]:
-        lines += ["", f"No full run is stored of {', '.join(map(_cell, document['without']))}."]
+        lines += ["", f"No full run is stored of {', '.join(map(cell, document['without']))}."]
     return "\n".join(lines) + "\n"
 
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    own, library = _ranked(run, target["goal"])
+    own, library = ranked(run, target["goal"])
     predicted = target["predicted"]
     met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
     if target["met"] is not None and own is not None and run["best"] != own["rung"]:
-        met += f", {plain.speedup(run['speedup'])} `{_cell(run['best'])}`"
+        met += f", {plain.speedup(run['speedup'])} `{cell(run['best'])}`"
     rival = plain.DASH
     if own is not None and library is not None:
-        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{_cell(library['rung'])}`"
+        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{cell(library['rung'])}`"
     against = plain.speedup(own["speedup"], own["low"], own["high"]) if own else plain.DASH
     base = next((rung for rung in run["rungs"] if rung["rung"] == BASELINE), None)
     against += _at_fast_host(base, own) if own else ""
     peaks = [rung["peak_bytes"] for rung in (base, own) if rung is not None and rung["peak_bytes"]]
     return [
-        f"`{_cell(target['target'])}`",
+        f"`{cell(target['target'])}`",
         target["goal"],
-        f"`{_cell(own['rung'])}`" if own else plain.DASH,
+        f"`{cell(own['rung'])}`" if own else plain.DASH,
         against if run["state"] == State.OK else run["state"],
         rival,
         plain.percent(own["sol"]) if own else plain.DASH,
@@ -307,7 +370,7 @@ class _Rung(NamedTuple):
     peak_bytes: int | None
 
 
-def _ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
+def ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
     """The rung that the lesson made itself and is about, and the fastest one of others; None where there is none."""
     rungs = {rung["rung"]: rung for rung in run["rungs"]}
     arms = [_Rung(name, rung["median_ms"], rung["peak_bytes"]) for name, rung in rungs.items()]
@@ -319,7 +382,7 @@ def _ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]
 
 def _range(predicted: Document) -> str:
     also = f", {times(predicted['memory'])} less memory" if predicted["memory"] else ""
-    return f"{times(predicted['speedup'])}{also} on {_cell(predicted['on'])}"
+    return f"{times(predicted['speedup'])}{also} on {cell(predicted['on'])}"
 
 
 def _predicted(target: Document) -> str:
@@ -329,16 +392,16 @@ def _predicted(target: Document) -> str:
 
 def _run_lines(run: Document) -> list[str]:
     timings = sorted({rung["timing"] for rung in run["rungs"] if rung["median_ms"] is not None})
-    said = [f"Case `{_cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
+    said = [f"Case `{cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
     said += [f"times {run['validity']}"] if run["validity"] != "valid" else []
     said += [f"policy {run['policy']}"] if run["policy"] != "strict" else []
-    told = f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}"
+    told = f"{', '.join(said)}; run {cell(run['run_id'])}, {cell(run['wall'][:10])}"
     if run["state"] == State.CHANGED:
         return [f"{told}: {run['state']}, {CHANGED_REASON}."]
     predicted = any(rung.get("expect") for rung in run["rungs"])
     rows = [
         [
-            f"`{_cell(rung['rung'])}`",
+            f"`{cell(rung['rung'])}`",
             plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
             plain.speedup(rung["speedup"], rung["low"], rung["high"]),
             plain.percent(rung["sol"]),
@@ -346,14 +409,14 @@ def _run_lines(run: Document) -> list[str]:
             _limiter(rung),
             plain.size(rung["peak_bytes"]),
             _verdict(rung),
-            _cell(rung["summary"]),
+            cell(rung["summary"]),
         ]
         for rung in run["rungs"]
     ]
     heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
     if predicted:
         heads.insert(heads.index("limiter"), "predicted ms, limiter")
-    return [f"{told}.", "", *_table(heads, rows)]
+    return [f"{told}.", "", *table_lines(heads, rows)]
 
 
 def _expected(rung: Document) -> str:
@@ -402,16 +465,17 @@ def _at_fast_host(base: Document | None, own: Document) -> str:
 
 def _verdict(rung: Document) -> str:
     if rung["state"] != State.OK:
-        return f"{rung['state']}: {_cell(rung['note'])}" if rung["note"] else rung["state"]
+        return f"{rung['state']}: {cell(rung['note'])}" if rung["note"] else rung["state"]
     if rung["verdict"] in (None, "none"):
-        return _cell(rung["note"]) or plain.DASH
+        return cell(rung["note"]) or plain.DASH
     return str(rung["verdict"])
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown; what stands in its cells was made fit for one."""
     return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that stays in its cell."""
     return clean_line(str(text), limit=400).replace("|", "\\|")

@@ -190,21 +190,29 @@ class Session(Interruptible):
         return self._follower.done
 
     async def _follow(self, engine: Connection) -> None:
+        await self._ask(engine, self._request)
+        await self._listen(engine)
+
+    async def _ask(self, engine: Connection, request: requests.StartRuns) -> None:
+        """Have the runs of one request planned, and follow them. NotHereError where none of them can be."""
         from msgspec import structs  # already imported with the request
 
-        reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
+        reply = await engine.request(structs.replace(request, seq=engine.next_seq()))
         if reply.error:
             raise NotHereError(clean_line(reply.error, limit=2000))
-        self.refused = reply.refused
+        self.refused |= reply.refused
         for target, why in reply.refused.items():
             common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
-        self._follower = Follower(reply.run_ids)
-        self._joined = set(reply.joined)
-        planned = (target for target in self._request.targets if target not in reply.refused)
-        for target, run in zip(planned, self.runs, strict=False):
+        self._joined |= set(reply.joined)
+        runs = [self._follower.follow(run_id) for run_id in reply.run_ids]
+        planned = (target for target in request.targets if target not in reply.refused)
+        for target, run in zip(planned, runs, strict=False):
             if run.id in self._joined:
                 run.record = structs.replace(run.record, target=target)  # its plan was told before
                 common.joined(target, run.id)
+
+    async def _listen(self, engine: Connection) -> None:
+        """Take in what the engine says until every run has ended, or the connection has."""
         async for batch in engine.batches():
             for event in batch:
                 self._take(event)

@@ -16,6 +16,7 @@ from aisp.engine import paths
 from aisp.store import History
 from aisp.store.errors import StoreError
 from aisp.store.record import ContradictionError, Run
+from aisp.store.results.contract import TEMPERATURE
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui.cli import common, quarantine
@@ -76,6 +77,12 @@ class Opened(History):
     def facts(self, record: Run) -> dict[str, object]:
         """What a run ran on; empty where it was not kept."""
         return environment(self, record)
+
+    def facts_and_temperature(self, record: Run) -> dict[str, object]:
+        """The same, and how warm its GPU became at most, where that was read."""
+        telemetry = self.telemetry(record.id)
+        degrees = [float(value) for value in telemetry.temperature_c if value > 0] if telemetry is not None else []
+        return {**self.facts(record), **({TEMPERATURE: max(degrees)} if degrees else {})}
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: where it stands as "module:attribute", or the commands below it; and one line about it."""
+    """A command: where it stands as "module:attribute", the commands below it, or both; and one line about it."""
 
     summary: str
     at: str = ""
@@ -60,6 +60,9 @@ _GROUPED: Mapping[str, Entry] = {
         below={
             "list-targets": Entry("List targets with their last results.", "aisp.tui.cli.list_targets:command"),
             "run": Entry("Check and time targets, live.", "aisp.tui.cli.run:command"),
+            "judge": Entry(
+                "Check and time one Python file: reference, baseline, optimized.", "aisp.tui.cli.judge:command"
+            ),
             "watch": Entry("Check and time a target again after each save.", "aisp.tui.cli.watch:command"),
             "open": Entry("Open the app on a target or a run.", "aisp.tui.cli.open:command"),
             "diff": Entry("Show how two rungs, or two runs' sources, differ.", "aisp.tui.cli.diff:command"),
@@ -67,11 +70,25 @@ _GROUPED: Mapping[str, Entry] = {
             "cancel": Entry("End jobs that are queued or under way.", "aisp.tui.cli.jobs:cancel"),
             "compare": Entry("Put two stored runs side by side.", "aisp.tui.cli.compare:command"),
             "history": Entry("Show a target's earlier runs.", "aisp.tui.cli.history:command"),
+            "bisect": Entry("Find the edit that made a rung slower.", "aisp.tui.cli.bisect:command"),
             "expectations": Entry(
                 "Show what was predicted beside what was measured.", "aisp.tui.cli.expectations:command"
             ),
             "lessons": Entry("Show all lessons beside what was predicted of them.", "aisp.tui.cli.lessons:command"),
-            "suite": Entry("Put many targets' results together.", "aisp.tui.cli.suite:command"),
+            "suite": Entry(
+                "Put many targets' results together; measure a suite and hold it against earlier ones.",
+                "aisp.tui.cli.suite:command",
+                below={
+                    "list": Entry("List the suites that there are.", "aisp.tui.cli.suite_history:listing"),
+                    "run": Entry("Measure a suite: is anything slower than before?", "aisp.tui.cli.suite_run:command"),
+                    "compare": Entry(
+                        "Put two runs of suites side by side, of other machines too.",
+                        "aisp.tui.cli.suite_compare:command",
+                    ),
+                    "history": Entry("Show the runs of a suite.", "aisp.tui.cli.suite_history:command"),
+                },
+            ),
+            "run-tier1": Entry("Measure the suite tier1: `suite run tier1`.", "aisp.tui.cli.suite_run:tier1"),
             "results": Entry("Write a page of all results on one kind of hardware.", "aisp.tui.cli.results:command"),
             "export": Entry("Write a run for somebody else.", "aisp.tui.cli.export:export"),
             "import": Entry("Take in a run of another machine.", "aisp.tui.cli.export:import_"),
@@ -98,6 +115,16 @@ _GROUPED: Mapping[str, Entry] = {
     "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.cli.doctor:command"),
     "schema": Entry("Print the JSON Schema of a run's record.", "aisp.tui.cli.schema:command"),
     "new": Entry("Make a new target that runs, to start from.", "aisp.tui.cli.new:command"),
+    "contract": Entry(
+        "Say what a run must keep to count, and whether one does.",
+        below={
+            "new": Entry("Write a commented contract to start from.", "aisp.tui.cli.contract:new"),
+            "check": Entry(
+                "Say whether a run keeps a contract, and which lines it breaks.", "aisp.tui.cli.contract:check"
+            ),
+            "diff": Entry("Show in which keys two contracts differ.", "aisp.tui.cli.contract:diff"),
+        },
+    ),
     "completion": Entry(
         "Print what makes a shell complete commands, targets, rungs and runs.", "aisp.tui.cli.completion:command"
     ),
@@ -133,8 +160,15 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
+        if entry.below and entry.at:
+            return GroupWithOwn(cmd_name, entry=entry)
         if entry.below:
             return LazyGroup(cmd_name, entries=entry.below, help=entry.summary, short_help=entry.summary)
+        return self.load(entry)
+
+    @staticmethod
+    def load(entry: Entry) -> click.Command:
+        """Import the command itself."""
         module, _, attribute = entry.at.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
@@ -176,6 +210,41 @@ class LazyGroup(click.Group):
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.entries)}"
             raise MeantError(f"no command {name!r}; {hint}", near, ctx=ctx)
         return super().resolve_command(ctx, args)
+
+
+class GroupWithOwn(LazyGroup):
+    """A group that is a command as well: words that do not begin with the name of a command below are its own."""
+
+    def __init__(self, *args: Any, entry: Entry, **kwargs: Any) -> None:
+        super().__init__(*args, entries=entry.below, help=entry.summary, short_help=entry.summary, **kwargs)
+        self._entry = entry
+
+    @property
+    def own(self) -> click.Command:
+        """The command itself. Its help ends with those below."""
+        command = self.load(self._entry)
+        room = max(map(len, self.entries))
+        below = (f"  {name:<{room}}  {entry.summary}" for name, entry in self.entries.items())
+        command.epilog = "\n".join(["\b", "Commands:", *below])
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Of the group where a command below is named, or a shell asks what could be; else of its own command."""
+        if args[0] in self.entries if args else extra.get("resilient_parsing"):
+            return super().make_context(info_name, args, parent, **extra)
+        return self.own.make_context(info_name, args, parent, **extra)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names below, and what the own command takes."""
+        own = self.own
+        arguments = [parameter for parameter in own.params if isinstance(parameter, click.Argument)]
+        return [
+            *(item for item in super().shell_complete(ctx, incomplete) if item.value in self.entries),
+            *own.shell_complete(ctx, incomplete),
+            *(item for argument in arguments for item in argument.shell_complete(ctx, incomplete)),
+        ]
 
 
 class Polite(click.Command):

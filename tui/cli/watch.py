@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, target_id: str, root: str | None, device: str, as_json: bool) -> None:
     """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
 
+    A Python file that `aisp bench judge` takes is a TARGET too.
+
     A syntax error or a wrong answer is shown as such and the watch goes on.
 
     Exit status: 0 ended by Ctrl-C; 3 the engine refused the watch or went away.
     """
-    roots = [root] if root else []
+    target_id, roots = common.place(target_id, [root] if root else [])
     sent = common.engine_roots(roots)
     target = common.find_target(common.load_catalog(roots), target_id)
     watching = Watching(target.id, sent[0] if sent else "", device, as_json=as_json)

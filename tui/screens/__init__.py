@@ -102,6 +102,10 @@ SCREENS: dict[str, ScreenEntry] = {
         ".lessons", "LessonsScreen", "All lessons",
         "Show all lessons on one page: speed-ups beside what was predicted, sorted and filtered.", "O",
     ),
+    "suite": ScreenEntry(
+        ".suite", "SuiteScreen", "Suite",
+        "Show whether the targets of a suite are still as fast as they were: history, change, cause.", "B",
+    ),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",

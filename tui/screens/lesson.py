@@ -67,11 +67,12 @@ def file_of(target: Target, name: str) -> Path:
 
 def read_source(path: Path) -> str:
     """A source as text, or a sentence where it cannot be read."""
+    from aisp.kernels.catalog import sources  # the loader was read in a thread, with the lessons
+
     try:
-        with path.open("rb") as source:
-            return clean(source.read(MAX_FILE_BYTES), limit=MAX_FILE_BYTES)
+        return clean(sources.read_bytes(str(path))[:MAX_FILE_BYTES], limit=MAX_FILE_BYTES)
     except OSError as error:
-        return clean_line(f"{path} cannot be read: {error.strerror}")
+        return clean_line(f"{path} cannot be read: {sources.reason(error)}")
 
 
 class LessonText(ScrollPane, FindableText):

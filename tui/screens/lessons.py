@@ -15,9 +15,8 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
-from textual.widgets import Input
 
 from aisp.store.results import hardware, overview
 from aisp.store.results.overview import Lesson, Outcome
@@ -29,7 +28,8 @@ from aisp.tui.earlier import environment, newest_first
 from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.filtering import FILTER, FilteringScreen
 from aisp.tui.screens.home import FilterInput
 from aisp.tui.themes import style_of, verdict_style, verdict_text
 from aisp.tui.widgets.lines import Refitted
@@ -94,14 +94,14 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
     return [Column("name", "lesson", name), *found], bar
 
 
-class LessonsScreen(WorkScreen):
+class LessonsScreen(FilteringScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         "lesson",
         Key("sort", "s", "sort", f"Sort by the next of: {', '.join(overview.SORTS)}."),
         Key("only", "o", "only", f"Show the next choice of: {', '.join(overview.FILTERS)}."),
-        Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        FILTER,
         *TARGET,
         "reload",
     )
@@ -117,7 +117,6 @@ class LessonsScreen(WorkScreen):
         super().__init__()
         self._sort = next(iter(overview.SORTS))
         self._only = next(iter(overview.FILTERS))
-        self._words = ""
         self._bar = 0  # cells of the bar
         self._shown: list[Lesson] = []
         self._facts: dict[str, dict[str, object]] = {}  # environments by hash
@@ -131,11 +130,6 @@ class LessonsScreen(WorkScreen):
     @property
     def header_title(self) -> str:
         return "All lessons"
-
-    @property
-    def table(self) -> LiveTable:
-        """The lessons."""
-        return self.query_one("#lessons", LiveTable)
 
     @property
     def target_id(self) -> str:
@@ -233,7 +227,7 @@ class LessonsScreen(WorkScreen):
             lesson
             for lesson in every
             if overview.FILTERS[self._only](lesson)
-            and overview.matches(lesson, self._words, self._active.get(lesson.target.id, ""))
+            and overview.matches(lesson, self.filter_words, self._active.get(lesson.target.id, ""))
         ]
         self._shown = overview.ordered(chosen, self._sort)
         low, high = overview.span(every)
@@ -256,14 +250,14 @@ class LessonsScreen(WorkScreen):
             self._look_up(every)
 
     def _nothing(self) -> str:
-        wanted = [f"“{self._words}”"] if self._words else []
+        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
         wanted += [self._only] if self._only != "all" else []
-        ways = ["escape clears the words"] if self._words else []
+        ways = ["escape clears the words"] if self.filter_words else []
         ways += ["o shows another choice"] if self._only != "all" else []
         return f"No lesson is left by {' and '.join(wanted)}; {', '.join(ways)}"
 
     def _say_title(self, count: int) -> None:
-        words = f", with “{plain.fit(self._words, 24)}”" if self._words else ""
+        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
         shown = str(count) if len(self._shown) == count else f"{len(self._shown)} of {count}"
         only = "" if self._only == "all" else f", only: {self._only}"
         entitle(self.table, f"Lessons by {self._sort}{only}{words}: {shown}")
@@ -376,50 +370,6 @@ class LessonsScreen(WorkScreen):
         """Another order is looked at from its beginning."""
         self.draw()
         self.table.action_end(-1)
-
-    def action_filter(self) -> None:
-        """Open the filter line."""
-        field = self.query_one("#filter", FilterInput)
-        field.add_class("-shown")
-        field.focus()
-
-    def on_input_changed(self, message: Input.Changed) -> None:
-        message.stop()
-        self._words = clean_line(message.value)
-        self.draw()
-
-    def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Enter keeps the words and goes back to the table."""
-        message.stop()
-        if self._words:
-            self.table.focus()
-        else:
-            self._close_filter()
-
-    def _close_filter(self) -> None:
-        field = self.query_one("#filter", FilterInput)
-        field.value = self._words = ""
-        field.remove_class("-shown")
-        self.table.focus()
-        self.draw()
-        self.refresh_bindings()  # what escape does from here on
-
-    @property
-    def filtering(self) -> bool:
-        """Whether the line of the filter is open: escape closes it."""
-        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
-
-    def key_label(self, binding: Binding) -> str:
-        if binding.id == "back" and self.is_mounted and self.filtering:
-            return "clear"
-        return super().key_label(binding)
-
-    async def action_back(self) -> None:
-        """Leave the zoom, then the words, then the screen."""
-        if self.filtering:
-            self._close_filter()
-        else:
-            await super().action_back()
 
     def action_reload(self) -> None:
         """Read everything again."""

@@ -1,0 +1,462 @@
+"""`aisp bench suite run`, `list`, `history`, `compare` and `aisp bench run-tier1`, against an engine that stores what
+it is told to find."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from aisp.engine.protocol import events, requests
+from aisp.kernels import catalog
+from aisp.store import new_ulid, suites
+from aisp.store.outcomes import State, Trigger, Verdict
+from aisp.store.record import Comparison, Run, unplanned
+from aisp.store.results.reading import Reading
+from aisp.tui.cli import suite_plan, suite_rows
+from aisp.tui.cli.follow import Followed
+from aisp.tui.cli.suite_session import pace
+from aisp.tui.cli.tree import cli
+from aisp.tui.cli.turning import Turned
+from tests import heard
+from tests.replacing import replace
+from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember
+
+HERE: dict[str, object] = {"host": "one", "cpu": "Xeon", "cores": 8, "versions": {"torch": "2.11.0"}}
+SUITE = 'title = "Three of mine"\ntargets = ["mine:one", "mine:three", "mine:two"]\n'
+GOOD = "import torch\n\n\ndef run(x):\n    return x + 1\n"
+SLOW = "import torch\n\n\ndef run(x):\n    return x + 0.5 + 0.5\n"
+
+
+class Keeping(FakeEngine):
+    """Stores each run as the real one does, ended at once.
+
+    Attributes:
+        finds: by target, what `remember` is to store beside the usual.
+        wants: by target, how its runs end; others well.
+    """
+
+    def __init__(self, state: Path) -> None:
+        super().__init__()
+        self.state = state
+        self.finds: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, Run] = {}
+
+    async def _start_runs(self, request: requests.StartRuns) -> events.Event:
+        wanted = [target for target in request.targets if target not in self.not_here]
+        for target in wanted:
+            record = made(self.state, target, **{"quick": request.quick, **self.finds.get(target, {})})
+            self.kept[record.id] = record
+            self._runs[record.id] = target
+        refused = {target: why for target, why in self.not_here.items() if target in request.targets}
+        if not wanted:
+            return events.Reply(to=request.seq, error="cannot run here: there is no GPU")
+        ids = [run.id for run in list(self.kept.values())[-len(wanted) :]]
+        return events.Reply(to=request.seq, run_ids=ids, refused=refused)
+
+    def _play(self, run_id: str, target: str) -> None:
+        self._runs.pop(run_id)
+        self._broadcast(events.RunFinished(run=self.kept[run_id]))
+
+
+def made(folder: Path, target: str, *, optimized: str = GOOD, quick: bool = False, **changes: Any) -> Run:
+    """A stored run of a target of `root`, whose baseline never changes."""
+    sources = {
+        "lesson.md": Path(folder.parent / "mine" / target.partition(":")[2] / "lesson.md").read_text("utf-8"),
+        "reference.py": GOOD,
+        "baseline.py": GOOD,
+        "optimized.py": optimized,
+    }
+    arms = {
+        "baseline": {"sources": "b" * 64},
+        "optimized": {"sources": ("c" if optimized == GOOD else "d") * 64},
+    }
+    usual = {"sources": sources, "arms": arms, "environment": HERE, "comparison": {"p_value": 0.0005}}
+    return remember(folder, target, quick=quick, **{**usual, **changes})
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A collection with three targets and the suite `mine` of them."""
+    for name in ("one", "two", "three"):
+        make_target(tmp_path / "mine", name)
+    (tmp_path / "mine" / "suites").mkdir()
+    (tmp_path / "mine" / "suites" / "mine.toml").write_text(SUITE)
+    return tmp_path / "mine"
+
+
+def bench(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", *words])
+
+
+def measure(root: Path, *words: str, name: str = "mine") -> Result:
+    return bench("suite", "run", name, "--root", str(root), *words)
+
+
+def packages(state: Path, name: str = "mine") -> list[suites.Package]:
+    return suites.read_index(state / "suites" / name).here
+
+
+@pytest.fixture
+def turned(monkeypatch: pytest.MonkeyPatch, state: Path) -> dict[str, Verdict]:
+    """What old against new comes to in turns, by the folder's name; every one that is asked for is noted in it."""
+    says: dict[str, Verdict] = {}
+
+    def turn(collection: str, folders: dict[str, dict[str, bytes]], manner: Any) -> Turned:
+        runs = {}
+        for name, files in folders.items():
+            verdict = says.setdefault(name, Verdict.SLOWER)
+            assert (files["baseline.py"].decode(), files["optimized.py"].decode()) == (GOOD, SLOW)
+            assert not manner.quick
+            figures = (0.75, 0.74, 0.76) if verdict is Verdict.SLOWER else (1.0, 0.999, 1.001)
+            run = remember(state, f"{collection}:{name}", speedup=1.0)
+            item = Comparison("optimized", "baseline", verdict, *figures, 0.005)
+            runs[name] = Reading(replace(run, comparisons=(item,)))
+        return Turned(runs, {}, False)
+
+    monkeypatch.setattr(suite_rows, "turn", turn)
+    return says
+
+
+# -- a run of a suite --------------------------------------------------------------------------------------------------
+
+
+def test_a_first_run_measures_every_target_and_leaves_a_whole_package_and_no_plan(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        shown = measure(root)
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    assert lines[1].split("\t") == ["mine:one", "faster", "2.00x [1.96..2.04]", "first run", "first run"]
+    assert "=> mine: geometric mean 2.00x [1.98..2.02] over 3 targets" in lines
+    assert lines[-2] == "=> against earlier runs: 3 first"
+    (asked,) = engine.asked(requests.StartRuns)
+    assert (asked.targets, asked.quick, asked.naive) == (["mine:one", "mine:three", "mine:two"], False, False)
+    (package,) = packages(state)
+    assert lines[-1] == f"   package: {package.folder}"
+    assert sorted(path.name for path in package.folder.iterdir()) == [
+        "regression.json", "regression.md", "runs.json", "summary.json", "trend.json"
+    ]  # fmt: skip
+    assert [entry["run_id"] for entry in package.summary["targets"]] == list(engine.kept)
+    assert not list((state / "suites" / "mine").glob("*.plan.json"))
+    assert "[3/3] mine:two: faster 2.00x" in shown.stderr
+
+
+def test_a_slower_source_is_worse_once_the_turns_confirm_it(
+    root: Path, state: Path, turned: dict[str, Verdict]
+) -> None:
+    made(state, "mine:one")
+    made(state, "mine:two")
+    with Keeping(state) as engine:
+        engine.finds["mine:two"] = {"speedup": 1.5, "optimized": SLOW}
+        shown = measure(root)
+    assert shown.exit_code == 1, shown.output
+    assert list(turned) == ["mine_two_last"]
+    rows = {line.split("\t")[0]: line.split("\t")[3:] for line in shown.stdout.splitlines() if "\t" in line}
+    assert rows["mine:one"] == ["+0.0 % undecided", "the same run"]
+    assert rows["mine:two"] == ["-33.3 % worse, confirmed", "the same run"]
+    lines = shown.stdout.splitlines()
+    sentence = lines[lines.index("worse") + 1]
+    assert sentence.startswith("  mine:two (optimized): 33.3 % slower than on 2 Jan")
+    assert sentence.endswith("confirmed in turns: the source of optimized changed")
+    assert "=> against earlier runs: 1 worse, 1 undecided, 1 first" in lines
+    assert [entry["target"] for entry in packages(state)[-1].regression["worse"]] == ["mine:two"]
+
+
+def test_what_is_the_same_in_turns_is_not_worse(root: Path, state: Path, turned: dict[str, Verdict]) -> None:
+    made(state, "mine:two")
+    turned["mine_two_last"] = Verdict.SAME
+    with Keeping(state) as engine:
+        engine.finds["mine:two"] = {"speedup": 1.5, "optimized": SLOW}
+        shown = measure(root)
+    assert shown.exit_code == 0, shown.output
+    assert "worse" not in shown.stdout
+    assert "=> against earlier runs: 1 same, 2 first" in shown.stdout
+
+
+def test_without_turns_a_slower_result_says_that_it_was_not_confirmed(
+    root: Path, state: Path, turned: dict[str, Verdict]
+) -> None:
+    made(state, "mine:two")
+    with Keeping(state) as engine:
+        engine.finds["mine:two"] = {"speedup": 1.5, "optimized": SLOW}
+        shown = measure(root, "--no-turns")
+    assert (shown.exit_code, list(turned)) == (1, [])
+    assert "-25.0 % worse" not in shown.stdout
+    assert "-33.3 % worse\t" in shown.stdout
+    assert "not measured in turns; look first: the source of optimized changed" in shown.stdout
+
+
+def test_sources_that_cannot_be_put_in_turns_are_told_with_the_reason(root: Path, state: Path) -> None:
+    made(state, "mine:two", sources={"optimized.py": GOOD})
+    with Keeping(state) as engine:
+        changed = {"lesson.md": "", "optimized.py": SLOW}  # without a reference there is no task
+        engine.finds["mine:two"] = {"speedup": 1.5, "optimized": SLOW, "sources": changed}
+        shown = measure(root)
+    assert shown.exit_code == 1
+    assert "not measured in turns, mine:two: there is no reference.py" in shown.stdout
+
+
+def test_the_json_is_a_line_a_target_and_the_summary_last(root: Path, state: Path) -> None:
+    with Keeping(state):
+        shown = measure(root, "--json")
+    documents = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [found.get("target") for found in documents] == ["mine:one", "mine:three", "mine:two", None]
+    last = documents[-1]
+    assert (last["kind"], last["suite"], last["geometric_mean"]["count"]) == ("aisp suite summary", "mine", 3)
+    assert last["package"] == str(packages(state)[0].folder)
+    assert last["regression"]["counts"]["first"] == 3
+
+
+def test_quick_suites_are_held_against_quick_runs(root: Path, state: Path) -> None:
+    made(state, "mine:one", speedup=4.0)  # a full run
+    made(state, "mine:two", quick=True)
+    with Keeping(state) as engine:
+        shown = measure(root, "--quick")
+    assert engine.asked(requests.StartRuns)[0].quick
+    rows = {line.split("\t")[0]: line.split("\t")[3] for line in shown.stdout.splitlines() if "\t" in line}
+    assert (rows["mine:one"], rows["mine:two"]) == ("first run", "+0.0 % undecided")
+    assert "over 3 targets, quick" in shown.stdout
+
+
+def test_runs_that_cannot_be_compared_are_grouped_by_the_reason(root: Path, state: Path) -> None:
+    for name in ("mine:one", "mine:two"):
+        made(state, name, environment={**HERE, "versions": {"torch": "2.10.0"}})
+    with Keeping(state):
+        shown = measure(root)
+    assert shown.exit_code == 0
+    assert "not comparable, versions.torch: 2.10.0 then, 2.11.0 now: mine:one, mine:two" in shown.stdout
+
+
+def test_a_target_that_cannot_run_here_is_left_out_and_the_rest_goes_on(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        engine.not_here["mine:two"] = "needs sm_90"
+        shown = measure(root)
+        nothing = dict.fromkeys(("mine:one", "mine:two", "mine:three"), "needs sm_90")
+        engine.not_here.update(nothing)
+        none = measure(root)
+    assert shown.exit_code == 0
+    assert "left out, needs sm_90: mine:two" in shown.stdout
+    assert none.exit_code == 3
+    assert "no target of mine could be measured here" in none.stderr
+    assert len(packages(state)) == 1
+    assert not list((state / "suites" / "mine").glob("*.plan.json"))
+
+
+def test_a_wrong_target_ends_with_1_and_its_reason_stands_there(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        engine.finds["mine:two"] = {"state": State.INCORRECT}
+        shown = measure(root)
+    assert shown.exit_code == 1
+    assert "left out, wrong: as the test wants it: mine:two" in shown.stdout
+    assert "over 2 targets" in shown.stdout
+
+
+def test_a_run_that_breaks_the_contract_is_no_result_of_it_and_the_line_is_named(root: Path, state: Path) -> None:
+    contract = 'title = "Mine"\nworkload = ["mine"]\nlayer = "micro"\nvariable = "rung"\nowners = ["me"]\n'
+    contract += 'cases = ["cpu"]\n\n[kpi]\nmetric = "speedup"\n'
+    (root / "suites" / "mine.contract.toml").write_text(contract)
+    (root / "suites" / "mine.toml").write_text(SUITE + 'contract = "mine.contract.toml"\n')
+    made(state, "mine:one", case="other", speedup=9.0)
+    with Keeping(state) as engine:
+        engine.finds["mine:two"] = {"case": "other"}
+        shown = measure(root)
+    assert shown.exit_code == 1, shown.output
+    assert engine.asked(requests.StartRuns)[0].contract.name == "mine"
+    line = contract.splitlines().index('cases = ["cpu"]') + 1
+    broken = f'left out, no result of contract mine: mine.contract.toml:{line} cases = ["cpu"]: the run has case other'
+    assert f"{broken}: mine:two" in shown.stdout
+    assert "over 2 targets" in shown.stdout
+    assert packages(state)[0].summary["contract"]["name"] == "mine"
+
+
+def test_a_suite_that_is_not_there_or_names_what_is_gone(root: Path, state: Path) -> None:
+    unknown = measure(root, name="mime")
+    assert unknown.exit_code == 2
+    assert "no suite 'mime'; did you mean mine" in unknown.stderr
+    (root / "suites" / "mine.toml").write_text(SUITE.replace("mine:two", "mine:gone"))
+    with Keeping(state):
+        shown = measure(root)
+    assert shown.exit_code == 0
+    assert "mine:gone" in shown.stderr
+    assert "=> against earlier runs: 2 first" in shown.stdout
+    (root / "suites" / "mine.toml").write_text("title = 3\n")
+    assert "the suite mine does not load" in measure(root).stderr
+
+
+def test_a_package_goes_where_it_is_wanted(root: Path, state: Path, tmp_path: Path) -> None:
+    with Keeping(state):
+        shown = measure(root, "--into", str(tmp_path / "ci"))
+    assert shown.exit_code == 0
+    (package,) = suites.read_index(tmp_path / "ci" / "mine").here
+    assert (tmp_path / "ci" / "mine" / "index.json").exists()
+    assert package.summary["suite"] == "mine"
+    assert packages(state) == []
+
+
+def test_two_processes_do_not_measure_one_suite_at_once(root: Path, state: Path) -> None:
+    with Keeping(state) as engine, suite_plan.held("mine"):
+        shown = measure(root)
+        assert engine.asked(requests.StartRuns) == []
+    assert shown.exit_code == 3
+    assert "suite mine is being measured already by process" in shown.stderr
+
+
+def test_an_unfinished_run_of_other_work_is_given_up_and_a_broken_plan_is_told(root: Path, state: Path) -> None:
+    assert "there is no unfinished run of mine" in measure(root, "--resume").stderr
+    suite_plan.begin(suite_plan.Asked("mine", (suite_plan.Wanted("mine:one"),), device="cuda"))
+    (state / "suites" / "mine" / "01X.plan.json").write_text("{")
+    with Keeping(state):
+        shown = measure(root)
+    assert shown.exit_code == 0
+    assert "is given up; what it measured stays in the store" in shown.stderr
+    assert "01X.plan.json is no plan of a run of a suite" in shown.stderr
+    assert [path.name for path in (state / "suites" / "mine").glob("*.plan.json")] == ["01X.plan.json"]
+
+
+def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
+    (root / "suites" / "tier1.toml").write_text(SUITE)
+    with Keeping(state):
+        shown = bench("run-tier1", "--root", str(root))
+    assert shown.exit_code == 0
+    assert "=> tier1: geometric mean 2.00x" in shown.stdout
+
+
+def test_what_is_left_of_a_suite_is_learned_from_earlier_runs_and_from_those_that_ended() -> None:
+    now_ns = 100 * 10**9
+    runs = [Followed(heard.planned(run_id=f"R{i}", rungs=["baseline"]).run) for i in range(4)]
+    assert pace(runs, 0.0, now_ns) == (0.0, None)
+    runs[0].record = replace(runs[0].record, state=State.CRASHED, reason="it fell", duration_ms=20_000.0)
+    runs[1].pace.expected_s = 40.0
+    runs[1].record = replace(runs[1].record, state=State.RUNNING, start_ns=now_ns - 10 * 10**9)
+    share, left_s = pace(runs, 30.0, now_ns)
+    assert left_s == pytest.approx(30.0 + 30.0 + 30.0)  # what is left of the one, and the mean of 40 and 20 s twice
+    assert share == pytest.approx(30.0 / 120.0)
+
+
+# -- list, history, compare --------------------------------------------------------------------------------------------
+
+
+def test_suites_are_listed_with_their_targets_and_last_run(root: Path, state: Path) -> None:
+    with Keeping(state):
+        measure(root)
+    rows = [line.split("\t") for line in bench("suite", "list", "--root", str(root)).stdout.splitlines()]
+    mine = next(row for row in rows if row[0] == "mine")
+    assert (mine[1], mine[2], mine[4], mine[5]) == ("3", "full", "0", "Three of mine")
+    assert next(row for row in rows if row[0] == "smoke")[2:4] == ["quick", "never"]
+    found = {one["name"]: one for one in json.loads(bench("suite", "list", "--json").stdout)["suites"]}
+    assert len(found["tier1"]["targets"]) == 6
+    assert found["tier1"]["last"] is None
+
+
+def test_the_history_shows_what_can_be_read_and_tells_the_rest(root: Path, state: Path) -> None:
+    with Keeping(state):
+        for _ in range(3):
+            measure(root)
+    one, two, three = packages(state)
+    (one.folder / "summary.json").write_text('{"kind": ')
+    newer = two.folder / "summary.json"
+    newer.write_text(json.dumps({**two.summary, "schema": 99}))
+    other = three.folder.with_name("01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    shutil.copytree(three.folder, other)
+    for name in ("summary.json", "regression.json"):
+        document = json.loads((other / name).read_text())
+        machine = {**document["machine"], "host": "another"}
+        (other / name).write_text(json.dumps({**document, "id": other.name, "machine": machine}))
+    shown = bench("suite", "history", "mine", "--root", str(root))
+    assert shown.exit_code == 0, shown.output
+    rows = [line.split("\t") for line in shown.stdout.splitlines()]
+    assert [row[-1] for row in rows[1:]] == [three.id]
+    assert "summary.json is no whole JSON document" in shown.stderr
+    assert "a newer aisp wrote it" in shown.stderr
+    assert "from another machine (host: another)" in shown.stderr
+    document = json.loads(bench("suite", "history", "mine", "--root", str(root), "--json").stdout)
+    assert ([run["id"] for run in document["runs"]], len(document["told"])) == ([three.id], 3)
+    assert bench("suite", "history", "mime", "--root", str(root)).exit_code == 2
+    assert bench("suite", "history", "smoke").exit_code == 1
+
+
+def test_two_runs_of_suites_are_compared_rung_by_rung(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        measure(root)
+        engine.finds["mine:one"] = {"speedup": 4.0}
+        engine.finds["mine:three"] = {"quick": True}
+        engine.finds["mine:two"] = {"environment": {**HERE, "driver": "590"}}
+        measure(root)
+    a, b = packages(state)
+    shown = bench("suite", "compare", a.id, str(b.folder))
+    assert shown.exit_code == 0, shown.output
+    rows = [line.split("\t") for line in shown.stdout.splitlines() if line.startswith("mine:")]
+    assert rows == [["mine:one", "optimized", "0.5000", "0.2500", "2.00x [1.96..2.04], of the hosts too"]]
+    assert "not comparable, driver: unknown and 590: mine:two" in shown.stdout
+    assert "=> B is 2.00x [1.96..2.04] as fast as A: the geometric mean over 1 target" in shown.stdout
+    found = json.loads(bench("suite", "compare", a.id, b.id, "--json").stdout)
+    assert (found["count"], found["geometric_mean"]) == (1, pytest.approx(2.0))
+    assert {one["target"]: one["reason"] for one in found["targets"]}["mine:two"] == "driver: unknown and 590"
+
+
+def test_what_is_no_package_is_told(root: Path, state: Path, tmp_path: Path) -> None:
+    with Keeping(state):
+        measure(root)
+    (package,) = packages(state)
+    assert bench("suite", "compare", package.id, "01NOPE").exit_code == 2
+    (package.folder / "regression.json").unlink()
+    broken = bench("suite", "compare", package.id, package.id)
+    assert broken.exit_code == 3
+    assert "half written: regression.json is missing" in broken.stderr
+    assert bench("suite", "compare", str(tmp_path), package.id).exit_code == 3
+
+
+def test_the_words_behind_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
+    made(state, "mine:one")
+    assert "geometric mean 2.00x" in bench("suite", "mine").stdout
+    assert "geometric mean 2.00x" in bench("suite", "--on", "Xeon").stdout
+    helped = bench("suite", "--help").stdout
+    assert "[TARGET]" in helped
+    assert "history  Show the runs of a suite." in helped
+
+
+# -- what counts for a run that goes on --------------------------------------------------------------------------------
+
+RULE = {"replicas": 2, "warm": False, "interleaved": True}
+MANIFEST = {"stop_rule": RULE, "rungs": ["baseline", "optimized"], "validity": "strict", "without": []}
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({}, True),
+        ({"state": State.RUNNING}, True),
+        ({"id": "00000000000000000000000000"}, False),  # before the suite's run began
+        ({"quick": False}, False),
+        ({"case": "default"}, False),
+        ({"snapshot": "other"}, False),
+        ({"folder": b"/elsewhere"}, False),
+        ({"trigger": Trigger.WATCH}, False),
+        ({"manifest": {**MANIFEST, "rungs": ["baseline", "optimized", "optimized_more"]}}, False),
+        ({"manifest": {**MANIFEST, "rungs": ["baseline"]}}, False),
+        ({"manifest": {**MANIFEST, "validity": "portable"}}, False),
+        ({"manifest": {**MANIFEST, "without": ["timing.wall_clock"]}}, False),
+        ({"manifest": {**MANIFEST, "stop_rule": {**RULE, "warm": True}}}, False),
+        ({"manifest": {**MANIFEST, "contract": {"name": "mine", "sha256": "ab"}}}, False),
+    ],
+)
+def test_only_a_run_of_the_same_request_and_sources_counts_for_one_that_goes_on(
+    root: Path, changes: dict[str, Any], counts: bool
+) -> None:
+    target = catalog.load([root]).find("mine:one")
+    wanted = suite_plan.Wanted("mine:one")
+    plan = suite_plan.begin(suite_plan.Asked("mine", (wanted,), quick=True))
+    told = {"id": new_ulid(), "case": "cpu", "device": "cpu", "quick": True, "folder": os.fsencode(target.folder)}
+    run = replace(unplanned("", "mine:one", "same"), **{**told, "manifest": MANIFEST, **changes})
+    assert suite_plan.answers(plan, wanted, target, "same", run) is counts
+    assert suite_plan.unfinished("mine") == ([plan], [])

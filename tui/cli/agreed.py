@@ -1,0 +1,580 @@
+"""What `aisp bench expectations` says of a GPU: what lies below a least speed-up, what is no longer as it was agreed to
+be, and new ranges to agree to. The rules are in store.results.expected, the files in kernels.catalog.expected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from aisp.kernels.catalog import expected as files
+from aisp.kernels.catalog.expected import Agreed, AgreedTarget, Scope
+from aisp.store.results import expected, hardware, suite
+from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
+from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Catalog, Problem, Target
+    from aisp.store.record import Run
+    from aisp.tui.cli.results import Document
+    from aisp.tui.cli.stored import Opened
+
+MOST_OF_A_DIFF = 10_000_000
+"""Characters; a difference is agreed to whole, and so shown whole."""
+
+MOST_NAMED = 3
+"""Targets that one warning names."""
+
+
+# -- where runs come from ----------------------------------------------------------------------------------------------
+
+
+class Known(Protocol):
+    """Runs that may answer: those of the store, or of documents that were kept."""
+
+    def newest(self, targets: Sequence[Target]) -> str:
+        """The hardware of the newest full run, "" without one."""
+
+    def answer(self, target: Target, meant: str, *, exactly: bool = False) -> Answered:
+        """The run that answers for a target on the hardware meant; `exactly`: called this and nothing else."""
+
+    def sightings(self, target: Target, meant: str, *, accept_portable: bool) -> list[Sighting]:
+        """The runs that ranges may be made of, newest first; on any GPU where `meant` is ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfStore:
+    """The runs of the store."""
+
+    opened: Opened
+    _runs: dict[str, list[Run]] = field(default_factory=dict)
+
+    def newest(self, targets: Sequence[Target]) -> str:
+        by_id = {target.id: target for target in targets}
+        for run in self.opened.newest(LOOK_BACK_RUNS, all_findings=False):
+            if (target := by_id.get(run.target)) is not None:
+                full = suite.full_runs([run], self.opened.read, self.opened.facts, on_host=target.on_host)
+                if full:
+                    return full[0].names[0]
+        return ""
+
+    def answer(self, target: Target, meant: str, *, exactly: bool = False) -> Answered:
+        runs = [run for run in self._of(target) if not exactly or self._names(run, target)[0] == meant]
+        marked = self._marked(target)
+        return expected.answering(runs, target, meant, self.opened.read, self.opened.facts, quarantined=marked)
+
+    def sightings(self, target: Target, meant: str, *, accept_portable: bool) -> list[Sighting]:
+        if self._marked(target):
+            return []
+        return [
+            expected.of_run(self.opened.read(run), self.opened.facts(run), target)
+            for run in self._of(target)
+            if expected.counts(run, target, accept_portable=accept_portable)
+            and (hardware.is_meant(meant, self._names(run, target)) if meant else _on_gpu(run, target))
+        ]
+
+    def _of(self, target: Target) -> list[Run]:
+        if target.id not in self._runs:
+            self._runs[target.id] = self.opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+        return self._runs[target.id]
+
+    def _names(self, run: Run, target: Target) -> list[str]:
+        return hardware.names(run.device, self.opened.facts(run), on_host=target.on_host)
+
+    def _marked(self, target: Target) -> bool:
+        return bool(self.opened.marks.in_force(bytes(target.folder)))
+
+
+def _on_gpu(run: Run, target: Target) -> bool:
+    return target.on_host or run.device.startswith("cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class OfDocuments:
+    """The runs of documents that `aisp bench results --json` gave, a sitting each."""
+
+    documents: Sequence[Document]
+
+    def newest(self, targets: Sequence[Target]) -> str:
+        return str(self.documents[0]["on"] or "")
+
+    def answer(self, target: Target, meant: str, *, exactly: bool = False) -> Answered:
+        from aisp.tui.cli.results import kept  # with the documents
+
+        there = [one for one in self.documents if not exactly or one["on"] == meant]
+        found = [kept(one, target) for one in there if hardware.is_meant(meant, [str(one["on"] or "")])]
+        return max(found, key=lambda one: one.seen.run_id if one.seen else "", default=Answered())
+
+    def sightings(self, target: Target, meant: str, *, accept_portable: bool) -> list[Sighting]:
+        from aisp.tui.cli.results import kept
+
+        there = [one for one in self.documents if not meant or hardware.is_meant(meant, [str(one["on"] or "")])]
+        found = [kept(one, target, accept_portable=accept_portable) for one in there]
+        seen = [one.seen for one in found if one.met is Met.MET and one.seen is not None]
+        return sorted(seen, key=lambda one: one.run_id, reverse=True)
+
+
+def meant_hardware(known: Known, targets: Sequence[Target], asked: str | None) -> str:
+    """The hardware that was asked for, else the newest run's; NotHereError where there is none."""
+    found = asked or known.newest(targets)
+    if not found:
+        raise NotHereError("no full run is stored, so that no hardware can be meant; give --hardware NAME")
+    return found
+
+
+# -- below a least speed-up --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """A target beside the least speed-up that was asked for. `below`: the best speed-up is less, and the goal is one
+    that must gain time."""
+
+    target: Target
+    answered: Answered
+    below: bool
+
+
+def least(known: Known, targets: Sequence[Target], meant: str, speedup: float) -> list[Least]:
+    """Each target's best speed-up on that hardware beside the least one."""
+    found = []
+    for target in targets:
+        answered = known.answer(target, meant)
+        best = answered.seen.best.speedup if answered.met is Met.MET and answered.seen is not None else None
+        found.append(Least(target, answered, best is not None and best < speedup and target.goal in GAINS))
+    return found
+
+
+def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: int | None) -> list[str]:
+    """What lies below, and how many targets were asked."""
+    below = [one for one in found if one.below]
+    rows = [
+        [
+            one.target.id,
+            one.target.goal.value,
+            seen.best.rung,
+            plain.speedup(seen.best.speedup, seen.best.low, seen.best.high),
+            seen.on,
+            seen.wall[:10],
+        ]
+        for one in below
+        if (seen := one.answered.seen) is not None
+    ]
+    silent = Counter(one.answered.met.value for one in found if one.answered.met is not Met.MET)
+    asked = [one for one in found if one.answered.met is Met.MET]
+    others = sum(one.target.goal not in GAINS for one in asked)
+    told = f"{len(below)} of {plain.counted(len(asked) - others, 'target')} below {speedup:g}x on {clean_line(meant)}"
+    left = [f"{count} {word}" for word, count in silent.items()]
+    left += [f"{others} not about a gain of time"] if others else []
+    heads = ["target", "goal", "rung", "speed-up [low..high]", "on", "when"]
+    table = common.table(heads, rows, width=width, shrink="on", drop=["on", "when"]) if rows else []
+    told += f"; not asked: {', '.join(left)}" if left else ""
+    return [*table, *([""] if table else []), told]
+
+
+def least_document(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
+    """The same for JSON; the schema is in docs/commands.md."""
+    return {
+        "hardware": clean_line(meant),
+        "min_speedup": speedup,
+        "below": [one.target.id for one in found if one.below],
+        "targets": [
+            {
+                "target": one.target.id,
+                "goal": one.target.goal.value,
+                "answer": one.answered.met,
+                "below": one.below,
+                **_run_json(one.answered.seen),
+            }
+            for one in found
+        ],
+    }
+
+
+def _run_json(seen: Sighting | None) -> dict[str, Any]:
+    if seen is None:
+        return dict.fromkeys(("run_id", "wall", "on", "quick", "rung", "speedup", "low", "high"))
+    best = seen.best
+    return {
+        "run_id": seen.run_id,
+        "wall": seen.wall,
+        "on": seen.on or None,
+        "quick": seen.quick,
+        "rung": best.rung or None,
+        "speedup": best.speedup,
+        "low": best.low,
+        "high": best.high,
+    }
+
+
+# -- held against what was agreed to -----------------------------------------------------------------------------------
+
+
+def read_files(roots: Sequence[str]) -> list[Agreed]:
+    """The files of these collections; what is wrong with any is told on stderr."""
+    found, problems = files.load([Path(root).absolute() for root in roots] or None)
+    _warn(problems)
+    return found
+
+
+def _warn(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+
+
+def hold(
+    known: Known, targets: Sequence[Target], meant: str, found: Sequence[Agreed], scopes: Iterable[Scope]
+) -> list[tuple[Agreed, list[HeldTarget]]]:
+    """Each file that speaks of the hardware meant, with what its targets came to there."""
+    wanted = set(scopes)
+    chosen = [
+        one
+        for one in found
+        if one.scope in wanted and (one.scope is Scope.PORTABLE or hardware.is_meant(meant, [one.hardware]))
+    ]
+    return [
+        (
+            one,
+            [
+                expected.hold(
+                    target,
+                    one.scope,
+                    one.targets[target.id],
+                    known.answer(target, one.hardware or meant, exactly=bool(one.hardware)),
+                )
+                for target in targets
+                if target.id in one.targets
+            ],
+        )
+        for one in chosen
+    ]
+
+
+def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int | None) -> list[str]:
+    """What is not as agreed to, with what else changed; and what everything came to."""
+    lines: list[str] = []
+    for one, targets in found:
+        rows = []
+        for held in targets:
+            rows += [
+                [held.target, rung.rung, rung.met.value, "; ".join(_figures(rung))]
+                for rung in held.rungs
+                if rung.met.missed or rung.met is Met.UNDECIDED
+            ]
+            if held.order is not None and held.order.met.missed:
+                pairs = ", ".join(f"{slow} before {fast}" for fast, slow in held.order.broken)
+                rows.append([held.target, "order", held.order.met.value, pairs])
+        cells = [[clean_line(cell) for cell in row] for row in rows]
+        heads = ["target", "rung", "as agreed", "measured [low..high], agreed"]
+        lines += [*common.table(heads, cells, width=width, shrink=heads[-1]), ""] if rows else []
+        for held in targets:
+            if held.met.missed and held.differs:
+                causes = ", ".join(f"{d.what} {d.a} then, {d.b or 'unknown'} now" for d in held.differs)
+                lines.append(clean_line(f"{held.target}: look at first: {causes}"))
+        counts = Counter(rung.met.value for held in targets for rung in held.rungs)
+        told = ", ".join(f"{count} {word}" for word, count in counts.items()) or "no target of it was asked for"
+        about = f" on {one.hardware}" if one.hardware else ""
+        lines.append(clean_line(f"{one.scope}{about} ({one.path.name}), rungs: {told}"))
+    return lines
+
+
+def _figures(rung: HeldRung) -> list[str]:
+    shown = [part for part in rung.parts if part.met not in (Met.MET, Met.UNMEASURED)]
+    return [_figure(part) for part in shown] + ([rung.note] if rung.note else [])
+
+
+def _figure(part: Part) -> str:
+    if isinstance(part.agreed, str):
+        return f"{part.what} {part.measured or plain.DASH}, {part.agreed}"
+    value = part.measured if isinstance(part.measured, float) else None
+    low, high = (plain.number(end, 3) for end in part.agreed)
+    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high)}, {low}..{high}"
+
+
+def held_document(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
+    """The same for JSON; the schema is in docs/commands.md."""
+    return {
+        "hardware": clean_line(meant),
+        "files": [
+            {
+                "file": clean_line(str(one.path), limit=4096),
+                "scope": one.scope,
+                "hardware": clean_line(one.hardware) or None,
+                "targets": [_held_json(held) for held in targets],
+            }
+            for one, targets in found
+        ],
+    }
+
+
+def _held_json(held: HeldTarget) -> dict[str, Any]:
+    return {
+        "target": held.target,
+        "answer": held.met,
+        **_run_json(held.seen),
+        "agreed_runs": list(held.agreed.runs),
+        "differs": [{"what": one.what, "then": one.a, "now": one.b} for one in held.differs],
+        "order": None
+        if held.order is None
+        else {
+            "agreed": [list(group) for group in held.order.agreed],
+            "measured": list(held.order.measured),
+            "broken": [list(pair) for pair in held.order.broken],
+            "answer": held.order.met,
+        },
+        "rungs": [
+            {
+                "rung": rung.rung,
+                "answer": rung.met,
+                "note": rung.note or None,
+                "parts": [
+                    {
+                        "what": part.what,
+                        "agreed": part.agreed if isinstance(part.agreed, str) else list(part.agreed),
+                        "measured": part.measured,
+                        "low": part.low,
+                        "high": part.high,
+                        "answer": part.met,
+                    }
+                    for part in rung.parts
+                ],
+            }
+            for rung in held.rungs
+        ],
+    }
+
+
+def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
+    """Say which targets these files name that are not there."""
+    there = {*catalog.ids, *catalog.broken}
+    for one in found:
+        gone = [clean_line(name) for name in one.targets if name not in there]
+        if gone:
+            more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+            common.note(
+                f"aisp: warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
+                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp bench expectations --refresh` takes them out"
+            )
+
+
+# -- new ranges to agree to --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a refresh would write.
+
+    Attributes:
+        before: the file as it is, "" where there is none.
+        now: what it says, and without a file an empty one.
+        targets: new ranges, by target, where they are not what the file says.
+        gone: targets of the file that are not there any more.
+        silent: why other targets bring nothing, by target.
+    """
+
+    before: str
+    now: Agreed
+    targets: Mapping[str, AgreedTarget]
+    gone: tuple[str, ...]
+    silent: Mapping[str, str]
+
+    @property
+    def changes(self) -> list[str]:
+        """Targets that would be written or taken out."""
+        return [*self.targets, *self.gone]
+
+    def taking(self, names: Iterable[str]) -> Agreed:
+        """The file with these changes."""
+        told = dict(self.now.targets)
+        for name in names:
+            if name in self.gone:
+                told.pop(name, None)
+            else:
+                told[name] = self.targets[name]
+        return replace(self.now, targets=told)
+
+
+def refresh(
+    known: Known,
+    catalog: Catalog,
+    targets: Sequence[Target],
+    asked: str | None,
+    *,
+    scope: Scope,
+    roots: Sequence[str],
+    into: Path | None,
+    accept_portable: bool,
+) -> Fresh:
+    """New ranges out of these runs, beside what the file says.
+
+    Raises:
+        UsageError: several models of hardware are meant, or the file is another's, or cannot be read.
+        NotHereError: nothing says which hardware is meant.
+    """
+    meant = "" if scope is Scope.PORTABLE and asked is None else meant_hardware(known, targets, asked)
+    seen = {target.id: known.sightings(target, meant, accept_portable=accept_portable) for target in targets}
+    models = sorted({one.on for runs in seen.values() for one in runs})
+    if scope is Scope.STRICT and len(models) > 1:
+        raise click.UsageError(f"{clean_line(meant)} means {' and '.join(models)}; give one's whole name")
+    name = models[0] if scope is Scope.STRICT and models else ""
+    before, now = _present(scope, name or meant, roots, into)
+    fresh = {key: _made(scope, runs) for key, runs in seen.items() if runs}
+    whole = {target.id for target in targets} == set(catalog.ids)
+    return Fresh(
+        before,
+        now,
+        {key: made for key, made in fresh.items() if now.targets.get(key) != made},
+        tuple(sorted(now.targets.keys() - {*catalog.ids, *catalog.broken})) if whole else (),
+        {target.id: _why(known, target, meant) for target in targets if not seen[target.id]},
+    )
+
+
+def _made(scope: Scope, runs: Sequence[Sighting]) -> AgreedTarget:
+    if scope is Scope.STRICT:
+        return expected.strict(expected.sittings(runs))
+    by_model: dict[str, list[Sighting]] = {}
+    for one in runs:
+        by_model.setdefault(one.on, []).append(one)
+    return expected.portable([expected.sittings(of_one) for of_one in by_model.values()])
+
+
+def _why(known: Known, target: Target, meant: str) -> str:
+    met = known.answer(target, meant).met if meant else Met.NOTHING
+    if met is Met.PORTABLE:
+        return f"its run has the policy {PORTABLE}; --accept-portable takes it"
+    return "no full run that counts" if met is Met.MET else met.value
+
+
+def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -> tuple[str, Agreed]:
+    """The file that speaks of this hardware, or would, as text and read."""
+    given = [Path(root).absolute() for root in roots] or None
+    path = into or next(
+        (one.path for one in files.load(given)[0] if one.scope is scope and one.hardware in ("", name)),
+        files.folders(given)[0] / f"{_slug(scope, name)}.toml",
+    )
+    try:
+        before = path.read_text("utf-8")
+    except FileNotFoundError:
+        return "", Agreed(scope, "" if scope is Scope.PORTABLE else name, {}, path)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{clean_line(str(path))} cannot be read: {error}") from None
+    now, problems = files.parse(path, before)
+    _warn(problems)
+    if now is None:
+        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --into FILE")
+    if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
+        told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
+        raise click.UsageError(f"{clean_line(str(path))} {told}; give --into FILE with another name")
+    return before, now
+
+
+def _slug(scope: Scope, name: str) -> str:
+    if scope is Scope.PORTABLE:
+        return "portable"
+    return "".join(sign if sign.isalnum() else "_" for sign in hardware.short(name).lower())
+
+
+def difference(before: str, after: str, path: Path) -> str:
+    """What a change of the file comes to, as a unified diff; "" where it is none."""
+    import difflib  # only for a refresh
+
+    told = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), str(path), f"{path} (new)"
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in told)
+
+
+def agree(fresh: Fresh, *, yes: bool, as_json: bool) -> list[str] | None:
+    """The changes that a person agrees to, each shown before it is asked for; all of them with --yes. None where nobody
+    can be asked."""
+    if yes:
+        return fresh.changes
+    if as_json or not sys.stdin.isatty():
+        return None
+    taken: list[str] = []
+    for place, name in enumerate(fresh.changes):
+        shown = difference(files.text(fresh.taking(taken)), files.text(fresh.taking([*taken, name])), fresh.now.path)
+        common.say(clean(shown, limit=MOST_OF_A_DIFF))
+        word = click.prompt(
+            f"Agree to {clean_line(name)}? (yes, no, all, quit)",
+            type=click.Choice(["y", "n", "a", "q"]),
+            show_choices=False,
+            err=True,
+        )
+        if word == "a":
+            return [*taken, *fresh.changes[place:]]
+        if word == "q":
+            break
+        taken += [name] if word == "y" else []
+    return taken
+
+
+def write(fresh: Fresh, taken: Sequence[str]) -> None:
+    """Write what was agreed to, whole or not at all. NotHereError where it cannot be, or the file changed meanwhile."""
+    from aisp.store.upkeep import settle  # sqlite3 with it: only where something is written
+
+    path = fresh.now.path
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        there = path.read_text("utf-8") if path.exists() else ""
+        if there != fresh.before:
+            raise NotHereError(f"{clean_line(str(path))} has changed meanwhile; nothing was written, ask again")
+        partial.write_text(files.text(fresh.taking(taken)), "utf-8")
+        settle(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise NotHereError(f"{clean_line(str(path))} cannot be written: {error.strerror or error}") from None
+
+
+def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int:
+    """Show what a refresh comes to, have it agreed to, write it; the exit status."""
+    path, name = fresh.now.path, clean_line(fresh.now.hardware) or None
+    shown = difference(fresh.before, files.text(fresh.taking(fresh.changes)), path) if fresh.changes else ""
+    interactive = not yes and not as_json and sys.stdin.isatty()
+    if shown and not as_json and not interactive:
+        common.say(clean(shown, limit=MOST_OF_A_DIFF).rstrip("\n"))
+    if not as_json:
+        for target, why in fresh.silent.items():
+            common.note(f"aisp: {target}: {clean_line(why)}")
+    taken = agree(fresh, yes=yes, as_json=as_json) if fresh.changes else []
+    if taken:
+        write(fresh, taken)
+    if as_json:
+        common.say_document(
+            {
+                "scope": scope,
+                "hardware": name,
+                "file": clean_line(str(path), limit=4096),
+                "changed": list(fresh.targets),
+                "removed": list(fresh.gone),
+                "left_out": [{"target": target, "reason": why} for target, why in fresh.silent.items()],
+                "diff": shown,
+                "written": bool(taken),
+            }
+        )
+    elif taken:
+        common.say(f"{plain.counted(len(taken), 'target')} written into {clean_line(str(path), limit=4096)}")
+    elif not fresh.changes:
+        known = bool(fresh.now.targets)
+        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp bench run all` makes some")
+    else:
+        asked = (
+            "nothing was agreed to, and nothing written" if interactive else "nothing was written; --yes agrees to all"
+        )
+        common.note(f"aisp: {asked}")
+    if not fresh.changes:
+        return 0 if fresh.now.targets else EXIT_NO
+    return 0 if taken else EXIT_NO

@@ -1,0 +1,271 @@
+"""`aisp contract`: write what a run must keep to count, ask whether a run keeps it, and compare two contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.contracts import Contract, Value
+    from aisp.kernels.catalog.model import Problem
+    from aisp.store.results.contract import Breach, Figure
+    from aisp.store.results.reading import Reading
+
+USUAL_FILE = "contract.toml"
+_A_FILE = click.Path(exists=True, dir_okay=False)
+
+
+# -- new ---------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("file", metavar="[FILE]", default=USUAL_FILE, type=click.Path(dir_okay=False))
+@click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="Take it from this BenchmarkRun document.")
+@common.json_option
+def new(file: str, origin: str | None, as_json: bool) -> None:
+    """Write a commented contract that holds into FILE, contract.toml by default, to be changed as it is needed.
+
+    With --from it says what a BenchmarkRun document says. What is there is never written over.
+
+    Exit status: 0; 2 FILE is there, its name will not do, or the document says no contract; 3 FILE cannot be written,
+    or PyYAML is not installed.
+    """
+    from aisp.kernels.catalog import contracts  # parses nothing unless a command needs it
+
+    path = Path(file).expanduser()
+    if not path.name.endswith(contracts.SUFFIX):
+        raise click.UsageError(
+            f"{_named(path)}: a contract's name ends with {contracts.SUFFIX}, as tier1.{contracts.SUFFIX} does"
+        )
+    found = contracts.example() if origin is None else _of_yaml(Path(origin))
+    text = contracts.render(found)
+    written = _checked(*contracts.parse(text.encode(), path))
+    try:
+        with path.open("x", encoding="utf-8") as sink:
+            sink.write(text)
+    except FileExistsError:
+        raise click.UsageError(f"{_named(path)} is there already; give another name, or remove it first") from None
+    except OSError as error:
+        raise NotHereError(f"{_named(path)} cannot be written: {error.strerror}") from None
+    if as_json:
+        common.say_document({"file": str(path), "from": origin, **_as_json(written)})
+        return
+    common.say(f"wrote {_named(path)}; next:")
+    common.say(f"  aisp contract check {_named(path)} RUN")
+
+
+def _of_yaml(path: Path) -> Contract:
+    """The contract that a BenchmarkRun document says."""
+    from aisp.kernels.catalog import benchmark_run  # and PyYAML: only for such a document
+
+    try:
+        return _checked(*benchmark_run.parse(_bytes(path), path))
+    except benchmark_run.MissingYamlError as error:
+        raise NotHereError(str(error)) from None
+
+
+# -- check -------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=_A_FILE)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=common.complete_runs)
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print a BenchmarkRun document, with what RUN came to.")
+@common.json_option
+@click.pass_context
+def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json: bool) -> None:
+    """Say whether FILE is a contract, and whether RUN keeps it.
+
+    A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
+    stays what it is. A run that keeps the contract and misses the wanted value of its figure is a result, and the
+    answer is no.
+
+    Exit status: 0 kept; 1 broken, or the wanted value was missed; 2 FILE is no contract, or there is no such run; 3
+    the store cannot be read, or PyYAML is not installed.
+    """
+    if as_yaml and as_json:
+        raise click.UsageError("--yaml and --json are two ways to print the same; give one of them")
+    contract = _read(Path(file))
+    if run is None:
+        if as_yaml:
+            _say_yaml(contract, [])
+        elif as_json:
+            common.say_document({"file": file, **_as_json(contract), "run": None})
+        else:
+            common.say(f"{_named(Path(file))}: {clean_line(contract.title)} (sha256 {contract.sha256[:16]})")
+        return
+    from aisp.store.results import contract as results  # the record and the store: only where a run is asked about
+    from aisp.tui.cli import stored
+
+    with stored.history() as opened:
+        record = opened.run(run)
+        if not record.state.final:
+            raise click.UsageError(f"run {record.id} is still {record.state}; ask again when it has ended")
+        facts = opened.facts_and_temperature(record)
+        files = opened.snapshot(record.snapshot) if record.snapshot else {}
+        reading = opened.read(record)
+    broken = results.breaches(contract, record, facts, results.imports_of(record, files))
+    figure = results.figure(contract, reading)
+    frozen, why = results.frozen_in(record)
+    other = why or (
+        f"the run was started under the contract {frozen.name} (sha256 {frozen.sha256[:16]}), which is another"
+        if frozen is not None and frozen.sha256 != contract.sha256
+        else ""
+    )
+    if other:
+        common.note(f"aisp: {clean_line(other, limit=1000)}")
+    if as_yaml:
+        _say_yaml(contract, [_result(reading, broken, figure)])
+    elif as_json:
+        told = _run_json(reading, broken, figure, frozen)
+        common.say_document({"file": file, **_as_json(contract), "run": told})
+    else:
+        for line in _lines(contract, reading, broken, figure):
+            common.say(line)
+    ctx.exit(EXIT_NO if broken or figure.met is False else EXIT_GOOD)
+
+
+def _lines(contract: Contract, run: Reading, broken: Sequence[Breach], figure: Figure) -> list[str]:
+    found = [clean_line(str(breach), limit=2000) for breach in broken]
+    count = f"{len(broken)} line{'s' if len(broken) > 1 else ''}"
+    what = f"breaks {count} of it and is no result of it" if broken else "keeps it"
+    found.append(f"run {run.id} of {clean_line(run.record.target)} {what}")
+    if figure.value is not None:
+        outcome = "" if figure.met is None else ", met" if figure.met else ", missed"
+        wanted = "" if figure.target is None else f", wanted {plain.number(figure.target)}"
+        found.append(f"{figure.metric}: {plain.number(figure.value)}{wanted}{outcome}")
+    return found
+
+
+def _result(run: Reading, broken: Sequence[Breach], figure: Figure) -> dict[str, object]:
+    """What a run came to, for a BenchmarkRun document."""
+    best, record = run.best, run.record
+    return {
+        "run": record.id,
+        "target": record.target,
+        "case": record.case,
+        "wall": record.wall,
+        "rung": best.rung if best is not None else None,
+        "verdict": str(record.verdict),
+        "speedup": best.speedup if best is not None else None,
+        "interval": [best.low, best.high] if best is not None else None,
+        "kpi": {"metric": str(figure.metric), "value": figure.value, "met": figure.met},
+        "kept": not broken,
+        "breaches": [str(breach) for breach in broken],
+    }
+
+
+def _run_json(run: Reading, broken: Sequence[Breach], figure: Figure, frozen: Contract | None) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "target": run.record.target,
+        "kept": not broken,
+        "breaches": [
+            {
+                "place": breach.place,
+                "key": breach.key,
+                "wanted": _plain(breach.wanted),
+                "found": breach.found,
+            }
+            for breach in broken
+        ],
+        "kpi": {
+            "metric": figure.metric,
+            "value": figure.value,
+            "target": figure.target,
+            "met": figure.met,
+            "reason": figure.reason,
+        },
+        "frozen_sha256": frozen.sha256 if frozen is not None else None,
+    }
+
+
+def _say_yaml(contract: Contract, results: Sequence[Mapping[str, object]]) -> None:
+    from aisp.kernels.catalog import benchmark_run  # and PyYAML
+
+    try:
+        text = benchmark_run.write(contract, results)
+    except benchmark_run.MissingYamlError as error:
+        raise NotHereError(str(error)) from None
+    common.say(text.rstrip("\n"))
+
+
+# -- diff --------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("a", metavar="A", type=_A_FILE)
+@click.argument("b", metavar="B", type=_A_FILE)
+@common.json_option
+@click.pass_context
+def diff(ctx: click.Context, a: str, b: str, as_json: bool) -> None:
+    """Show in which keys the contracts A and B differ; comments and order make no difference.
+
+    Exit status: 0 they are alike; 1 they differ; 2 one of them is no contract; 3 one of them cannot be read.
+    """
+    from aisp.kernels.catalog import contracts
+
+    one, other = _read(Path(a)), _read(Path(b))
+    changed = contracts.diff(one, other)
+    if as_json:
+        sides = [{"file": file, "sha256": found.sha256} for file, found in ((a, one), (b, other))]
+        keys = [{"key": item.key, "a": _plain(item.a), "b": _plain(item.b)} for item in changed]
+        common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": keys})
+    elif not changed:
+        common.say("alike")
+    else:
+        rows = [[item.key, *(_value(value) for value in (item.a, item.b))] for item in changed]
+        heads = ["key", _named(Path(a)), _named(Path(b))]
+        common.say("\n".join(common.table(heads, rows, width=common.terminal_width(), shrink=heads[2])))
+    ctx.exit(EXIT_NO if changed else EXIT_GOOD)
+
+
+# -- what they share ---------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> Contract:
+    """The contract in a file; wrong usage, with everything that is wrong, where there is none."""
+    from aisp.kernels.catalog import contracts
+
+    return _checked(*contracts.parse(_bytes(path), path))
+
+
+def _bytes(path: Path) -> bytes:
+    from aisp.kernels.catalog import sources
+
+    try:
+        return sources.read_bytes(str(path))
+    except OSError as error:
+        raise NotHereError(f"{_named(path)} cannot be read: {sources.reason(error)}") from None
+
+
+def _checked(found: Contract | None, problems: Sequence[Problem]) -> Contract:
+    if found is None:
+        raise click.UsageError("\n".join(clean_line(str(problem), limit=2000) for problem in problems))
+    return found
+
+
+def _as_json(contract: Contract) -> dict[str, Any]:
+    return {"name": contract.name, "sha256": contract.sha256, "document": contract.document()}
+
+
+def _plain(value: Value | None) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _value(value: Value | None) -> str:
+    from aisp.kernels.catalog import contracts
+
+    return plain.DASH if value is None else clean_line(contracts.as_toml(value), limit=2000)
+
+
+def _named(path: Path) -> str:
+    return clean_line(bytes(path), limit=4096)

@@ -1,0 +1,214 @@
+"""`aisp bench suite compare`: two runs of suites target by target, of this machine or of others.
+
+What may be compared is said in store.results.beside: the same target, case, mode and driver, timed in the same way. The
+hardware may differ, and then the ratio is of the two. A ratio is the time in A over the time in B, with the widest
+interval that both intervals allow; it has neither the machine nor the day taken out, as a verdict would need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from aisp.store.results import beside
+from aisp.store.results.beside import Row
+from aisp.store.results.expected import Sighting
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.suite_history import base_folder, from_option
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.store.suites import Package
+
+LEAST_ID = 4  # characters of an id that may stand for it
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """What this reads of an entry of `runs.json` beside the run."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two packages, the rung of each target that both have, and the targets that one alone has."""
+
+    a: Package
+    b: Package
+    rows: list[Row]
+    only_a: list[str]
+    only_b: list[str]
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@from_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, first: str, second: str, kept: str | None, as_json: bool) -> None:
+    """Put two runs of suites side by side; how much faster is B?
+
+    A and B are folders of packages, also of other machines, or the ids of runs of suites, or the beginnings of ids. Of
+    each target the rung is compared that was best in B, or else the one that was best in A.
+
+    Exit status: 0 something can be compared; 1 nothing can; 2 no such package.
+    """
+    found = compare(*(find(word, kept) for word in (first, second)))
+    common.answer(as_json, lambda: as_document(found), lines, found)
+    ctx.exit(0 if any(row.speedup is not None for row in found.rows) else EXIT_NO)
+
+
+def find(word: str, kept: str | None) -> Package:
+    """The package in that folder, or of that id.
+
+    Raises:
+        UsageError: there is none, or several begin so.
+        NotHereError: it cannot be read; the message says why.
+    """
+    from aisp.store import suites  # what packages are
+
+    folder = Path(word).absolute()
+    if folder.is_dir():
+        candidates = [folder]
+    elif len(word) >= LEAST_ID:
+        named = (path for path in base_folder(kept).glob("*/*") if path.name.startswith(word.upper()))
+        candidates = [path for path in named if path.is_dir()]
+    else:
+        candidates = []
+    if len(candidates) != 1:
+        known = "is none" if not candidates else f"are {len(candidates)}"
+        raise click.UsageError(
+            f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
+            "`aisp bench suite history NAME` shows them"
+        )
+    (place,) = candidates
+    found = suites.read_index(place.parent)
+    package = next((one for one in (*found.here, *found.elsewhere) if one.folder == place), None)
+    if package is None:
+        why = [told for told in found.told if told.startswith(f"{clean_line(place.name)}: ")]
+        raise NotHereError(why[0] if why else f"{clean_line(str(place))} holds no package")
+    return package
+
+
+def compare(a: Package, b: Package) -> Compared:
+    """The targets of both."""
+    ran = [_runs(one) for one in (a, b)]
+    both = [target for target in ran[0] if target in ran[1]]
+    rows = [_row(target, ran[0][target], ran[1][target]) for target in both]
+    return Compared(a, b, rows, *([name for name in _targets(one) if name not in both] for one in (a, b)))
+
+
+def _targets(one: Package) -> list[str]:
+    return [str(entry["target"]) for entry in one.summary["targets"] if isinstance(entry, dict) and "target" in entry]
+
+
+def _runs(one: Package) -> dict[str, Sighting]:
+    """What each target's rungs came to. NotHereError where the package does not say."""
+    from aisp.tui.cli.suite_rows import RUNS  # with the store
+
+    file = one.folder / RUNS
+    try:
+        entries = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("targets")
+        if not isinstance(entries, list):
+            raise NotHereError(f"{clean_line(str(file))} lists no targets")
+        return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
+    except OSError as error:
+        raise NotHereError(f"{clean_line(str(file))} cannot be read: {error.strerror or error}") from None
+    except msgspec.DecodeError as error:
+        raise NotHereError(f"{clean_line(str(file))} is not what a run of a suite writes: {error}") from None
+
+
+def _row(target: str, a: Sighting, b: Sighting) -> Row:
+    """The rung to tell the target by."""
+    found = {row.rung: row for row in beside.rows(target, a, b)}
+    names = [name for name in (b.best.rung, a.best.rung) if name in found]
+    rows = [found[name] for name in names] or list(found.values())
+    row = next((row for row in rows if row.speedup is not None), rows[0] if rows else None)
+    if row is None:
+        return Row(target, b.case, "", None, None, reason="no rung was timed")
+    if a.quick is not b.quick:
+        modes = " and ".join("quick" if one.quick else "full run" for one in (a, b))
+        return replace(row, speedup=None, low=None, high=None, reason=f"mode: {modes}")
+    return row
+
+
+def lines(found: Compared, *, width: int | None) -> list[str]:
+    """Both for people."""
+    text = [f"{name}  {_head(one)}" for name, one in (("A", found.a), ("B", found.b))]
+    rows = []
+    for row in found.rows:
+        if row.speedup is not None:
+            times = [plain.number(one.ms) if one else plain.DASH for one in (row.a, row.b)]
+            ratio = plain.speedup(row.speedup, row.low, row.high)
+            rows.append([row.target, row.rung, *times, f"{ratio}, of the hosts too" if row.of_host else ratio])
+    heads = ["target", "rung", "A ms", "B ms", "B is as fast as A, times"]
+    cleaned = [[clean_line(cell) for cell in row] for row in rows]
+    if rows:
+        right = ["A ms", "B ms"]
+        text += ["", *common.table(heads, cleaned, right=right, width=width, shrink="target", drop=["A ms", "rung"])]
+    text.append("")
+    notes: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.speedup is None:
+            notes.setdefault(f"not comparable, {clean_line(row.reason, limit=1000)}", []).append(row.target)
+    for name, only in (("A", found.only_a), ("B", found.only_b)):
+        if only:
+            notes[f"a result in {name} alone"] = only
+    told = [f"{why}: {', '.join(map(clean_line, targets))}" for why, targets in notes.items()]
+    score = beside.mean(found.rows)
+    mean = plain.speedup(score.geometric_mean, score.low, score.high)
+    told.append(
+        f"=> B is {mean} as fast as A: the geometric mean over {plain.counted(score.count, 'target')}"
+        if score.count
+        else "=> nothing can be compared"
+    )
+    return text + (plain.wrapped(told, width) if width is not None else told)
+
+
+def _head(one: Package) -> str:
+    machine = one.summary["machine"]
+    on = " on ".join(str(machine[key]) for key in ("gpu", "host") if machine.get(key))
+    facts = (plain.local_time(one.summary["wall"]), one.summary["suite"], on or str(machine.get("cpu") or ""), one.id)
+    return "  ".join(clean_line(fact) for fact in facts if fact)
+
+
+def as_document(found: Compared) -> dict[str, Any]:
+    """Both for JSON; the schema is in docs/commands.md."""
+    score = beside.mean(found.rows)
+
+    def head(one: Package) -> dict[str, Any]:
+        return {key: one.summary[key] for key in ("id", "suite", "wall", "machine")}
+
+    return {
+        "a": head(found.a),
+        "b": head(found.b),
+        "count": score.count,
+        "geometric_mean": score.geometric_mean,
+        "low": score.low,
+        "high": score.high,
+        "targets": [
+            {
+                "target": row.target,
+                "case": row.case,
+                "rung": row.rung or None,
+                "a_ms": row.a.ms if row.a else None,
+                "b_ms": row.b.ms if row.b else None,
+                "ratio": row.speedup,
+                "low": row.low,
+                "high": row.high,
+                "verdict": row.verdict.value,
+                "of_host": row.of_host,
+                "reason": row.reason or None,
+            }
+            for row in found.rows
+        ],
+        "only_a": found.only_a,
+        "only_b": found.only_b,
+    }

@@ -1,0 +1,265 @@
+"""From the stored runs of a suite's targets to its result: each against earlier runs, in turns where it looks slower,
+and the package on disk.
+
+The rules stand in store.results.regression and store.results.contract; here runs, sources and telemetry are fetched for
+them. Earlier runs are those of the same device, case and mode that were asked for by somebody: a save's are of whatever
+stood in an editor. With a contract only runs that keep it count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aisp.kernels.catalog.between import BetweenError, between
+from aisp.store import suites
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State, Trigger
+from aisp.store.results import contract as contracts
+from aisp.store.results import expected, regression, suite_documents
+from aisp.store.results.comparison import Side, side
+from aisp.store.results.prediction import LOOK_BACK_RUNS
+from aisp.store.results.regression import Row
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.follow import summary
+from aisp.tui.cli.turning import Manner, turn
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.contracts import Contract
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
+    from aisp.tui.cli.stored import Opened
+
+RUNS = "runs.json"
+"""Of a package: what every rung came to and on what, as store.results.expected reads a run; for other machines."""
+MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
+
+
+class LeftError(Exception):
+    """Ctrl-C ended it while sources were measured in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run of a suite came to.
+
+    Attributes:
+        broken: targets whose runs keep the suite's contract not, with what they break of it.
+        unturned: targets that look slower and could not be measured in turns, with the reason.
+        machine: as packages name it.
+        runs: of each target that counts, as other machines read it.
+    """
+
+    rows: list[Row]
+    broken: Mapping[str, str] = field(default_factory=dict)
+    unturned: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, str] = field(default_factory=dict)
+    runs: Sequence[dict[str, Any]] = ()
+
+
+# -- which runs --------------------------------------------------------------------------------------------------------
+
+
+def gather(
+    opened: Opened,
+    targets: Mapping[str, Target],
+    ran: Mapping[str, Reading],
+    refused: Mapping[str, str],
+    contract: Contract | None,
+) -> Result:
+    """Every target against its earlier runs.
+
+    Args:
+        targets: of the suite, in its order.
+        ran: the run that was made of each.
+        refused: why there is none of the others.
+    """
+    rows: list[Row] = []
+    broken: dict[str, str] = {}
+    machine = machine_of({})
+    runs: list[dict[str, Any]] = []
+    for target_id, target in targets.items():
+        reading = ran.get(target_id)
+        if reading is None:
+            rows.append(regression.row(target_id, (), left_out=refused.get(target_id, "it was not run")))
+            continue
+        now = stored_or_told(opened, reading.record)
+        facts = opened.facts(now)
+        machine = machine if any(machine.values()) else machine_of(facts)
+        why = summary(opened.read(now)) if now.state is not State.OK else ""
+        if not why and contract is not None and (why := breach(opened, contract, now)):
+            broken[target_id] = why
+        row = regression.row(target_id, sides(opened, now, contract), left_out=why)
+        rows.append(row)
+        if not row.left_out:
+            runs.append({"target": target_id} | asdict(expected.of_run(opened.read(now), facts, target)))
+    return Result(regression.corrected(rows), broken, {}, machine, runs)
+
+
+def stored_or_told(opened: Opened, told: Run) -> Run:
+    """A run as it is stored; as it was told where the engine could not store its end."""
+    try:
+        found = opened.run(told.id)
+    except LookupError:
+        return told
+    return found if found.state.final else told
+
+
+def sides(opened: Opened, now: Run, contract: Contract | None) -> list[Side]:
+    """This run and the earlier ones that it may be held against, newest first."""
+    try:
+        past = opened.newest(LOOK_BACK_RUNS, now.target, now.id, all_findings=False)
+    except LookupError:  # its end could not be stored
+        past = []
+    alike = (
+        run
+        for run in past
+        if run.state.final
+        and run.trigger is not Trigger.WATCH
+        and not run.without
+        and (run.device, run.case, run.quick) == (now.device, now.case, now.quick)
+    )
+    kept = (run for run in alike if contract is None or not breach(opened, contract, run))
+    return [_side(opened, run) for run in (now, *kept)]
+
+
+def _side(opened: Opened, run: Run) -> Side:
+    """A run with what it ran on. The driver's readings are fetched only where no arm has a clock of its own."""
+    telemetry = None
+    if run.device.startswith("cuda") and all(arm.sm_clock_mhz is None for arm in run.arms):
+        telemetry = opened.telemetry(run.id)
+    readings = telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
+    return side(opened.read(run), opened.facts(run), readings)
+
+
+def machine_of(facts: Mapping[str, object]) -> dict[str, str]:
+    """What tells this machine from others, of an environment record."""
+    return {key: clean_line(str(facts.get(key) or "")) for key in MACHINE}
+
+
+def breach(opened: Opened, contract: Contract, run: Run) -> str:
+    """What a run that has ended breaks of the contract, as a clause; "" where it keeps it."""
+    hot = "environment.temperature_c" in contract.values  # then the readings are fetched
+    facts = opened.facts_and_temperature(run) if hot else opened.facts(run)
+    imports: dict[str, set[str]] = {}
+    if "imports" in contract.values:
+        with contextlib.suppress(LookupError, StoreError):  # then nobody knows what it imports, which is a breach
+            imports = contracts.imports_of(run, opened.snapshot(run.snapshot))
+    found = contracts.breaches(contract, run, facts, imports)
+    return (
+        clean_line(f"no result of contract {contract.name}: {'; '.join(map(str, found))}", limit=2000) if found else ""
+    )
+
+
+# -- in turns ----------------------------------------------------------------------------------------------------------
+
+
+def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Result:
+    """The result with old and new source measured in turns where a row looks slower, in full runs whatever the suite's
+    mode: they have the last word.
+
+    Args:
+        collection: names the folder of these runs, so that they are found again after a kill.
+        since: id of the suite's run; no run before it is one of these.
+
+    Raises:
+        LeftError: Ctrl-C.
+        NotHereError: there is no engine to measure them.
+    """
+    wanted = [(row, which) for row in regression.to_turn(result.rows) for which in regression.turns_wanted(row)]
+    unturned: dict[str, str] = {}
+    folders: dict[Manner, dict[str, Mapping[str, bytes]]] = {}
+    done: dict[str, Reading] = {}
+    for row, which in wanted:
+        name = _folder_name(row.target, which)
+        if (known := _turned_before(opened, f"{collection}:{name}", since)) is not None:
+            done[name] = known
+            continue
+        try:
+            files = _files(opened, row, which)
+        except (BetweenError, LookupError, StoreError) as error:
+            unturned[row.target] = clean_line(str(error), limit=500)
+            continue
+        assert row.now is not None  # it looks slower
+        folders.setdefault(Manner.of(row.now.run.record), {})[name] = files
+    if folders:
+        many = plain.counted(sum(map(len, folders.values())), "comparison")
+        common.note(f"aisp: looks slower: {many} of the old source against the new one, in turns")
+    refused: dict[str, str] = {}
+    for manner, files_of in folders.items():
+        runs, why = _turned(collection, files_of, manner)
+        done |= runs
+        refused |= why
+    rows = {row.target: row for row in result.rows}
+    for row, which in wanted:
+        name = _folder_name(row.target, which)
+        if name in done:
+            rows[row.target] = regression.with_turns(rows[row.target], which, done[name])
+        elif row.target not in unturned:
+            unturned[row.target] = clean_line(refused.get(name, "the run in turns did not come to its end"), limit=500)
+    return Result(list(rows.values()), result.broken, unturned, result.machine, result.runs)
+
+
+def _turned(
+    collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner
+) -> tuple[dict[str, Reading], Mapping[str, str]]:
+    """The runs of these folders by name, and why others cannot be run. What stays undecided is measured once more with
+    more replicas. LeftError: Ctrl-C."""
+    turned = turn(collection, folders, manner)
+    if turned.interrupted:
+        raise LeftError
+    found = dict(turned.runs)
+    for name, run in turned.runs.items():
+        if not (more := regression.once_more(run)):
+            continue
+        common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
+        again = turn(collection, {name: folders[name]}, replace(manner, replicas=more))
+        if again.interrupted:
+            raise LeftError
+        found |= again.runs
+    return found, turned.refused
+
+
+def _folder_name(target: str, which: str) -> str:
+    return f"{re.sub(r'[^a-z0-9]+', '_', target.lower()).strip('_')}_{which}"
+
+
+def _turned_before(opened: Opened, target: str, since: str) -> Reading | None:
+    """The run in turns that was made before this process was started, where it ended well."""
+    found = (run for run in opened.newest(4, target) if run.id > since and run.state is State.OK)
+    run = next(found, None)
+    return None if run is None else opened.read(run)
+
+
+def _files(opened: Opened, row: Row, which: str) -> dict[str, bytes]:
+    """Old and new source of the row's rung in one folder, with the task as it is now."""
+    against = row.last if which == "last" else row.best
+    assert against is not None
+    assert row.now is not None
+    old, new = (opened.snapshot(one.run.record.snapshot) for one in (against.earlier, row.now))
+    return between(old, new, against.rung, row.target, task=new)
+
+
+# -- the package -------------------------------------------------------------------------------------------------------
+
+
+def write(base: Path, run: suite_documents.Pass, result: Result, launch_count: Sequence[str]) -> tuple[Path, list[str]]:
+    """Write the package below `base` and the index of all; its folder, and a sentence for each bad package there.
+
+    Raises:
+        OSError: it cannot be written. PackageExistsError: it was before.
+    """
+    documents = suite_documents.package(run, result.rows, launch_count=launch_count)
+    documents[RUNS] = run.head("runs") | {"targets": list(result.runs)}
+    written = suites.write(base / run.id, documents)
+    found = suites.read_index(base, run.machine)
+    packages = [(package.summary, package.regression) for package in found.here]
+    suites.write_index(base, suite_documents.index(run.suite, packages, found.told))
+    return written, found.told

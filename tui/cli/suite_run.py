@@ -1,0 +1,305 @@
+"""`aisp bench suite run`, `aisp bench run-tier1`: measure a suite and say whether anything became slower.
+
+Targets go through the engine's queue; a run that was killed goes on where it was. At the end stands a package
+(store.suites): what every target came to, against its last and its best comparable run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, MeantError, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.contracts import Contract
+    from aisp.kernels.catalog.model import Problem, Target
+    from aisp.kernels.catalog.suites import Entry, Suite
+    from aisp.store.results.suite_documents import Pass
+    from aisp.tui.cli.common import Function
+    from aisp.tui.cli.suite_plan import Asked, Plan
+    from aisp.tui.cli.suite_rows import Result
+    from aisp.tui.cli.suite_session import Measuring
+
+TIER1 = "tier1"
+EXIT_WORSE = 1
+
+
+def name_argument(function: Function) -> Function:
+    """NAME of a suite, as the argument `name`."""
+    return click.argument("name", metavar="NAME", shell_complete=complete_suites)(function)
+
+
+def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """Names of suites, for a shell."""
+    from aisp.kernels.catalog import suites  # only where a shell asks
+
+    found, _ = suites.load_suites([Path(root).absolute() for root in ctx.params.get("roots") or ()])
+    return [click.shell_completion.CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+
+def _options(function: Function) -> Function:
+    """What both commands take."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    click.option(
+        "--resume/--again",
+        default=None,
+        help="Go on with the unfinished run, which must be there; or begin anew. By default whichever can be.",
+    ),
+    click.option(
+        "--into",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False),
+        help="Write the package into FOLDER/NAME instead of the state folder.",
+    ),
+    click.option("--quick", is_flag=True, help="Quick runs, whatever the suite says; held against quick ones."),
+    common.device_option,
+    common.roots_option,
+    click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower."),
+    common.json_option,
+    click.pass_context,
+)
+
+
+@click.command()
+@name_argument
+@_options
+def command(
+    ctx: click.Context,
+    name: str,
+    resume: bool | None,
+    into: str | None,
+    quick: bool,
+    device: str,
+    roots: tuple[str, ...],
+    no_turns: bool,
+    as_json: bool,
+) -> None:
+    """Measure the targets of the suite NAME, and say of each whether it became slower.
+
+    Each is held against its last and its best comparable run. What looks slower is measured again: the old source
+    against the new one, in turns, in one run. The result is a package of documents in a folder of its own.
+
+    Started again after a kill, it goes on: what was measured is not measured again. Ctrl-C cancels what it queued.
+
+    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed or breaks the suite's
+    contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C.
+    """
+    ctx.exit(measure(name, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json))
+
+
+@click.command()
+@_options
+def tier1(
+    ctx: click.Context,
+    resume: bool | None,
+    into: str | None,
+    quick: bool,
+    device: str,
+    roots: tuple[str, ...],
+    no_turns: bool,
+    as_json: bool,
+) -> None:
+    """Measure the suite tier1, the wins that must stay wins: `aisp bench suite run tier1`.
+
+    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed or not to be believed; 3 it could not be done;
+    130 left by Ctrl-C.
+    """
+    status = measure(TIER1, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json)
+    ctx.exit(status)
+
+
+def measure(
+    name: str,
+    resume: bool | None,
+    into: str | None,
+    *,
+    quick: bool,
+    device: str,
+    roots: Sequence[str],
+    turns: bool,
+    as_json: bool,
+) -> int:
+    """One run of a suite from its plan to its package; the exit status."""
+    suite, entries, contract = chosen(name, roots)
+    asked = _asked(suite, entries, contract, quick=quick, device=device, roots=roots)
+
+    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli.follow import exit_status
+    from aisp.tui.cli.suite_session import UNMEASURED, Measuring
+
+    with suite_plan.held(name):
+        plan = _plan(asked, resume)
+        targets = {entry.target.id: entry.target for entry in entries}
+        session = Measuring(plan, targets, as_json=as_json)
+        if asyncio.run(session.run()):
+            common.note("aisp: the same command goes on where this left off")
+            return EXIT_INTERRUPTED
+        ran = session.by_target
+        if all(run.record.state in UNMEASURED for run in ran.values()):
+            plan.drop()
+            raise NotHereError(f"no target of {name} could be measured here, so no package was written")
+        try:
+            result = _result(plan, targets, session, contract, turns=turns)
+        except suite_rows.LeftError:
+            common.note("aisp: the same command goes on where this left off")
+            return EXIT_INTERRUPTED
+        base = Path(into).absolute() / name if into else suite_plan.folder(name)
+        frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
+        head = _pass(plan, result, frozen)
+        launch_count = [entry.target.id for entry in entries if entry.launch_count]
+        try:
+            package, told = suite_rows.write(base, head, result, launch_count)
+        except OSError as error:
+            raise NotHereError(
+                f"the package cannot be written into {clean_line(str(base))}: {error.strerror or error}; the same "
+                "command writes it once it can"
+            ) from None
+        plan.drop()
+    for sentence in told:
+        common.note(f"aisp: warning: {sentence}")
+    _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
+    worse = any(row.outcome == "worse" for row in result.rows)
+    status = exit_status(list(ran.values()), required=(), refused=session.refused)
+    return EXIT_WORSE if worse or result.broken else status
+
+
+# -- what is asked for -------------------------------------------------------------------------------------------------
+
+
+def chosen(name: str, roots: Sequence[str]) -> tuple[Suite, tuple[Entry, ...], Contract | None]:
+    """The suite of that name with its targets and its contract. What is gone of it is told on stderr.
+
+    Raises:
+        MeantError: there is no such suite, it does not load, or its contract does not.
+        NotHereError: it has no targets.
+    """
+    from aisp.kernels.catalog import suites  # parses every suite: only for commands that need them
+
+    found, problems = suites.load_suites([Path(root).absolute() for root in roots])
+    suite = found.get(name)
+    if suite is None:
+        broken = [problem for problem in problems if problem.path.stem == name]
+        if broken:
+            raise MeantError(f"the suite {name} does not load: {_told(broken)}", kind="broken")
+        raise common.unknown(
+            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp bench suite list` shows which there are"
+        )
+    entries, gone = suite.resolve(common.load_catalog(roots))
+    for problem in gone:
+        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    if not entries:
+        raise NotHereError(f"no target of the suite {name} is there; `aisp bench list-targets` shows which are")
+    return suite, entries, _contract(suite)
+
+
+def _contract(suite: Suite) -> Contract | None:
+    if suite.contract is None:
+        return None
+    from aisp.kernels.catalog import contracts  # only for suites that have one
+
+    try:
+        contract, problems = contracts.read(suite.contract)
+    except OSError as error:
+        told = f"{clean_line(str(suite.contract))} cannot be read: {error.strerror or error}"
+        raise MeantError(f"the contract of the suite {suite.name}: {told}", kind="broken") from None
+    if contract is None:
+        raise MeantError(f"the contract of the suite {suite.name} does not load: {_told(problems)}", kind="broken")
+    return contract
+
+
+def _told(problems: Sequence[Problem]) -> str:
+    return clean_line("; ".join(map(str, problems)), limit=2000)
+
+
+def _asked(
+    suite: Suite,
+    entries: Sequence[Entry],
+    contract: Contract | None,
+    *,
+    quick: bool,
+    device: str,
+    roots: Sequence[str],
+) -> Asked:
+    from aisp.tui.cli.suite_plan import Asked, Wanted
+
+    return Asked(
+        suite=suite.name,
+        targets=tuple(Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
+        roots=tuple(common.engine_roots(roots)),
+        device=device,
+        quick=quick or suite.how.quick,
+        replicas=0 if quick and not suite.how.quick else suite.how.replicas,
+        warm=suite.how.warm,
+        policy=suite.how.policy.value,
+        contract=contract.frozen() if contract is not None else None,
+    )
+
+
+def _plan(asked: Asked, resume: bool | None) -> Plan:
+    """The plan to carry out: the unfinished one of the same work, or a new one. Others of the suite are dropped."""
+    from aisp.tui.cli import suite_plan
+
+    plans, told = suite_plan.unfinished(asked.suite)
+    for sentence in told:
+        common.note(f"aisp: warning: {sentence}")
+    same = next((plan for plan in plans if plan.asked == asked), None)
+    if resume and same is None:
+        other = " of the same targets and options" if plans else ""
+        raise click.UsageError(f"there is no unfinished run of {asked.suite}{other} to go on with; leave --resume out")
+    kept = None if resume is False else same
+    for plan in plans:
+        if plan is not kept:
+            since = plain.local_time(plan.wall)
+            common.note(f"aisp: the unfinished run of {since} is given up; what it measured stays in the store")
+            plan.drop()
+    return kept or suite_plan.begin(asked)
+
+
+# -- what it came to ---------------------------------------------------------------------------------------------------
+
+
+def _result(
+    plan: Plan, targets: Mapping[str, Target], session: Measuring, contract: Contract | None, *, turns: bool
+) -> Result:
+    from aisp.tui.cli import stored, suite_rows
+
+    with stored.history() as opened:
+        result = suite_rows.gather(opened, targets, session.by_target, session.refused, contract)
+        if turns:
+            result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
+    return result
+
+
+def _pass(plan: Plan, result: Result, contract: Mapping[str, str]) -> Pass:
+    from aisp.store.results.suite_documents import Pass
+
+    return Pass(plan.asked.suite, plan.id, plan.wall, result.machine, contract)
+
+
+def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path, *, quick: bool, as_json: bool) -> None:
+    from aisp.store.results import suite_documents
+    from aisp.tui.cli import suite_lines
+
+    if as_json:
+        summary = suite_documents.summary(head, result.rows, launch_count=launch_count)
+        found = {"package": str(package), "regression": suite_documents.regressions(head, result.rows)}
+        common.say_line(summary | found)
+        return
+    width = common.terminal_width()
+    for line in suite_lines.lines(result, launch_count, name=head.suite, quick=quick, width=width):
+        outcome = "slower" if line.startswith("=> ") and " worse" in line else "none"
+        common.say_outcome(line, outcome)
+    common.say(f"   package: {clean_line(str(package), limit=2000)}")

@@ -1,0 +1,205 @@
+"""Measuring a suite: its targets go through the engine's queue, and a run that was planned before is not made again.
+
+What counts as planned before is said in tui.cli.suite_plan. Each target is a line on stderr as it ends, and with
+`--json` its run on stdout.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from aisp.engine.protocol import requests
+from aisp.kernels import catalog
+from aisp.store import snapshot_hash
+from aisp.store.outcomes import State
+from aisp.store.results.prediction import LOOK_BACK_RUNS
+from aisp.store.results.progress import MOST_SHARE
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common, suite_plan
+from aisp.tui.cli.follow import BAR_CELLS, Followed, run_json, summary
+from aisp.tui.cli.run import Session
+from aisp.tui.cli.tree import NotHereError
+from aisp.tui.progress import bar, doing, process_words
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Run
+    from aisp.tui.cli.suite_plan import Plan, Wanted
+
+REPEATED = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
+"""Ends that are none of the target's own: it is measured again."""
+UNMEASURED = (*REPEATED, State.UNAVAILABLE)
+"""Ends of runs that measured nothing for no fault of the target's."""
+LINES, MOST_CELLS = 2, 300  # that a target may take on a terminal, and elsewhere
+
+
+class Measuring(Session):
+    """Follows the targets of a plan to their ends."""
+
+    LEFT = "the engine goes on, and the same command goes on where this left off"
+    LOST = "the engine went away before the end (`aisp engine logs` may say why); the same command goes on from there"
+
+    def __init__(self, plan: Plan, targets: Mapping[str, Target], *, as_json: bool) -> None:
+        """`targets`: what the plan wants, by id, as it lies there now."""
+        super().__init__(_request(plan, plan.asked.targets), as_json=as_json)
+        self._plan, self._targets = plan, targets
+        self._told_runs: set[str] = set()
+        self._progress.quiet = True  # a line a target, and not one a step
+
+    @property
+    def by_target(self) -> dict[str, Followed]:
+        """The run that speaks for each target that has one."""
+        return {run.record.target: run for run in self.runs}
+
+    async def _follow(self, engine: Connection) -> None:
+        # In this order: what ends after the look at the queue is heard of, what ended before it is in the store.
+        queue = {item.run_id: item for item in (await engine.status()).queue}
+        found = self._planned_before(queue)
+        for run in found.values():
+            followed = self._follower.follow(run.id)
+            followed.record = run
+        self._say_resumed(found)
+        for followed in self.runs:
+            if followed.finished:
+                self._report(followed)
+        missing = [wanted for wanted in self._plan.asked.targets if wanted.target not in found]
+        for request in requests_of(self._plan, missing):
+            try:
+                await self._ask(engine, request)
+            except NotHereError as error:  # none of these; others may
+                for target in request.targets:
+                    common.note(f"aisp: {clean_line(target)}: not run: {error}")
+                    self.refused[target] = str(error)
+        for item in (await engine.status()).queue:  # what was planned before is not told again
+            known = self._follower.runs.get(item.run_id)
+            if known is not None and known.pace.expected_s is None:
+                known.pace.expected_s = item.expected_s
+        if not self.done:
+            await self._listen(engine)
+
+    def _planned_before(self, queue: Mapping[str, object]) -> dict[str, Run]:
+        """By target: the newest run that answers for it, ended by itself or under way still."""
+        from aisp.tui.cli import stored  # the store and numpy
+
+        found: dict[str, Run] = {}
+        with stored.history() as opened:
+            for wanted in self._plan.asked.targets:
+                target = self._targets[wanted.target]
+                snapshot = snapshot_hash(catalog.read_sources(target))
+                for run in opened.newest(LOOK_BACK_RUNS, target.id):
+                    if run.id < self._plan.id:
+                        break
+                    usable = run.state not in REPEATED if run.state.final else run.id in queue
+                    if usable and suite_plan.answers(self._plan, wanted, target, snapshot, run):
+                        found[target.id] = run
+                        break
+        return found
+
+    def _say_resumed(self, found: Mapping[str, Run]) -> None:
+        if not found:
+            return
+        done = sum(run.state.final for run in found.values())
+        going = len(found) - done
+        told = f"{done} of {len(self._plan.asked.targets)} targets are measured"
+        told += f", {going} under way" if going else ""
+        since = plain.local_time(self._plan.wall)
+        common.note(f"aisp: going on with the run of {since}: {told}; --again begins anew")
+
+    def _report(self, run: Followed) -> None:
+        if run.id in self._told_runs:
+            return
+        self._told_runs.add(run.id)
+        self._progress.clear()
+        common.mark(run)
+        ended = sum(other.finished for other in self.runs)
+        duration = plain.duration(None if run.record.duration_ms is None else run.record.duration_ms / 1e3)
+        told = f"[{ended}/{self._total}] {run.record.target}: {summary(run)}  {duration}"
+        room = LINES * shutil.get_terminal_size().columns if self._progress.live else MOST_CELLS
+        common.note(plain.fit(clean_line(told, limit=1000), room))
+        if self._as_json:
+            common.say_line(run_json(run))
+
+    @property
+    def _total(self) -> int:
+        return len(self._plan.asked.targets) - len(self.refused)
+
+    def _draw(self) -> None:
+        going = [run for run in self.runs if not run.finished and run.record.state is not State.PLANNED]
+        if not going:
+            return
+        share, left_s = pace(self.runs, self.elapsed_s, time.monotonic_ns())
+        run = going[0]
+        ended = sum(other.finished for other in self.runs)
+        parts = [
+            f"[{ended + 1}/{self._total}]",
+            f"[{drawn}]" if (drawn := bar(share, BAR_CELLS, True)) else "",
+            "" if left_s is None else f"about {plain.about(left_s)} left" if left_s >= 1 else "nearly done",
+            run.record.target or run.id,
+            process_words(run.progress(time.monotonic_ns())),
+            doing(run) or run.record.state,
+            plain.duration(self.elapsed_s),
+        ]
+        self._progress.show("  ".join(part for part in parts if part))
+
+
+def pace(runs: Sequence[Followed], elapsed_s: float, now_ns: int) -> tuple[float | None, float | None]:
+    """The share that has passed of the time that all of these runs take, and what is left of it in seconds; None where
+    nobody can say. A run like which there was none takes as long as the others do in the mean.
+
+    Args:
+        elapsed_s: since all of it began.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    ended = [run for run in runs if run.finished]
+    going = [run for run in runs if not run.finished]
+    if not going:
+        return None, None
+    known = [run.pace.expected_s for run in runs if run.pace.expected_s]
+    known += [run.record.duration_ms / 1e3 for run in ended if run.record.duration_ms and not run.pace.expected_s]
+    if not known:
+        return min(len(ended) / len(runs), MOST_SHARE), None
+    usual_s = statistics.fmean(known)
+    left_s = 0.0
+    begun = 0
+    for run in going:
+        expected_s = run.pace.expected_s or usual_s
+        told = run.progress(now_ns)
+        begun += told.elapsed_s is not None
+        least_s = told.left_s if told.left_s is not None else expected_s - (told.elapsed_s or 0.0)
+        left_s += max(0.0, least_s)
+    left_s /= max(1, begun)  # as many at once as there are GPUs
+    whole_s = elapsed_s + left_s
+    return min(elapsed_s / whole_s, MOST_SHARE) if whole_s > 0 else 0.0, left_s
+
+
+def requests_of(plan: Plan, missing: Sequence[Wanted]) -> list[requests.StartRuns]:
+    """What the engine is to be asked for these targets: one request for those of the same case and rungs."""
+    alike: dict[tuple[str, tuple[str, ...]], list[Wanted]] = {}
+    for wanted in missing:
+        alike.setdefault((wanted.case, wanted.rungs), []).append(wanted)
+    return [_request(plan, group) for group in alike.values()]
+
+
+def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
+    asked = plan.asked
+    contract = None if asked.contract is None else requests.FrozenContract(**asked.contract)
+    return requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=list(asked.roots),
+        targets=[wanted.target for wanted in group],
+        rungs=list(group[0].rungs),
+        device=asked.device,
+        case=group[0].case,
+        quick=asked.quick,
+        replicas=asked.replicas,
+        warm=asked.warm,
+        validity=asked.policy,
+        naive=False,  # a second harness would take its time in every run of every night
+        contract=contract,
+    )

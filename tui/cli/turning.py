@@ -1,0 +1,155 @@
+"""Having the engine measure two versions of a rung in turns: the folder that holds both, and the run of it.
+
+The folder lies below the state directory, where it stays until many newer ones are there: `aisp bench run --root` takes
+it as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisp.tui.cli import common
+from aisp.tui.cli.follow import Followed
+from aisp.tui.cli.run import Session
+
+if TYPE_CHECKING:
+    from aisp.engine.protocol import requests
+    from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
+
+KEPT_COLLECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to measure: what must be the same as in the runs that the versions come from.
+
+    Attributes:
+        device: "auto", "cuda" or "cpu".
+        case: a case's name; "" for the device's timed one.
+        quick: fewer samples, and two replicas.
+        replicas: fresh processes per arm; 0 for the default of the mode.
+        warm, interleave, validity: as in a request for runs.
+    """
+
+    device: str = "auto"
+    case: str = ""
+    quick: bool = False
+    replicas: int = 0
+    warm: bool = False
+    interleave: bool = True
+    validity: str = "strict"
+
+    @classmethod
+    def of(cls, record: Run, *, quick: bool = False) -> Manner:
+        """As that run was measured, whether or not it was quick."""
+        rule = record.manifest.get("stop_rule")
+        rule = rule if isinstance(rule, Mapping) else {}
+        return cls(
+            device=record.device or "auto",
+            case=record.case,
+            quick=quick,
+            warm=rule.get("warm") is True,
+            interleave=rule.get("interleaved") is not False,
+            validity=record.policy,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What came of it.
+
+    Attributes:
+        runs: finished runs, by the name of the folder.
+        refused: by the name of the folder, why it cannot be run here.
+        interrupted: Ctrl-C ended it; `runs` may then lack some.
+    """
+
+    runs: Mapping[str, Reading]
+    refused: Mapping[str, str]
+    interrupted: bool
+
+
+def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner) -> Turned:
+    """Write the folders, have each run to its end, and say what came of it. Progress is told on stderr.
+
+    Args:
+        collection: names the folder that holds them; runs are of the targets COLLECTION:NAME.
+        folders: by name, the files of each (kernels.catalog.between).
+
+    Raises:
+        NotHereError: the engine cannot be started or cannot take them.
+    """
+    root = write(collection, folders)
+
+    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
+
+    request = requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=[str(root)],
+        targets=[f"{collection}:{name}" for name in folders],
+        device=manner.device,
+        case=manner.case,
+        quick=manner.quick,
+        replicas=manner.replicas,
+        warm=manner.warm,
+        interleave=manner.interleave,
+        validity=manner.validity,
+        naive=False,  # nobody asks it of two versions
+    )
+    session = _Turning(request)
+    interrupted = asyncio.run(session.run())
+    prefix = f"{collection}:"
+    runs = {run.record.target.removeprefix(prefix): run for run in session.runs if run.finished}
+    return Turned(runs, {name.removeprefix(prefix): why for name, why in session.refused.items()}, interrupted)
+
+
+def write(collection: str, folders: Mapping[str, Mapping[str, bytes]]) -> Path:
+    """Put the folders below the state directory, each whole or not at all; where the collection lies. The oldest
+    collections make room."""
+    from aisp.engine import paths  # makes the state directory
+
+    base = paths.turns_dir()
+    root = paths.make_private(base / collection)
+    for name, files in folders.items():
+        partial = Path(tempfile.mkdtemp(prefix=".", dir=root))
+        try:
+            for relative, data in files.items():
+                path = partial / relative
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.write_bytes(data)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(root / name)
+            partial.rename(root / name)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    collections = sorted((path for path in base.iterdir() if path != root), key=_changed, reverse=True)
+    for path in collections[KEPT_COLLECTIONS - 1 :]:
+        shutil.rmtree(path, ignore_errors=True)
+    return root
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # removed meanwhile
+        return 0.0
+
+
+class _Turning(Session):
+    """Follows the runs without printing their results: these belong to whoever asked."""
+
+    def __init__(self, request: requests.StartRuns) -> None:
+        super().__init__(request, as_json=False)
+        self._progress.quiet = True  # the live line alone: nobody reads every step of many runs
+
+    def _report(self, run: Followed) -> None:
+        self._progress.clear()
+        common.mark(run)

@@ -1,0 +1,73 @@
+"""A screen with one table that words filter: `/` opens the line under it, escape clears the words before it leaves."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+from textual.widgets import Input
+
+from aisp.store.text import clean_line
+from aisp.tui.keymap import Key
+from aisp.tui.screens.base import WorkScreen
+from aisp.tui.screens.home import FilterInput
+from aisp.tui.widgets.table import LiveTable
+
+FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
+
+
+class FilteringScreen(WorkScreen):
+    """Base of such a screen: it yields the table and a FilterInput `filter`, and draws what contains `filter_words`."""
+
+    filter_words = ""
+
+    @property
+    def table(self) -> LiveTable:
+        """The rows."""
+        return self.query_one(LiveTable)
+
+    def draw(self) -> None:
+        """Draw the rows, filtered."""
+        raise NotImplementedError
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        field = self.query_one("#filter", FilterInput)
+        field.add_class("-shown")
+        field.focus()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self.filter_words = clean_line(message.value)
+        self.draw()
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter keeps the words and goes back to the table."""
+        message.stop()
+        if self.filter_words:
+            self.table.focus()
+        else:
+            self._close_filter()
+
+    def _close_filter(self) -> None:
+        field = self.query_one("#filter", FilterInput)
+        field.value = self.filter_words = ""
+        field.remove_class("-shown")
+        self.table.focus()
+        self.draw()
+        self.refresh_bindings()  # what escape does from here on
+
+    @property
+    def filtering(self) -> bool:
+        """Whether the line of the filter is open: escape closes it."""
+        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
+
+    def key_label(self, binding: Binding) -> str:
+        if binding.id == "back" and self.is_mounted and self.filtering:
+            return "clear"
+        return super().key_label(binding)
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the words, then the screen."""
+        if self.filtering:
+            self._close_filter()
+        else:
+            await super().action_back()

@@ -1,0 +1,880 @@
+"""A suite on one page: whether its targets are still as fast as they were. A row each with the verdict of its last run,
+its history in a row of cells, and what it came to against the last and the best comparable run.
+
+What a run says against earlier ones is said in store.results.regression, which figures may be shown in
+store.results.overview, and the suite in one number in store.results.suite. The store is read in a thread, a few
+targets at a time, and only what is not known yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from aisp.engine import paths
+from aisp.engine.protocol.requests import FrozenContract
+from aisp.store.outcomes import Trigger
+from aisp.store.results import hardware, regression, standing, suite
+from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.prediction import LOOK_BACK_RUNS
+from aisp.store.results.reading import Reading
+from aisp.store.results.regression import Against, Change, Row
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.aside import aside, begin
+from aisp.tui.earlier import newest_first
+from aisp.tui.findings import bar_sign
+from aisp.tui.keymap import TARGET, Key, bind
+from aisp.tui.results import STATE_WORDS
+from aisp.tui.screens.base import ScrollPane, entitle
+from aisp.tui.screens.filtering import FILTER, FilteringScreen
+from aisp.tui.screens.home import FilterInput
+from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
+from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.contracts import Contract
+    from aisp.kernels.catalog.model import Catalog
+    from aisp.kernels.catalog.suites import Entry, How, Suite
+    from aisp.store import History
+    from aisp.store.record import Comparison, Run
+    from aisp.store.results.reading import Bar
+    from aisp.tui.cli.stored import Opened
+
+SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
+FIRST_SUITE = "tier1"
+WIDE_COLUMNS = 160  # from here on the sentences stand beside the table
+LEGEND_ROWS = 20  # from here on a row says how the cells of a history are to be read
+FIGURE_COLUMNS = 100  # from here on the speed-up has a column of its own
+LEAST_SPARK, MOST_SPARK = 8, 48
+ASKED_AT_ONCE = 3  # targets that the store is asked about in one go
+
+_NAME = (14, 46)  # cells of a target's id, at least and at most
+# In their order. Those with a rank give way where they would leave too little for the history, the highest rank first.
+_COLUMNS: tuple[tuple[int, Column], ...] = (
+    (0, Column("outcome", "verdict", 11)),
+    (1, Column("speedup", "speed-up", 8, "right")),
+    (2, Column("interval", "[95 %]", 14)),
+    (0, Column("spark", "history", None, "right")),
+    (0, Column("last", "against last", 16)),
+    (0, Column("best", "against best", 12)),
+    (3, Column("when", "when", 10)),
+    (4, Column("on", "on", 18)),
+)
+_SIGN_OF = {
+    Change.WORSE: "slower",
+    Change.BETTER: "faster",
+    Change.SAME: "same",
+    Change.UNDECIDED: "undecided",
+    Change.NOT_COMPARABLE: "none",
+    Change.FIRST: "none",
+}
+NOT_RUN, LEFT_OUT = "not run", "left out"
+
+
+def columns_for(width: int, names: int, runs: int) -> list[Column]:
+    """The table's columns on `width` cells.
+
+    Args:
+        names: cells of the longest target's id.
+        runs: how many the longest history has.
+    """
+    least_name = max(_NAME[0], min(names, 20))
+    spark_least = max(LEAST_SPARK, min(runs, 12))
+    for least in range(max(rank for rank, _ in _COLUMNS), -1, -1):
+        columns = [column for rank, column in _COLUMNS if rank <= least]
+        spare = width - least_name - sum((column.width or 0) + GAP for column in columns)
+        if spare >= spark_least:
+            break
+    name = min(max(names, _NAME[0]), _NAME[1], least_name + max(0, spare - spark_least))
+    spark = max(LEAST_SPARK, min(spare - (name - least_name), MOST_SPARK, max(runs, LEAST_SPARK)))
+    found = [Column("spark", "history", spark, "right") if column.key == "spark" else column for column in columns]
+    return [Column("name", "target", name), *found]
+
+
+# -- what the store says -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A suite with its targets as the catalogue has them, and the contract that its runs must keep.
+
+    Attributes:
+        told: what is wrong with it, a sentence each.
+    """
+
+    suite: Suite
+    entries: tuple[Entry, ...]
+    contract: Contract | None
+    told: tuple[str, ...]
+
+    def place(self, entry: Entry) -> tuple[object, ...]:
+        """What tells the runs of one of its targets from those that another suite makes of it."""
+        how = self.suite.how
+        sha256 = self.contract.sha256 if self.contract is not None else ""
+        return entry.target.id, entry.case, how.quick, how.warm, sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A target of a suite whose runs are asked for. `key`: what its answer hangs on beside the store."""
+
+    loaded: Loaded
+    entry: Entry
+    held: Mapping[str, Bar]
+    key: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What the store says of it: the last run of the suite's kind as the lessons screen reads one, and its row."""
+
+    lesson: Lesson
+    row: Row
+
+    @property
+    def shown(self) -> bool:
+        """Whether figures of its last run may be shown."""
+        return _tells(self.lesson) and not self.row.left_out
+
+    @property
+    def ratio(self) -> Comparison | None:
+        """Its speed-up, None where none may be shown."""
+        return self.lesson.ratio if self.shown else None
+
+    @property
+    def kind(self) -> str:
+        """What the target came to, as the filters call it."""
+        if self.lesson.run is None:
+            return NOT_RUN
+        return LEFT_OUT if self.row.left_out else self.row.outcome.value
+
+
+def _tells(lesson: Lesson) -> bool:
+    return lesson.outcome.judged or lesson.outcome is Outcome.UNTIMED
+
+
+def is_of(record: Run, entry: Entry, how: How) -> bool:
+    """Whether a run is one of those that the suite makes of this target: its mode, its case, its cache; with every
+    check, and of no save."""
+    if record.trigger is Trigger.WATCH or record.without:
+        return False
+    case = entry.case or entry.target.usual_case(record.device).name
+    rule = record.manifest.get("stop_rule")
+    warm = isinstance(rule, Mapping) and bool(rule.get("warm"))
+    return (record.quick, record.case, warm) == (how.quick, case, how.warm)
+
+
+def read_found(wanted: Sequence[Wanted], history: History) -> list[tuple[Wanted, Found]]:
+    """The runs of these targets, put against each other; in a thread."""
+    from aisp.tui.cli.stored import Opened  # click, and marks on rungs, which the first screen does without
+
+    with Opened(history.path) as opened:
+        return [(one, _found(one, opened)) for one in wanted]
+
+
+def _found(wanted: Wanted, opened: Opened) -> Found:
+    from aisp.tui.cli import suite_rows  # with the store
+
+    entry, contract = wanted.entry, wanted.loaded.contract
+    target = entry.target
+    records = newest_first(opened, target.id, LOOK_BACK_RUNS)
+    own = [record for record in records if is_of(record, entry, wanted.loaded.suite.how)]
+    result, attempt = standing.last(reversed(own))
+    tried = Reading(attempt) if attempt is not None else None
+    if result is None:
+        return Found(Lesson(target, attempt=tried, held=wanted.held), regression.row(target.id, ()))
+    lesson = Lesson(target, opened.read(result), tried, opened.facts(result), wanted.held)
+    why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
+    if not why and contract is not None:
+        why = suite_rows.breach(opened, contract, result)
+    row = regression.row(target.id, suite_rows.sides(opened, result, contract), left_out=why)
+    return Found(lesson, _in_turns(row, opened))
+
+
+def _in_turns(row: Row, opened: Opened) -> Row:
+    """The row with what old against new source in turns came to, where a run of a suite measured that; the packages
+    say which run it was."""
+    pairs: list[tuple[str, Against | None]] = [("last", row.last), ("best", row.best)]
+    slower = [(which, against) for which, against in pairs if against is not None and against.looks_slower]
+    if not slower or row.now is None:
+        return row
+    noted = list(_noted(row.target, row.now.run.id))
+    for which, against in slower:
+        runs = [one[which]["turns"]["run_id"] for one in noted if _is_about(one.get(which), against)]
+        for run_id in runs[-1:]:
+            with contextlib.suppress(LookupError):  # the run is gone: then nothing confirms it
+                row = regression.with_turns(row, which, opened.read(opened.run(run_id)))
+    return row
+
+
+def _noted(target_id: str, run_id: str) -> Iterator[dict[str, Any]]:
+    """What packages say of this run of a target, the newest last."""
+    from aisp.store import suites  # packages are looked at only where something looks slower
+
+    folders = [path for path in paths.suites_dir().iterdir() if path.is_dir()]
+    packages = [package for folder in folders for package in suites.read_index(folder).here]
+    for package in sorted(packages, key=lambda one: one.id):
+        for entries in package.regression.values():
+            for entry in entries if isinstance(entries, list) else ():
+                if isinstance(entry, dict) and (entry.get("target"), entry.get("run_id")) == (target_id, run_id):
+                    yield entry
+
+
+def _is_about(noted: object, against: Against) -> bool:
+    """Whether what a package says of two runs is about these two, and names a run in turns."""
+    if not isinstance(noted, dict) or noted.get("run_id") != against.earlier.run.id:
+        return False
+    turns = noted.get("turns")
+    return isinstance(turns, dict) and isinstance(turns.get("run_id"), str)
+
+
+def load(catalog: Catalog) -> tuple[dict[str, Loaded], tuple[str, ...]]:
+    """Every suite by name, and what is wrong with files of which none came; in a thread."""
+    from aisp.kernels.catalog import suites  # reads files
+
+    known, problems = suites.load_suites(catalog.roots)
+    found = {}
+    for name, one in known.items():
+        entries, gone = one.resolve(catalog)
+        contract, why = read_contract(one)
+        own = [str(problem) for problem in (*problems, *gone) if problem.path == one.path]
+        found[name] = Loaded(one, entries, contract, tuple(own + ([why] if why else [])))
+    paths = {one.path for one in known.values()}
+    return found, tuple(str(problem) for problem in problems if problem.path not in paths)
+
+
+def read_contract(chosen: Suite) -> tuple[Contract | None, str]:
+    """The contract that a suite's runs must keep, None where it has none; why it cannot be read. In a thread."""
+    from aisp.kernels.catalog import contracts  # reads files
+
+    if chosen.contract is None:
+        return None, ""
+    try:
+        found, problems = contracts.read(chosen.contract)
+    except OSError as error:
+        return None, f"{chosen.contract}: {error.strerror}"
+    return found, "; ".join(str(problem) for problem in problems)
+
+
+# -- choice and order --------------------------------------------------------------------------------------------------
+
+FILTERS = (
+    "all",
+    Change.WORSE.value,
+    Change.BETTER.value,
+    Change.UNDECIDED.value,
+    Change.NOT_COMPARABLE.value,
+    LEFT_OUT,
+    NOT_RUN,
+)
+_GRAVEST = (Change.WORSE, Change.UNDECIDED, Change.NOT_COMPARABLE, Change.BETTER, Change.SAME, Change.FIRST)
+SORTS: Mapping[str, Callable[[Found], Any]] = {
+    "suite": lambda found: None,  # the suite's own order
+    "change": lambda found: (_GRAVEST.index(found.row.outcome), _ratio(found.row)),
+    "speed-up": lambda found: (
+        -found.lesson.ratio.speedup if found.lesson.ratio and found.lesson.ratio.speedup else None
+    ),
+    "age": lambda found: found.lesson.run.record.wall if found.lesson.run is not None else None,
+}
+
+
+def _ratio(row: Row) -> float:
+    told = row.told
+    return told.ratio if told is not None and told.ratio is not None else 1.0
+
+
+class SuiteScreen(FilteringScreen):
+    """See the module.
+
+    Args:
+        suite: which to begin with; "" for tier1, else the first there is.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        "lesson",
+        Key("step_suite(1)", "right_square_bracket", "suite", "Go to the next suite.", "[ ]"),
+        Key("step_suite(-1)", "left_square_bracket", "", "Go to the suite before."),
+        Key("only", "o", "only", f"Show the next choice of: {', '.join(FILTERS)}."),
+        Key("run_suite", "a", "run suite", "Run every target of the suite as the suite says, after a question."),
+        Key("sort", "s", "sort", f"Sort by the next of: {', '.join(SORTS)}."),
+        FILTER,
+        Key("open('history')", "h", "", "Show every stored run of the target."),
+        *TARGET,
+        "reload",
+    )
+    DEFAULT_CSS = """
+    SuiteScreen #score { background: $surface; }
+    SuiteScreen #legend { display: none; background: $surface; }
+    SuiteScreen.-tall #legend { display: block; }
+    SuiteScreen #panes { height: 1fr; layout: vertical; }
+    SuiteScreen #left { width: 1fr; height: 1fr; }
+    SuiteScreen #targets { height: 1fr; }
+    SuiteScreen #about { height: 8; padding: 0 1; }
+    SuiteScreen #about Static { height: auto; }
+    SuiteScreen.-tall #about { height: 30%; min-height: 8; }
+    SuiteScreen.-short #about { height: 3; border: none; }
+    SuiteScreen.-wide #panes { layout: horizontal; }
+    SuiteScreen.-wide #about { width: 38%; height: 1fr; max-height: 100%; }
+    """
+    words = ("noise floor", "verdict")
+    own_keys_first = True
+
+    def __init__(self, suite: str = "") -> None:
+        super().__init__()
+        self._chosen = suite
+        self._suites: dict[str, Loaded] = {}
+        self._problems: tuple[str, ...] = ()  # of files of which no suite came
+        self._of_catalog: Catalog | None = None  # that the suites were resolved with
+        self._sort = next(iter(SORTS))
+        self._only = FILTERS[0]
+        self._shown: list[tuple[Entry, Found | None]] = []
+        self._known: dict[tuple[object, ...], tuple[object, Found]] = {}  # by Loaded.place
+        self._asked: list[Found] = []  # of the suite, as they were found
+        self._staying: list[Found] = []  # the same, with what stays when so many are asked
+        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
+        self._active: dict[str, str] = {}  # a word for what goes on, by target
+        self._problem = ""
+        self._reading = False
+
+    @property
+    def header_title(self) -> str:
+        loaded = self._loaded
+        if loaded is None:
+            return "Suite"
+        at = f"{list(self._suites).index(self._chosen) + 1} of {len(self._suites)}"
+        return f"Suite {self._chosen} ({at}): {loaded.suite.title}"
+
+    @property
+    def _loaded(self) -> Loaded | None:
+        """The suite that is shown."""
+        return self._suites.get(self._chosen)
+
+    @property
+    def target_id(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
+
+    def compose_body(self) -> ComposeResult:
+        yield TextRows(id="score")
+        yield TextRows(id="legend")
+        with Container(id="panes"):
+            with Vertical(id="left"):
+                yield LiveTable(id="targets", classes="pane", empty="Reading the suites")
+                yield FilterInput(placeholder="words of an id, title, verdict, change or reason", id="filter")
+            with ScrollPane(id="about", classes="pane") as about:
+                about.border_title = "Against earlier runs"
+                yield Static(markup=False)
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        self.draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
+        self.set_class(event.size.height < 16, "-short")
+        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane is self.table:
+            self.draw()
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and (not names or names & SHOWN):
+            self.draw()
+
+    def theme_changed(self) -> None:
+        super().theme_changed()
+        self._about_drawn = None
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def _load_suites(self) -> None:
+        catalog = self.workbench.catalog
+        if catalog is not None and catalog is not self._of_catalog:
+            self._of_catalog = catalog
+            begin(self, partial(self._read_suites, catalog), group="suites", exclusive=True)
+
+    async def _read_suites(self, catalog: Catalog) -> None:
+        self._suites, self._problems = await aside(load, catalog)
+        if self._chosen not in self._suites:
+            if self._chosen:
+                self.notify(
+                    f"There is no suite {self._chosen}; there are {', '.join(self._suites)}", severity="warning"
+                )
+            self._chosen = FIRST_SUITE if FIRST_SUITE in self._suites else next(iter(self._suites), "")
+        if self.is_mounted:
+            self.draw()
+            super().refresh_from(set())
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The targets of the suite."""
+        return self._loaded.entries if self._loaded is not None else ()
+
+    def _found(self) -> list[tuple[Entry, Found | None]]:
+        """Every target of the suite with what is known of it, None where nobody has looked; asks for what is not."""
+        app = self.workbench
+        ended: dict[str, list[str]] = {}
+        for run in app.model.runs.values():
+            if run.record.state.final:
+                ended.setdefault(run.record.target, []).append(run.id)
+        self._active = {run.record.target: STATE_WORDS[run.record.state] for run in app.model.active_runs()}
+        found: list[tuple[Entry, Found | None]] = []
+        wanted: list[Wanted] = []
+        loaded = self._loaded
+        for entry in loaded.entries if loaded is not None else ():
+            assert loaded is not None
+            held = app.held(entry.target)
+            board = app.board.get(entry.target.id)
+            key = (tuple(ended.get(entry.target.id, ())), board.id if board is not None else "", frozenset(held))
+            known = self._known.get(loaded.place(entry))
+            found.append((entry, known[1] if known is not None else None))
+            if known is None or known[0] != key or known[1].lesson.target is not entry.target:
+                wanted.append(Wanted(loaded, entry, held, key))
+        if wanted and not self._problem and not self._reading and app.board_read:
+            self._reading = True
+            begin(self, partial(self._read, wanted), group="suite")
+        return found
+
+    async def _read(self, wanted: Sequence[Wanted]) -> None:
+        for start in range(0, len(wanted), ASKED_AT_ONCE):
+            some = wanted[start : start + ASKED_AT_ONCE]
+            try:
+                told = await self.workbench.stored(partial(read_found, some))
+            except Exception as error:
+                self._problem = clean_line(f"the store cannot be read: {error}")
+                break
+            if told is None:  # there is no store yet
+                told = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
+            for one, found in told:
+                self._known[one.loaded.place(one.entry)] = (one.key, found)
+            if self.is_mounted and start + ASKED_AT_ONCE < len(wanted):
+                self.draw()
+        self._reading = False
+        if self.is_mounted:
+            self.draw()
+
+    def _stay(self, found: Sequence[tuple[Entry, Found | None]]) -> list[tuple[Entry, Found | None]]:
+        """The same with what stays worse or better when so many are asked."""
+        asked = [one for _, one in found if one is not None]
+        if asked != self._asked:
+            rows = regression.corrected(one.row for one in asked)
+            self._asked = asked
+            self._staying = [Found(one.lesson, row) for one, row in zip(asked, rows, strict=True)]
+        staying = iter(self._staying)
+        return [(entry, None if one is None else next(staying)) for entry, one in found]
+
+    # -- drawing -------------------------------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Draw the rows, sorted and filtered, and ask the store what is not known."""
+        self._load_suites()
+        table = self.table
+        every = self._stay(self._found())
+        chosen = [pair for pair in every if self._kept(*pair)]
+        self._shown = _ordered(chosen, SORTS[self._sort])
+        names = max((plain.cells(entry.target.id) for entry, _ in every), default=0)
+        runs = max((len(found.row.past) for _, found in every if found is not None), default=0)
+        table.columns = columns_for(table.inner_width, names, runs)
+        if not self._shown:
+            table.empty = self._nothing() if every else self._no_targets()
+        keys = [column.key for column in table.columns]
+        spark = next((column.width or 0 for column in table.columns if column.key == "spark"), 0)
+        table.show([(entry.target.id, self._row(entry, found, keys, spark)) for entry, found in self._shown])
+        self._say_title(len(every))
+        self._say_score(every)
+        self.say("legend", self._legend())
+        self._say_about()
+
+    def _kept(self, entry: Entry, found: Found | None) -> bool:
+        kind = found.kind if found is not None else ""
+        if self._only not in ("all", kind):
+            return False
+        words = self.filter_words.lower().split()
+        if not words:
+            return True
+        target = entry.target
+        said = [target.id, target.title, *target.techniques, kind, self._active.get(target.id, "")]
+        if found is not None:
+            said += [found.lesson.outcome, found.row.sentence(), found.lesson.on]
+        text = " ".join(said).lower()
+        return all(word in text for word in words)
+
+    def _nothing(self) -> str:
+        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
+        wanted += [self._only] if self._only != "all" else []
+        ways = ["escape clears the words"] if self.filter_words else []
+        ways += ["o shows another choice"] if self._only != "all" else []
+        return f"No target is left by {' and '.join(wanted)}; {', '.join(ways)}"
+
+    def _no_targets(self) -> str:
+        if self._of_catalog is None or (not self._suites and not self._problems):
+            return "Reading the suites"
+        if not self._suites:
+            return "There is no suite: a TOML file in the folder `suites` of your targets makes one"
+        return f"No target of {clean_line(self._chosen)} is in this catalogue; ] goes to the next suite"
+
+    def _say_title(self, count: int) -> None:
+        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
+        shown = str(count) if len(self._shown) == count else f"{len(self._shown)} of {count}"
+        only = "" if self._only == "all" else f", only: {self._only}"
+        order = "" if self._sort == "suite" else f" by {self._sort}"
+        mode = "quick" if self._loaded is not None and self._loaded.suite.how.quick else "full"
+        entitle(self.table, f"Last {mode} runs{order}{only}{words}: {shown}")
+
+    def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
+        """The suite in one number, how many came to what, and what is wrong with it."""
+        rows = [Text(" ").append(self._mean(every))]
+        counts = Counter(found.kind for _, found in every if found is not None)
+        text = Text(" ")
+        for change in (Change.WORSE, Change.BETTER, Change.SAME, Change.UNDECIDED, Change.NOT_COMPARABLE, Change.FIRST):
+            count = counts[change.value]
+            if count or change in (Change.WORSE, Change.BETTER):
+                word = "run for the first time" if change is Change.FIRST else change.value
+                text.append(f"{count} {word}", verdict_style(_SIGN_OF[change]) if count else "dim").append("   ")
+        for kind in (LEFT_OUT, NOT_RUN):
+            if counts[kind]:
+                text.append(f"{counts[kind]} {kind}", "" if kind == NOT_RUN else "bold").append("   ")
+        if unread := sum(found is None for _, found in every):
+            text.append(f"reading {unread} of {len(every)}", "dim")
+        rows.append(text)
+        told = [self._problem] if self._problem else []
+        told += [clean_line(f"! {one}") for one in (*(self._loaded.told if self._loaded else ()), *self._problems)]
+        if told:
+            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+            rows.append(Text(" ").append(told[0] + more, "bold"))
+        self.give_rows(self.query_one("#score"), len(rows))
+        self.say("score", *rows)
+
+    def _mean(self, every: Sequence[tuple[Entry, Found | None]]) -> str:
+        """The geometric mean over the targets whose figures may be shown, with and without launch-count ones, on the
+        hardware of the newest run."""
+        read = [(entry, found) for entry, found in every if found is not None and found.ratio is not None]
+        full = []
+        for entry, found in read:
+            run, facts = found.lesson.run, found.lesson.facts
+            assert run is not None
+            names = hardware.names(run.record.device, facts, on_host=entry.target.on_host)
+            full.append((entry, suite.Full(run, facts, names)))
+        named = suite.newest_hardware(one for _, one in full)
+        there = [(entry, one) for entry, one in full if one.names[0] == named]
+        score = suite.together(suite.part_of(one.run) for _, one in there)
+        if not score.count:
+            return "no geometric mean yet: no target has a speed-up"
+        rest = [suite.part_of(one.run) for entry, one in there if not entry.launch_count]
+        word = "geometric mean" if self.size.width >= FIGURE_COLUMNS else "mean"
+        figure = plain.speedup(score.geometric_mean, score.low, score.high)
+        text = f"{word} {figure} over {score.count} of {len(every)} on {hardware.short(clean_line(named))}"
+        if elsewhere := len(full) - len(there):
+            text += f" ({elsewhere} elsewhere)"
+        without = suite.together(rest)
+        if without.count != score.count:
+            figure = plain.speedup(without.geometric_mean, without.low, without.high)
+            text += f"; {figure} over {without.count} without launch counts"
+        return text
+
+    def _legend(self) -> Text:
+        ascii_only = self.workbench.ascii
+        low, high, apart = (".", "%", APART_ASCII) if ascii_only else ("▂", "▇", APART)
+        wide = self.size.width >= FIGURE_COLUMNS + 20
+        text = Text(" ").append(f"{low}{high}", style_of(self.app, "$series-1"))
+        text.append(" a run's time, taller is slower   " if wide else " time, taller: slower   ", "dim")
+        text.append(low, style_of(self.app, "$series-1") + self._band)
+        text.append(" its interval is longer than a step   " if wide else " unsure by a step   ", "dim")
+        text.append(apart, "dim")
+        text.append(" not comparable with the newest   " if wide else " not comparable   ", "dim")
+        return text.append(NONE, "dim").append(" no time", "dim")
+
+    @property
+    def _band(self) -> Style:
+        return style_of(self.app, "on $panel")
+
+    def _row(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
+        """A target's cells; the same list as before where nothing in it can have changed."""
+        name, app = entry.target.id, self.workbench
+        missing = app.missing(entry.target)
+        hangs_on = (found, tuple(keys), spark, self._active.get(name), self.app.theme, app.ascii, missing)
+        if name not in self._rows or self._rows[name][0] != hangs_on:
+            self._rows[name] = (hangs_on, self._cells(entry, found, keys, spark))
+        return self._rows[name][1]
+
+    def _cells(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
+        if found is None:
+            cells: dict[str, Cell] = {"name": entry.target.id, "outcome": Text("reading", "dim")}
+            if word := self._active.get(entry.target.id):
+                cells["outcome"] = self._going(word)
+            return [cells.get(key, "") for key in keys]
+        lesson, row, ratio = found.lesson, found.row, found.ratio
+        cells = {
+            "name": entry.target.id,
+            "outcome": self._outcome(found, with_figure="speedup" not in keys),
+            "speedup": plain.speedup(ratio.speedup) if ratio is not None else "",
+            "interval": plain.bounds(ratio.low, ratio.high).strip() if ratio is not None else "",
+            "spark": self._spark(found, spark),
+            "last": self._change(row.last) if row.last is not None else Text("first run" if found.shown else "", "dim"),
+            "best": self._change(row.best) if row.best is not None else "",
+            "when": plain.local_time(lesson.run.record.wall)[:10] if lesson.run is not None else "",
+            "on": hardware.short(clean_line(lesson.on)),
+        }
+        if lesson.run is None:
+            cells["last"] = ""
+        return [cells[key] for key in keys]
+
+    def _going(self, word: str) -> Text:
+        return Text(f"{'*' if self.workbench.ascii else '●'} {word}", "bold")
+
+    def _outcome(self, found: Found, *, with_figure: bool) -> Text:
+        ascii_only, lesson = self.workbench.ascii, found.lesson
+        if word := self._active.get(lesson.target.id):
+            return self._going(word)
+        outcome = lesson.outcome
+        if outcome.judged and not found.shown:
+            return Text(LEFT_OUT, "dim")
+        if outcome.judged:
+            if with_figure and found.ratio is not None:
+                return verdict_text(outcome.value, found.ratio.speedup, ascii_only)
+            return verdict_text(outcome.value, None, ascii_only).append(f" {outcome.value}")
+        if outcome is Outcome.SUSPECT:
+            return Text("! suspect", "bold")
+        if outcome is Outcome.FAILED and lesson.run is not None:
+            return Text(f"! {STATE_WORDS[lesson.run.record.state]}", "bold")
+        if outcome.bad:
+            word = "held" if outcome is Outcome.QUARANTINED else outcome.value
+            return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
+        missing = self.workbench.missing(lesson.target)
+        return Text(missing.removeprefix("needs ").partition(":")[0] or outcome.value, "dim")
+
+    def _spark(self, found: Found, width: int) -> Text:
+        """The history; none of a target of which a rung is held against it today."""
+        if found.lesson.held and not found.shown:
+            return Text("")
+        spots = [Spot(one.median_ms, one.low_ms, one.high_ms, not one.comparable) for one in found.row.past]
+        newest = verdict_style(_SIGN_OF[found.row.outcome]) if found.shown else Style()
+        return sparkline(
+            spots,
+            width,
+            style=style_of(self.app, "$series-1"),
+            newest=newest + Style(bold=True),
+            band=self._band,
+            ascii=self.workbench.ascii,
+        )
+
+    def _change(self, against: Against) -> Text:
+        """ "▼ 3.1 %", "= same", "– not comparable"."""
+        ascii_only = self.workbench.ascii
+        sign = verdict_text(_SIGN_OF[against.change], None, ascii_only)
+        if against.change in (Change.SAME, Change.NOT_COMPARABLE) or against.ratio is None:
+            return sign.append(f" {against.change.value}")
+        slower = against.ratio < 1
+        figure = plain.percent(max(against.ratio, 1 / against.ratio) - 1, 1)
+        if against.change is Change.UNDECIDED:
+            signs = VERDICT_SIGNS_ASCII if ascii_only else VERDICT_SIGNS
+            sign.append(f" {signs['slower' if slower else 'faster']}")
+        return sign.append(f" {figure}")
+
+    # -- the highlighted target ----------------------------------------------------------------------------------------
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._say_about()
+        self.refresh_bindings()
+
+    @property
+    def _highlighted(self) -> tuple[Entry, Found | None] | None:
+        return next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
+
+    def _say_about(self) -> None:
+        """What the highlighted target was compared with, what confirms it, which cause to look at first."""
+        chosen = self._highlighted
+        text = Text() if chosen is None else about(*chosen)
+        if text != self._about_drawn:
+            self._about_drawn = text
+            self.query_one("#about Static", Static).update(text)
+
+    _about_drawn: Text | None = None
+
+    def copy_text(self) -> str:
+        """The rows as they are shown, as text."""
+        return "\n".join(row_text(entry, found) for entry, found in self._shown)
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        if self.workbench.model.active_run(self.target_id) is not None:
+            self.action_open_running()
+        else:
+            self.action_open("lesson")
+
+    def action_step_suite(self, by: int) -> None:
+        """Go to another suite."""
+        names = list(self._suites)
+        if len(names) < 2:
+            self.notify("There is no other suite")
+            return
+        self._chosen = names[(names.index(self._chosen) + by) % len(names)]
+        self._draw_from_top()
+        super().refresh_from(set())
+
+    def action_sort(self) -> None:
+        """Sort by the next order."""
+        self._sort = _next(self._sort, SORTS)
+        self._draw_from_top()
+
+    def action_only(self) -> None:
+        """Show the next choice."""
+        self._only = _next(self._only, FILTERS)
+        self._draw_from_top()
+
+    def _draw_from_top(self) -> None:
+        self.draw()
+        self.table.action_end(-1)
+
+    def action_reload(self) -> None:
+        """Read everything again."""
+        self._known, self._problem, self._of_catalog = {}, "", None
+        self.workbench.reload()
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def _run_targets(self, *, quick: bool) -> None:
+        """Run the highlighted target on the suite's case and with its rungs."""
+        if not self.target_id:
+            self.notify(self.no_target, severity="warning")
+            return
+        self._start_of([self.target_id], quick, self.show_run)
+
+    def action_run_suite(self) -> None:
+        """Run all of it, after a question."""
+        if self.entries:
+            begin(self, self._run_suite, group="ask", exclusive=True)
+        else:
+            self.notify("There is no target to run", severity="warning")
+
+    async def _run_suite(self) -> None:
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        loaded = self._suites[self._chosen]
+        chosen, entries = loaded.suite, loaded.entries
+        contract, why = await aside(read_contract, chosen)
+        if why:
+            self.notify(f"{self._chosen} is not run: {why}", severity="error", timeout=12)
+            return
+        names = [entry.target.id for entry in entries]
+        word = "quick" if chosen.how.quick else "full"
+        question = f"Queue {plain.counted(len(names), f'{word} run')}, all of {self._chosen}?"
+        detail = await self.workbench.expected_text(names, chosen.how.quick)
+        if contract is not None:
+            detail += f" Each is meant to keep the contract {contract.name}."
+        if await self.app.push_screen_wait(ConfirmScreen(question, detail)):
+            frozen = None
+            if contract is not None:
+                frozen = FrozenContract(name=contract.name, sha256=contract.sha256, document=contract.document())
+            # A second harness would take its time in every run: as the command line's.
+            self._start_of(names, chosen.how.quick, self.workbench.stay, naive=False, contract=frozen)
+
+    def _start_of(self, names: list[str], quick: bool, show: Callable[[str], None], **more: Any) -> None:
+        """Start runs of these on the suite's cases, with its rungs, in its manner; `more`: fields of the requests."""
+        how = self._suites[self._chosen].suite.how
+        entries = {entry.target.id: entry for entry in self.entries}
+
+        def fields(target_id: str) -> dict[str, Any]:
+            entry = entries[target_id]
+            found = more | self.workbench.run_fields(target_id)
+            found |= {"case": entry.case} if entry.case else {}
+            found |= {"rungs": list(entry.rungs)} if entry.rungs else {}
+            found |= {"warm": True} if how.warm else {}
+            found |= {"validity": how.policy.value}
+            return found | ({"replicas": how.replicas} if how.replicas and quick == how.quick else {})
+
+        self.workbench.start_runs(names, quick=quick, show=show, fields=fields)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def about(entry: Entry, found: Found | None) -> Text:
+    """All that is known of a target: its title, what it came to, what else changed, and its runs."""
+    text = Text(clean_line(entry.target.title), "bold")
+    if found is None:
+        return text.append("\nIts runs are being read.", "not bold dim")
+    row, lesson = found.row, found.lesson
+    told = [sentence_of(found)]
+    if row.best is not None and row.now is not None and row.best is not row.told and not _same_run(row):
+        told.append(f"Against the best: {regression.sentence(row.best, row.now)}.")
+    elif row.told is row.best and row.last is not None and row.now is not None and not _same_run(row):
+        told.append(f"Against the last: {regression.sentence(row.last, row.now)}.")
+    if row.told is not None and len(row.told.causes) > 1:
+        told.append(f"What else differs: {'; '.join(regression.told(one) for one in row.told.causes[1:])}.")
+    if lesson.attempt is not None or (found.shown and lesson.why):
+        told.append(lesson.why)
+    for line in told:
+        text.append(f"\n{clean_line(line, limit=2000)}", "not bold")
+    if found.shown and row.past:
+        rung = row.past[-1].rung
+        text.append(f"\n\nRuns, newest first; times of {clean_line(rung)}", "not bold dim")
+        for point in reversed(row.past):
+            time = plain.time_of(point.median_ms, point.low_ms, point.high_ms)
+            line = f"\n{plain.local_time(point.wall)}  {time:<34}"
+            line += f"  {plain.speedup(point.speedup, point.low, point.high)}"
+            if point.comparable:
+                text.append(line, "not bold")
+            else:
+                text.append(f"{line}  not comparable", "not bold dim")
+    return text
+
+
+def sentence_of(found: Found) -> str:
+    """What a target came to, in a sentence that begins with a capital."""
+    if found.lesson.run is None:
+        return found.lesson.why or "No run of this kind is stored yet: R runs it in full, a runs the whole suite."
+    sentence = found.row.sentence()
+    return sentence[:1].upper() + sentence[1:] + "."
+
+
+def _same_run(row: Row) -> bool:
+    """Whether the last run is the best one, too."""
+    return row.last is not None and row.best is not None and row.last.earlier.run.id == row.best.earlier.run.id
+
+
+def row_text(entry: Entry, found: Found | None) -> str:
+    """A target on a line of text."""
+    if found is None:
+        return entry.target.id
+    lesson, ratio = found.lesson, found.ratio
+    parts = [entry.target.id, lesson.outcome.value, found.kind]
+    parts += [plain.speedup(ratio.speedup, ratio.low, ratio.high)] if ratio is not None else []
+    parts += [clean_line(found.row.sentence(), limit=2000)] if lesson.run is not None else []
+    parts += [plain.local_time(lesson.run.record.wall)] if lesson.run is not None else []
+    return "  ".join(parts)
+
+
+def _ordered(
+    pairs: Sequence[tuple[Entry, Found | None]], key: Callable[[Found], Any]
+) -> list[tuple[Entry, Found | None]]:
+    """The rows by a key, those without one last."""
+    keyed = [(None if pair[1] is None else key(pair[1]), pair) for pair in pairs]
+    known = [one for one in keyed if one[0] is not None]
+    known.sort(key=lambda one: one[0])  # type: ignore[arg-type,return-value]
+    return [pair for _, pair in known] + [pair for found, pair in keyed if found is None]
+
+
+def _next(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    return known[(known.index(name) + 1) % len(known)]
