@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,11 @@ def test_a_file_with_bytes_that_are_no_text_is_a_problem() -> None:
     found, problems = suites.parse(b'title = "\xff"', Path("x.toml"))
     assert found is None
     assert [str(problem) for problem in problems] == ["x.toml: byte 9 is not UTF-8; save the file as UTF-8"]
+
+
+def test_the_page_has_every_key_and_its_example_holds() -> None:
+    page = (MAIN / "docs/suites.md").read_text("utf-8").partition("## When")[0]
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    found, problems = suites.parse(text.encode(), Path("nightly.toml"))
+    assert found is not None, problems
+    assert set(re.findall(r"^\| `(\w+)[^`]*` \|", page, re.MULTILINE)) == set(suites.KEYS)

@@ -293,6 +293,7 @@ def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
         ("watch", {"target_id": "ch05:collate"}, ("j", "k", "m", "y")),
         ("jobs", {}, ("j", "j")),
         ("lessons", {}, ("j", "s", "o")),
+        ("suite", {"suite": "all"}, ("j", "s", "right_square_bracket")),
         ("compare", {"a": "01T", "b": run_id}, ("j", "tab", "j")),
         ("jump", {}, ()),
         ("enginelog", {}, ("j", "y")),

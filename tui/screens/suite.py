@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
@@ -49,7 +50,7 @@ from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
-    from aisp.kernels.catalog.model import Catalog
+    from aisp.kernels.catalog.model import Catalog, Problem
     from aisp.kernels.catalog.suites import Entry, How, Suite
     from aisp.store import History
     from aisp.store.record import Comparison, Run
@@ -253,10 +254,15 @@ def load(catalog: Catalog) -> tuple[dict[str, Loaded], tuple[str, ...]]:
     for name, one in known.items():
         entries, gone = one.resolve(catalog)
         contract, why = read_contract(one)
-        own = [str(problem) for problem in (*problems, *gone) if problem.path == one.path]
+        own = [_short(problem) for problem in (*problems, *gone) if problem.path == one.path]
         found[name] = Loaded(one, entries, contract, tuple(own + ([why] if why else [])))
     paths = {one.path for one in known.values()}
-    return found, tuple(str(problem) for problem in problems if problem.path not in paths)
+    return found, tuple(_short(problem) for problem in problems if problem.path not in paths)
+
+
+def _short(problem: Problem) -> str:
+    """A problem by its file's name alone: a whole path would leave a row no room for what is wrong."""
+    return str(replace(problem, path=Path(problem.path.name)))
 
 
 def read_contract(chosen: Suite) -> tuple[Contract | None, str]:
