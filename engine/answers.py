@@ -150,7 +150,8 @@ class Answers:
                 plans.append(plan)
         if not run_ids:
             reasons = {why: [name for name, its in refused.items() if its == why] for why in refused.values()}
-            raise PlanError(". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items()))
+            told = ". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items())
+            return events.Reply(to=request.seq, error=told, refused=refused)
         if plans:
             await self._queue.enqueue(plans, self._keeper.ask)
         return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)

@@ -41,6 +41,10 @@ async def test_a_run_on_a_gpu_that_is_not_there_is_refused_at_once(shared: Engin
             reply = await stream.connection.request(request)
             assert reply.error.startswith(WITHOUT_A_GPU)
             assert reply.error.endswith("; --device cpu runs it here")
+            if isinstance(
+                request, requests.StartRuns
+            ):  # each target with its own reason, whoever shows them one by one
+                assert reply.error == f"mine:doubling cannot run here: {reply.refused['mine:doubling']}"
         status = await stream.connection.status()
         assert (status.queue, status.watches) == ([], [])
         assert not [event for event in stream.seen if isinstance(event, events.RunPlanned)]

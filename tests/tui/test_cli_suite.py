@@ -55,7 +55,8 @@ class Keeping(FakeEngine):
             self._runs[record.id] = target
         refused = {target: why for target, why in self.not_here.items() if target in request.targets}
         if not wanted:
-            return events.Reply(to=request.seq, error="cannot run here: there is no GPU")
+            told = ". ".join(f"{target} cannot run here: {why}" for target, why in refused.items())
+            return events.Reply(to=request.seq, error=told, refused=refused)
         ids = [run.id for run in list(self.kept.values())[-len(wanted) :]]
         return events.Reply(to=request.seq, run_ids=ids, refused=refused)
 
@@ -138,7 +139,7 @@ def test_a_first_run_measures_every_target_and_leaves_a_whole_package_and_no_pla
     lines = shown.stdout.splitlines()
     assert lines[1].split("\t") == ["mine:one", "faster", "2.00x [1.96..2.04]", "first run", "first run"]
     assert "=> mine: geometric mean 2.00x [1.98..2.02] over 3 targets" in lines
-    assert lines[-2] == "=> against earlier runs: 3 first"
+    assert lines[-2] == "=> against earlier runs: 3 run for the first time"
     (asked,) = engine.asked(requests.StartRuns)
     assert (asked.targets, asked.quick, asked.naive) == (["mine:one", "mine:three", "mine:two"], False, False)
     (package,) = packages(state)
@@ -168,7 +169,7 @@ def test_a_slower_source_is_worse_once_the_turns_confirm_it(
     sentence = lines[lines.index("worse") + 1]
     assert sentence.startswith("  mine:two (optimized): 33.3 % slower than on 2 Jan")
     assert sentence.endswith("confirmed in turns: the source of optimized changed")
-    assert "=> against earlier runs: 1 worse, 1 undecided, 1 first" in lines
+    assert "=> against earlier runs: 1 worse, 1 undecided, 1 run for the first time" in lines
     assert [entry["target"] for entry in packages(state)[-1].regression["worse"]] == ["mine:two"]
 
 
@@ -180,7 +181,7 @@ def test_what_is_the_same_in_turns_is_not_worse(root: Path, state: Path, turned:
         shown = measure(root)
     assert shown.exit_code == 0, shown.output
     assert "worse" not in shown.stdout
-    assert "=> against earlier runs: 1 same, 2 first" in shown.stdout
+    assert "=> against earlier runs: 1 same, 2 run for the first time" in shown.stdout
 
 
 def test_without_turns_a_slower_result_says_that_it_was_not_confirmed(
@@ -248,6 +249,8 @@ def test_a_target_that_cannot_run_here_is_left_out_and_the_rest_goes_on(root: Pa
     assert "left out, needs sm_90: mine:two" in shown.stdout
     assert none.exit_code == 3
     assert "no target of mine could be measured here" in none.stderr
+    told = [line for line in none.stderr.splitlines() if "not run" in line]
+    assert sorted(told) == sorted(f"aisp: {name}: not run: needs sm_90" for name in nothing)
     assert len(packages(state)) == 1
     assert not list((state / "suites" / "mine").glob("*.plan.json"))
 
@@ -288,7 +291,7 @@ def test_a_suite_that_is_not_there_or_names_what_is_gone(root: Path, state: Path
         shown = measure(root)
     assert shown.exit_code == 0
     assert "mine:gone" in shown.stderr
-    assert "=> against earlier runs: 2 first" in shown.stdout
+    assert "=> against earlier runs: 2 run for the first time" in shown.stdout
     (root / "suites" / "mine.toml").write_text("title = 3\n")
     assert "the suite mine does not load" in measure(root).stderr
 

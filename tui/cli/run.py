@@ -198,9 +198,9 @@ class Session(Interruptible):
         from msgspec import structs  # already imported with the request
 
         reply = await engine.request(structs.replace(request, seq=engine.next_seq()))
+        self.refused |= reply.refused
         if reply.error:
             raise NotHereError(clean_line(reply.error, limit=2000))
-        self.refused |= reply.refused
         for target, why in reply.refused.items():
             common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
         self._joined |= set(reply.joined)

@@ -43,7 +43,9 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
         text += _without_launches(parts, launch_count)
     found += plain.wrapped(text, width) if width is not None else text
     counts = [(change, sum(row.outcome is change for row in shown)) for change in Change]
-    told = ", ".join(f"{count} {change}" for change, count in counts if count) or "nothing was measured"
+    words = {Change.FIRST: "run for the first time"}
+    told = ", ".join(f"{count} {words.get(change, change)}" for change, count in counts if count)
+    told = told or "nothing was measured"
     return [*found, f"=> against earlier runs: {told}"]
 
 

@@ -74,8 +74,8 @@ class Measuring(Session):
                 await self._ask(engine, request)
             except NotHereError as error:  # none of these; others may
                 for target in request.targets:
-                    common.note(f"aisp: {clean_line(target)}: not run: {error}")
-                    self.refused[target] = str(error)
+                    why = self.refused.setdefault(target, str(error))
+                    common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
         for item in (await engine.status()).queue:  # what was planned before is not told again
             known = self._follower.runs.get(item.run_id)
             if known is not None and known.pace.expected_s is None:
@@ -109,6 +109,7 @@ class Measuring(Session):
         told = f"{done} of {len(self._plan.asked.targets)} targets are measured"
         told += f", {going} under way" if going else ""
         since = plain.local_time(self._plan.wall)
+        self._progress.clear()
         common.note(f"aisp: going on with the run of {since}: {told}; --again begins anew")
 
     def _report(self, run: Followed) -> None:
