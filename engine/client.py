@@ -423,6 +423,26 @@ async def connect(
         await asyncio.sleep(0.02)
 
 
+async def connect_from_now(tell: Tell = _tell_nobody) -> Connection:
+    """A connection that receives what happens from now on, to an engine that is started if need be. Raises as
+    `connect`.
+
+    The first handshake only asks where the stream stands: an engine replays everything from the number it is given,
+    and a day's worth of other people's samples is of no interest here.
+
+    Args:
+        tell: hears what is waited for, and that the running engine is of another build than this program.
+    """
+    async with await connect(tell=tell) as probe:
+        welcome = probe.welcome
+    if welcome.build != build_id():
+        tell(
+            f"warning: the running engine (pid {welcome.pid}) is of another build than this program; "
+            "`aisp engine stop --when-idle` lets a new one start"
+        )
+    return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=tell)
+
+
 def _tell_once(told: set[str], tell: Tell, sentence: str) -> None:
     if sentence not in told:
         told.add(sentence)

@@ -319,6 +319,11 @@ def turns_dir() -> Path:
     return make_private(state_dir() / "turns")
 
 
+def judged_dir() -> Path:
+    """Targets made of what others wrote: problems with an answer, functions of a program (engine.doors)."""
+    return make_private(state_dir() / "judged")
+
+
 def compiled_dir() -> Path:
     """What compilers made, by key (engine.caches). May be removed at any time: it is compiled once more."""
     return state_dir() / "compiled"

@@ -421,7 +421,7 @@ def _is_for_host(target: Target, case: Case) -> bool:
 
 def _size(target: Target, case: Case) -> tuple[int, float]:
     """Elements of a case's largest tensor, and floating-point operations per call."""
-    tensors = [spec for spec in (*target.inputs, *target.outputs) if not spec.made]
+    tensors = [spec for spec in (*target.inputs, *target.outputs) if spec.shaped]
     elements = max((math.prod(catalog.shape(spec, case.axes)) for spec in tensors), default=0)
     return elements, catalog.flops(target, case)
 

@@ -59,6 +59,11 @@ class Samples:
     probe_ms: Floats = field(default_factory=lambda: _NOT_READ)
     cycles: Floats = field(default_factory=lambda: _NOT_READ)
 
+    @property
+    def processes(self) -> int:
+        """In how many fresh processes they were taken."""
+        return len(np.unique(self.replica))
+
     def __post_init__(self) -> None:
         for name in ("probe_ms", "cycles"):  # nobody read the SMs' counters: a CPU, or a run of before there were any
             if getattr(self, name) is _NOT_READ:

@@ -21,6 +21,7 @@ from aisp.store.record import Light, Quality
 from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, GroupWithOwn, LazyGroup, cli
 from aisp.tui.start import app
 from tests import recordings
+from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 
 PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
@@ -174,6 +175,11 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
     check("aisp bench lessons", "--root", root)
     check("aisp bench suite")
+    _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
+    check("aisp bench judge", str(tmp_path / "KernelBench"))
+    told = SECTIONS["aisp bench judge"].partition("Of one problem:")[2].partition("\n\n")[0]
+    shown = printed("aisp bench judge", str(problem))
+    assert all(f"`{key}`" in told for key in shown if key != "schema")
     package = tmp_path / "run.json"
     CliRunner().invoke(cli, ["bench", "export", a.id, str(package), "--json"])
     check("aisp bench import", str(package))

@@ -93,6 +93,9 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("module", "without"),
     [
+        ("aisp", {"numpy", "asyncio", "typing", "msgspec", "sqlite3"}),
+        ("aisp.engine.doors.api", {"numpy", "textual", "click", "rich", "sqlite_utils", "pytest"}),
+        ("aisp.engine.doors.pytest_plugin", {"numpy", "msgspec", "textual", "click", "sqlite3"}),
         ("aisp.engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
         ("aisp.kernels.catalog", {"numpy", "textual"}),
         ("aisp.store", {"numpy", "sqlite_utils"}),

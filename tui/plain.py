@@ -1,5 +1,5 @@
-"""Plain text for people: numbers with their units, tables, dashes. No colours, no imports beyond the standard
-ones.
+"""Plain text for people: numbers with their units, tables, dashes. No colours; imports the standard library and how
+`store.results` writes a number.
 
 Every function takes None for "could not be measured" and returns `DASH` for it; NaN counts as None. Lengths
 are counted in terminal cells, so that a title in Chinese does not shift the column behind it.
@@ -15,38 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+# Every face writes a figure as `results` does; they have it from here.
+from aisp.store.results.numbers import DASH as DASH
+from aisp.store.results.numbers import bounds as bounds
+from aisp.store.results.numbers import known as known
+from aisp.store.results.numbers import milliseconds as milliseconds
+from aisp.store.results.numbers import number as number
+from aisp.store.results.numbers import percent as percent
+from aisp.store.results.numbers import speedup as speedup
+
 if TYPE_CHECKING:
     from aisp.store.results.edits import Change
-
-DASH = "-"
-"""What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""
-
-
-def known(value: float | None) -> bool:
-    """Whether `value` is a number at all."""
-    return value is not None and not math.isnan(value)
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """`value` with at least `digits` digits that count, no exponent from 1e-6 to 1e15: "0.4123", "12.35",
-    "12345"."""
-    if value is None or math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    if value == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(value)))
-    if not -6 <= exponent < 15:
-        return f"{value:.{digits - 1}e}"
-    # Rounding may carry into one digit more (9.9996 -> 10.000), so the exponent is taken after rounding.
-    exponent = math.floor(math.log10(abs(round(value, digits - 1 - exponent))))
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
-
-
-def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
-    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
 
 
 LEAST_MS = 0.1  # a time below it is told in microseconds
@@ -64,14 +43,6 @@ def micro() -> str:
     return _micro
 
 
-def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
-    """A median with its interval, without the unit, which stands in the column's head: "0.412
-    [0.410..0.415]"."""
-    if not known(median_ms):
-        return DASH
-    return number(median_ms) + bounds(low_ms, high_ms, 4)
-
-
 def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
     """What an eager launch costs the host that limits a rung, and the time derived for one of 5 µs."""
     if launch_eager_ms is None or fast_host_ms is None:
@@ -81,13 +52,6 @@ def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> 
     return f"an eager launch costs this host {launch}; {fast}"
 
 
-def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A ratio with its interval: "2.31x [2.20..2.40]"."""
-    if value is None or math.isnan(value):
-        return DASH
-    return f"{number(value, 3)}x" + bounds(low, high)
-
-
 def saved(factor: float | None) -> str:
     """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
     if factor is None or math.isnan(factor) or factor <= 0:
@@ -95,13 +59,6 @@ def saved(factor: float | None) -> str:
     if abs(factor - 1) < 0.005:
         return "the same"
     return f"{number(factor, 3)}x less" if factor > 1 else f"{number(1 / factor, 3)}x more"
-
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """A share of one as a percentage: 0.631 -> "63 %"."""
-    if share is None or math.isnan(share):
-        return DASH
-    return f"{round(share * 100, digits) + 0.0:.{digits}f} %"  # a rounded -0.0 is 0
 
 
 _SHORT = {"bytes": "B", "bytes/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}

@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Timing
+from aisp.store.outcomes import FindingStatus, Timing
+
+# The words for how a run ended stand with the line that tells it; both faces have them from here.
+from aisp.store.results.telling import STATE_WORDS as STATE_WORDS
+from aisp.store.results.telling import end_words as end_words
+from aisp.store.results.telling import run_word as run_word
+from aisp.store.results.telling import state_words as state_words
 from aisp.tui import plain
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
-    from aisp.store.record import Quality, Run
+    from aisp.store.record import Quality
 
 CHEAT = "cheat"
-
-# A word for a state in a narrow column.
-STATE_WORDS: Mapping[State, str] = {
-    State.PLANNED: "waiting",
-    State.STARTING: "starting",
-    State.RUNNING: "running",
-    State.OK: "ok",
-    State.INCORRECT: "wrong",
-    State.USER_ERROR: "error",
-    State.UNAVAILABLE: "n/a",
-    State.CRASHED: "crashed",
-    State.PREMATURE_EXIT: "died",
-    State.OOM_KILLED: "no memory",
-    State.CUDA_POISONED: "CUDA error",
-    State.TIMEOUT_PROGRESS: "stuck",
-    State.TIMEOUT_TOTAL: "timed out",
-    State.OUTPUT_LIMIT: "flood",
-    State.CANCELLED: "cancelled",
-    State.ENGINE_LOST: "lost",
-    State.INFRA_ERROR: "failed",
-    State.CHANGED: "changed",
-}
 
 # What one check came to.
 STATUS_WORDS: Mapping[FindingStatus, str] = {
@@ -43,22 +27,6 @@ STATUS_WORDS: Mapping[FindingStatus, str] = {
     FindingStatus.PASSED: "passed",
     FindingStatus.NOT_APPLICABLE: "n/a",
 }
-
-
-def run_word(run: Run) -> str:
-    """A word for where a run is, or for how it ended."""
-    return SUPERSEDED if run.superseded else STATE_WORDS[run.state]
-
-
-def end_words(run: Run) -> str:
-    """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
-    word, why = state_words(run.state), run.reason or "no reason was given"
-    return why if run.superseded or why.startswith(word) else f"{word}: {why}"
-
-
-def state_words(state: State) -> str:
-    """The state where a line has room for it."""
-    return state.value if state in (State.CHANGED, State.UNAVAILABLE) else STATE_WORDS[state]
 
 
 # When something about an arm's samples is worth a sentence.

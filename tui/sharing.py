@@ -1,8 +1,7 @@
 """A run as one shows it to somebody: on one line, as Markdown for a pull request, as a picture, a page or a package.
 
-The wording of the one line stands here and nowhere else; Markdown and the page begin with it. All that came from
-outside is cleaned, and escaped for the form that it goes into. No Textual and no click; what reads the store belongs
-into a thread.
+Markdown and the page begin with the one line (`store.results.telling`). All that came from outside is cleaned, and
+escaped for the form that it goes into. No Textual and no click; what reads the store belongs into a thread.
 """
 
 from __future__ import annotations
@@ -15,29 +14,23 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import FindingStatus, State, Verdict
-from aisp.store.results import hardware, trust
+from aisp.store.outcomes import FindingStatus
+from aisp.store.results import hardware, telling, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.earlier import environment, foreign_machine
-from aisp.tui.results import end_words, run_word, timing_words
+from aisp.tui.results import timing_words
 
 if TYPE_CHECKING:
     from aisp.store import History
-    from aisp.store.record import Arm, Comparison
+    from aisp.store.record import Arm
     from aisp.store.samples import Samples
 
 MOST_RUNGS = 8  # rows of a table in Markdown: what is pasted into a pull request must stay short
 SHORT_HASH = 12
 # What Markdown acts upon; an underscore within a word and a bracket without a link behind it are plain.
 _MARKUP = re.compile(r"[\\`*<>|#]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(])")
-_AGAINST: Mapping[Verdict, str] = {
-    Verdict.FASTER: "faster than {}",
-    Verdict.SLOWER: "the speed of {}: slower",
-    Verdict.SAME: "the speed of {}: the same",
-    Verdict.UNDECIDED: "the speed of {}: undecided",
-}
 _CHECKS: Mapping[FindingStatus, str] = {
     FindingStatus.CAUGHT: "caught",
     FindingStatus.SUSPECT: "suspect",
@@ -72,7 +65,7 @@ class Shared:
     @property
     def processes(self) -> int:
         """In how many fresh processes samples were taken."""
-        return max((len(set(taken.replica.tolist())) for taken in self.samples.values()), default=0)
+        return max((taken.processes for taken in self.samples.values()), default=0)
 
 
 def read(history: History, run_id: str) -> Shared:
@@ -88,34 +81,8 @@ def read(history: History, run_id: str) -> Shared:
 
 
 def line(shared: Shared) -> str:
-    """The one line that one pastes into a pull request: "ch07:transpose optimized: 2.31x (2.28 to 2.35) faster than
-    baseline, H100, 5 processes, floor 0.4 %, run 01J..."."""
-    run = shared.run
-    record, item = run.record, run.headline
-    about = [hardware.short(hardware.ran_on(record.device, shared.facts)) or record.device]
-    about += [f"{shared.processes} process{'' if shared.processes == 1 else 'es'}"] if shared.processes else []
-    about += ["quick"] if record.quick else []
-    if bars := run.bars:
-        said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
-    elif not record.state.final:
-        said = f"{record.target}: {run_word(record)}, and has not ended"
-    elif record.state is not State.OK:
-        said = f"{record.target}: {end_words(record)}"
-    elif item is None:
-        said = f"{record.target}: {record.validity}, and nothing was compared"
-    else:
-        doubt = f"{record.validity}, not a verdict: " if record.validity.doubted else ""
-        said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
-        about += [f"floor {plain.percent(item.floor, 1)}"] if item.floor is not None else []
-    return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
-
-
-def compared(item: Comparison) -> str:
-    """A comparison in words: "2.31x (2.28 to 2.35) faster than baseline"."""
-    if item.verdict not in _AGAINST or item.speedup is None:
-        return f"no verdict against {item.baseline}{f': {item.note}' if item.note else ''}"
-    low, high = plain.number(item.low, 3), plain.number(item.high, 3)
-    return f"{plain.number(item.speedup, 3)}x ({low} to {high}) {_AGAINST[item.verdict].format(item.baseline)}"
+    """The one line that one pastes into a pull request, see `telling.line`."""
+    return telling.line(shared.run, shared.facts, shared.processes)
 
 
 # -- what every form tells ---------------------------------------------------------------------------------------------

@@ -214,7 +214,8 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
 
 def terms(target: Target, axes: Mapping[str, int]) -> int:
     """How many numbers one element of an output may add up: the product of an input's dimensions that no output has,
-    the largest of all inputs; where outputs have them all, as those of a softmax, the longest dimension."""
+    the largest of all inputs; where outputs have them all, as those of a softmax, or where nobody says what they have,
+    the longest dimension."""
     kept = {dim for spec in target.outputs for dim in spec.dims}
     summed, longest = 1, 1
     for spec in target.inputs:
@@ -223,7 +224,8 @@ def terms(target: Target, axes: Mapping[str, int]) -> int:
         sizes = dict(zip(spec.dims, catalog.shape(spec, axes), strict=True))
         summed = max(summed, math.prod(n for dim, n in sizes.items() if dim not in kept))
         longest = max(longest, *sizes.values(), 1)
-    return summed if summed > 1 else longest
+    told = all(spec.shaped for spec in target.outputs)
+    return summed if told and summed > 1 else longest
 
 
 @dataclass(slots=True)

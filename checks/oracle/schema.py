@@ -349,7 +349,7 @@ def fits(schema: Schema, axes: Mapping[str, int]) -> bool:
     try:
         largest = 0
         for spec in (*target.inputs, *target.outputs):
-            if spec.made:
+            if not spec.shaped:
                 continue
             largest = max(largest, math.prod(catalog.shape(spec, axes)))
             catalog.check_values(spec, axes)

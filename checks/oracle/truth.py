@@ -234,10 +234,13 @@ class Oracle:
         if len(outputs) != expected:
             raise ReferenceFault(f"reference.py returned {len(outputs)} outputs, lesson.md declares {len(declared)}")
         for spec, output in zip(declared, outputs, strict=False):
-            wanted = catalog.shape(spec, case.axes)
-            if not isinstance(output, self._torch.Tensor) or tuple(output.shape) != tuple(wanted):
-                found = list(output.shape) if isinstance(output, self._torch.Tensor) else type(output).__name__
-                raise ReferenceFault(f"reference.py: {spec.name} is {found}, lesson.md declares {list(wanted)}")
+            is_tensor = isinstance(output, self._torch.Tensor)
+            if spec.open and not is_tensor:
+                raise ReferenceFault(f"reference.py: {spec.name} is {type(output).__name__}, not a tensor")
+            wanted = list(output.shape) if spec.open else list(catalog.shape(spec, case.axes))
+            if not is_tensor or list(output.shape) != wanted:
+                found = list(output.shape) if is_tensor else type(output).__name__
+                raise ReferenceFault(f"reference.py: {spec.name} is {found}, lesson.md declares {wanted}")
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -247,7 +250,7 @@ class Oracle:
         Raises:
             BudgetError: nowhere.
         """
-        specs = [spec for spec in (*self._target.inputs, *self._target.outputs) if not spec.made]
+        specs = [spec for spec in (*self._target.inputs, *self._target.outputs) if spec.shaped]
         count = sum(math.prod(catalog.shape(spec, case.axes)) for spec in specs)
         needed = count * 8 * WORKING_COPIES
         free = free_bytes(self._device) * SHARE_OF_FREE

@@ -145,6 +145,7 @@ class _Bound:
         self.buffers = buffers  # in the argument order of run()
         self.sets = sets  # per set: argument index -> values to copy in
         self.call: Callable[..., Any] | None = None
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of open outputs, as the first call returned them
 
 
 class _Group:
@@ -233,8 +234,12 @@ class Arm:
         names = (slot.name for slot in blob.slots)
         return {name: self._ranks.part(whole) for name, whole in zip(names, tensors.read(blob), strict=True)}
 
-    def _shape(self, spec: TensorSpec, case: Case) -> tuple[int, ...]:
-        return self._ranks.shape(catalog.shape(spec, case.axes))
+    def _shape(self, spec: TensorSpec, bound: _Bound, found: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape that an output must have. The first that is `found` of an open one is expected from then on;
+        whether it is the reference's, the verifier says."""
+        if spec.open:
+            return bound.shapes.setdefault(spec.name, found)
+        return self._ranks.shape(catalog.shape(spec, bound.case.axes))
 
     def _with_margins(self, values: torch.Tensor, device: str, *, pinned: bool) -> torch.Tensor:
         """A copy of `values` with MARGIN_BYTES of its own storage on either side."""
@@ -311,9 +316,10 @@ class Arm:
         for spec, output in zip(specs, outputs, strict=True):
             if type(output) is not torch.Tensor:
                 raise FormError(f"{spec.name}: {type(output).__name__}, not a plain torch.Tensor")
-            shape = self._shape(spec, bound.case)
+            shape = self._shape(spec, bound, tuple(output.shape))
             if tuple(output.shape) != shape:
-                raise FormError(f"{spec.name}: shape {list(output.shape)}, lesson.md declares {list(shape)}")
+                told = "the first call returned" if spec.open else "lesson.md declares"
+                raise FormError(f"{spec.name}: shape {list(output.shape)}, {told} {list(shape)}")
             dtype = str(output.dtype).removeprefix("torch.")
             if dtype != spec.dtype:
                 raise FormError(f"{spec.name}: dtype {dtype}, lesson.md declares {spec.dtype}")
@@ -336,8 +342,8 @@ class Arm:
         torch = self._torch
         found: list[Any] = []
         for spec, output in zip(self._target.outputs, outputs, strict=True):
-            shape = list(self._shape(spec, bound.case))
             tensor = torch.as_tensor(output).to(getattr(torch, spec.dtype)).as_subclass(torch.Tensor)
+            shape = list(self._shape(spec, bound, tuple(tensor.shape)))
             same = tensor.numel() == math.prod(shape)
             found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous())
         return tuple(found)
@@ -576,7 +582,9 @@ class Arm:
         """How many sets of buffers and outputs there is memory for; at most `wanted`."""
         inputs = sum(b.numel() * b.element_size() for b in bound.buffers)  # type: ignore[attr-defined]
         widest = 8  # bytes of an element
-        outputs = sum(math.prod(catalog.shape(spec, bound.case.axes)) * widest for spec in self._target.outputs)
+        axes, told = bound.case.axes, bound.shapes
+        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in self._target.outputs]
+        outputs = sum(math.prod(shape) * widest for shape in shapes)
         free, _ = self._torch.cuda.mem_get_info()
         return min(wanted, int(free * GROUP_MEMORY_SHARE / max(inputs + outputs, 1)))
 

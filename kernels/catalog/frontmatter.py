@@ -404,7 +404,7 @@ class Reader:
             else:
                 try:
                     spec = parse_tensor(name, line, output=output)
-                    for case in cases if not spec.made else ():
+                    for case in cases if spec.shaped else ():
                         with _Naming(case):
                             shape(spec, case.axes)
                             check_values(spec, case.axes)
@@ -559,6 +559,11 @@ class Reader:
             self.wrong("fuzz.independent", f"unknown axis {independent!r}", suggest(independent, axes, "name an axis"))
             independent = None
         backward = self.take(table, "backward", (bool,), "fuzz.backward", "write backward = true, or leave it out")
+        for spec in matter.outputs:
+            for key in ("independent", "backward") if spec.open else ():
+                if table.get(key):
+                    told = f"the shape of {spec.name} is not written down"
+                    self.wrong(f"fuzz.{key}", told, f"write its dimensions instead of [...], or take {key} out")
         matter.fuzz = Fuzz(
             axes=self._extents(table, "axes", "fuzz.axes", axes),
             dtypes=self._names(table, "dtypes", "fuzz", FUZZ_DTYPES),

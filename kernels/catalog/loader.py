@@ -97,7 +97,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     name = _name(folder)
     try:
         if onefile.is_one_file(folder) and (refused := onefile.read(folder).problems):
-            return list(refused)
+            return _of_others(folder) or list(refused)
         listing = sources.list_files(folder)
     except OSError as error:
         told = f"cannot be read: {sources.reason(error)}"
@@ -169,6 +169,18 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         files=files,
         left_out=(*listing.left_out, *sources.survey(folder, listing, matter.links)),
     )
+
+
+def _of_others(file: Path) -> list[Problem]:
+    """What to do with a file that is in a format of others; nothing where it is in none."""
+    from .formats import Part, recognise  # only where a file is no target of ours
+
+    told = {
+        Part.PROBLEM: ("is a KernelBench problem, and no answer to it", f"ANSWER --against {file.name}"),
+        Part.CANDIDATE: ("is an answer to a KernelBench problem", f"{file.name} --against PROBLEM"),
+    }
+    part = recognise(file)
+    return [Problem(file, "", told[part][0], f"`aisp bench judge {told[part][1]}`")] if part in told else []
 
 
 def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: frontmatter.RungNotes | None) -> Rung:

@@ -122,10 +122,11 @@ class TensorSpec:
         name: the key.
         dtype: a torch dtype's name (float32, bfloat16, float8_e4m3fn, int64, bool ...), or "made" for an
             input that the target's inputs.py makes.
-        dims: one axes expression per dimension, unevaluated; empty for a scalar tensor or a made input.
+        dims: one axes expression per dimension, unevaluated; empty for a scalar tensor, a made input or an open output.
         distribution: name of the value distribution; empty for outputs and made inputs.
         arguments: the distribution's arguments as axes expressions, e.g. ("0", "V") for integers(0, V).
         flags: see Flag.
+        open: of an output: its shape is what the reference's is, which nobody has written down.
     """
 
     name: str
@@ -134,11 +135,17 @@ class TensorSpec:
     distribution: str = ""
     arguments: tuple[str, ...] = ()
     flags: frozenset[Flag] = frozenset()
+    open: bool = False
 
     @property
     def made(self) -> bool:
         """Whether inputs.py makes this input rather than the grammar."""
         return self.dtype == "made"
+
+    @property
+    def shaped(self) -> bool:
+        """Whether its shape follows from the axes."""
+        return not (self.made or self.open)
 
 
 @dataclass(frozen=True, slots=True)

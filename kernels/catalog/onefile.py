@@ -18,6 +18,9 @@ and a diff of two rungs shows what is different. Every line keeps its number, bl
 What cannot be taken apart is refused with its line: star imports, statements with an effect of their own (a seed, a
 loop, a print), a name that is bound twice, `exec`. The path of the file stands for the folder, and `sources` reads
 `softmax.py/optimized.py`.
+
+`take` makes a module of one function of any file, a script or a test as well: there it is refused only what touches the
+names that the function needs.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -79,6 +82,23 @@ class Parts:
     imports: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One function of a file, taken out of it.
+
+    Attributes:
+        module: the source of a module with what the function needs and nothing else; its `run` is the function.
+        uses: names of the file that it needs, its own among them.
+        summary: the first line of its docstring.
+        problems: why it cannot be taken; the rest is empty then.
+    """
+
+    module: bytes = b""
+    uses: frozenset[str] = frozenset()
+    summary: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
 def is_one_file(path: Path) -> bool:
     """Whether the path is a Python file rather than a folder."""
     try:
@@ -93,29 +113,41 @@ def read(path: Path) -> Parts:
 
     data = read_bytes(os.fspath(path))
     parts = split(path, data)
-    # A module that lies beside the file is not in its parts; what is installed is.
-    for name, line in parts.imports:
+    problem = _beside(path, parts.imports)
+    return parts if problem is None else Parts({path.name: data}, (problem,))
+
+
+def take(path: Path, data: bytes, name: str) -> Taken:
+    """Take the function `name` out of what `path` holds, with all that it needs. Looks for modules beside the file."""
+    reader = Reader(path)
+    try:
+        return reader.take(data, name)
+    except (RefusedError, RecursionError) as error:
+        return Taken(problems=reader.ended(error))
+
+
+def _beside(path: Path, imports: Iterable[tuple[str, int]]) -> Problem | None:
+    """Why an import cannot come along: the module lies beside the file, and is not in its parts. What is installed
+    can."""
+    for name, line in imports:
         if (path.parent / f"{name}.py").is_file() or (path.parent / name / "__init__.py").is_file():
             told = f"{name} lies beside the file, and a run has this file alone"
             fix = "move what is needed into the file, or make a folder of it: `aisp new my_kernel`"
-            problem = Problem(path, f"line {line}", told, fix)
-            return Parts({path.name: data}, (problem,))
-    return parts
+            return Problem(path, f"line {line}", told, fix)
+    return None
 
 
 @lru_cache(maxsize=64)  # read again for each of its parts, and after every save
 def split(path: Path, data: bytes) -> Parts:
     """Take apart what `path` holds. Reads nothing."""
-    reader = _Reader(path)
+    reader = Reader(path)
     try:
         return reader.parts(data)
-    except (_RefusedError, RecursionError) as error:
-        if isinstance(error, RecursionError):
-            reader.wrong(0, "an expression is nested too deeply", "break the deepest one up")
-        return Parts({path.name: data}, tuple(reader.problems))
+    except (RefusedError, RecursionError) as error:
+        return Parts({path.name: data}, reader.ended(error))
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """The file cannot be taken apart; the reader's problems say why."""
 
 
@@ -129,6 +161,7 @@ class _Unit:
         text: those lines, without the decorators that mark a rung.
         binds, needs: names of the module that it makes, and that it uses.
         rung: a decorator marks it as one.
+        effects: why it cannot be given to the parts that need it: line, reason and fix.
     """
 
     nodes: list[ast.stmt]
@@ -138,6 +171,7 @@ class _Unit:
     binds: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     rung: bool = False
+    effects: tuple[tuple[int, str, str], ...] = ()
 
     @property
     def lone(self) -> ast.stmt | None:
@@ -145,8 +179,8 @@ class _Unit:
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 
-class _Reader:
-    """One pass over one file."""
+class Reader:
+    """One pass over one file, collecting what is wrong with it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -161,41 +195,89 @@ class _Reader:
         if len(self.problems) < frontmatter.MAX_PROBLEMS:
             self.problems.append(Problem(self.path, f"line {line}" if line else "", message, fix))
 
-    def refuse(self, line: int, message: str, fix: str) -> _RefusedError:
+    def refuse(self, line: int, message: str, fix: str) -> RefusedError:
         """Collect a problem that ends the reading."""
         self.wrong(line, message, fix)
-        return _RefusedError()
+        return RefusedError()
 
-    def _hold(self) -> None:
+    def ended(self, error: Exception) -> tuple[Problem, ...]:
+        """All that is wrong, where `error` ended the reading."""
+        if isinstance(error, RecursionError):
+            self.wrong(0, "an expression is nested too deeply", "break the deepest one up")
+        return tuple(self.problems)
+
+    def hold(self) -> None:
+        """Raise RefusedError where anything is wrong so far."""
         if self.problems:
-            raise _RefusedError
+            raise RefusedError
 
     def parts(self, data: bytes) -> Parts:
-        """See `split`. Raises _RefusedError."""
-        tree = self._tree(data)
+        """See `split`. Raises RefusedError."""
+        tree = self.tree(data)
         self._find_units(tree)
-        self._hold()
-        for name, units in self._bound.items():
-            if len(units) > 1 and name != "_" and not all(_imports_alone(unit, name) for unit in units):
-                first, second = (_line(unit) for unit in units[:2])
-                self.wrong(second, f"{name} is bound again, after line {first}", "give one of the two another name")
-        self._hold()
+        for unit in self._units:
+            for refusal in unit.effects:
+                self.wrong(*refusal)
+        self.hold()
+        self._refuse_twice(self._bound)
+        self.hold()
         reference = self._reference()
         rungs = self._rungs(reference)
         content = self._content(tree, reference, rungs)
-        self._hold()
+        self.hold()
         files = {"reference.py": self._module("reference", "reference")}
         self._judge_alone(rungs)
         files |= {f"{rung}.py": self._module(name, rung) for rung, name in rungs.items()}
-        self._hold()
+        self.hold()
         if sum(map(len, files.values())) > MAX_PARTS_BYTES:
             raise self.refuse(0, f"its {len(files)} functions make more than {MAX_PARTS_BYTES:,} bytes", "split it")
-        files[_lesson_name()] = self._lesson(tree, content)
-        return Parts(files, imports=tuple(_imported(tree)))
+        files[lesson_name()] = self._lesson(tree, content)
+        return Parts(files, imports=tuple(imported(tree.body)))
+
+    def take(self, data: bytes, name: str) -> Taken:
+        """See the function. Raises RefusedError."""
+        self._find_units(self.tree(data))
+        self.hold()
+        found = self._bound.get(name)
+        if not found or not _entry_of(found[-1].lone):
+            raise self.refuse(0, f"has no function {name} at its top level", f"write it there: def {name}(x): ...")
+        needed = self._closure(name)
+        kept = {id(unit) for unit in needed}
+        uses = frozenset(bound for unit in needed for bound in unit.binds)
+        for unit in self._units:
+            if id(unit) in kept or any(_is_star(node) for node in unit.nodes):
+                for refusal in unit.effects:
+                    self.wrong(*refusal)
+            elif unit.effects:
+                self._refuse_touching(unit, uses, name)
+        self._refuse_twice(uses)
+        self.hold()
+        imports = imported(node for unit in needed for node in unit.nodes)
+        if (problem := _beside(self.path, imports)) is not None:
+            self.problems.append(problem)
+        module = self._module(name, name)
+        self.hold()
+        return Taken(module, uses, self._summary(name))
+
+    def _refuse_touching(self, unit: _Unit, uses: frozenset[str], name: str) -> None:
+        """Refuse a statement that stays behind and may change what the function uses."""
+        for line, touched, text in _touched(unit.nodes):
+            if touched in uses:
+                told = f"{_cut(text)} may change {touched}, which {name} uses, and a run does not have it"
+                self.wrong(line, told, f'move it into {name}, or below if __name__ == "__main__":')
+
+    def _refuse_twice(self, names: Iterable[str]) -> None:
+        """Refuse names that are bound more than once."""
+        for name in names:
+            units = self._bound.get(name, [])
+            if len(units) > 1 and name != "_" and not all(_imports_alone(unit, name) for unit in units):
+                first, second = (_line(unit) for unit in units[:2])
+                self.wrong(second, f"{name} is bound again, after line {first}", "give one of the two another name")
 
     # -- statements ------------------------------------------------------------------------------------------------
 
-    def _tree(self, data: bytes) -> ast.Module:
+    def tree(self, data: bytes) -> ast.Module:
+        """The syntax tree of what the file holds. Raises RefusedError."""
         if len(data) > MAX_BYTES:
             raise self.refuse(0, f"has {len(data):,} bytes", f"keep a file with its target within {MAX_BYTES:,}")
         try:
@@ -237,16 +319,15 @@ class _Reader:
         above = 0
         for nodes in groups:
             first, last = _first_line(nodes[0]), nodes[-1].end_lineno or nodes[-1].lineno
-            kept = [node for node in nodes if not _says_nothing(node)]
-            for node in kept:
-                if (refusal := _effect(node)) is not None:
-                    self.wrong(*refusal)
+            kept = [node for node in nodes if not says_nothing(node)]
             if kept:
                 while first - 1 > above and self._lines[first - 2].startswith("#"):
                     if first - 1 <= 2 and _COOKIE.match(self._lines[first - 2]):
                         break
                     first -= 1
-                self._units.append(self._unit(nodes, first, last, of_aisp))
+                unit = self._unit(nodes, first, last, of_aisp)
+                unit.effects = tuple(refusal for node in kept if (refusal := effect(node)) is not None)
+                self._units.append(unit)
             above = last
         for unit in self._units:
             for name in unit.binds:
@@ -319,7 +400,7 @@ class _Reader:
             self.wrong(0, "has no function optimized", fix)
         if len(found) > frontmatter.MAX_RUNGS:
             self.wrong(0, f"has {len(found)} rungs", f"keep to {frontmatter.MAX_RUNGS}")
-        self._hold()
+        self.hold()
         order = list(Role)
         return dict(sorted(found.items(), key=lambda item: (order.index(Role(item[0].partition("_")[0])), item[0])))
 
@@ -389,12 +470,12 @@ class _Reader:
             "rungs": {rung: {"summary": self._summary(name)} for rung, name in rungs.items()},
         }
         self._at["rungs"] = reference.lineno
-        self._hold()
+        self.hold()
         needs = content.get("needs", {})
         cases = content["cases"]
         if isinstance(cases, list) and isinstance(needs, dict) and not needs.get("gpus"):
             named = [case.get("name") for case in cases if isinstance(case, dict)]
-            small = None if "cpu" in named else _for_host(content)
+            small = None if "cpu" in named else for_host(content)
             if small is not None:
                 content["cases"] = [*cases, {"name": "cpu", "axes": small}]
         return content
@@ -489,7 +570,7 @@ class _Reader:
         _, found = frontmatter.read(self.path, lesson)
         for problem in found:
             self.wrong(*self._in_the_file(problem))
-        self._hold()
+        self.hold()
         return lesson
 
     def _in_the_file(self, problem: Problem) -> tuple[int, str, str]:
@@ -510,7 +591,7 @@ class _Reader:
 # -- reading statements ------------------------------------------------------------------------------------------------
 
 
-def _lesson_name() -> str:
+def lesson_name() -> str:
     from .sources import LESSON  # it reads parts through this module
 
     return LESSON
@@ -534,7 +615,7 @@ def _line_of_name(unit: _Unit, name: str) -> int:
     return _line(unit)
 
 
-def _says_nothing(node: ast.stmt) -> bool:
+def says_nothing(node: ast.stmt) -> bool:
     """Whether a run does without a statement: a text, `pass`, a bare annotation, and what runs as a program alone."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
@@ -545,7 +626,7 @@ def _says_nothing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass)
 
 
-def _effect(node: ast.stmt) -> tuple[int, str, str] | None:
+def effect(node: ast.stmt) -> tuple[int, str, str] | None:
     """Why a module-level statement cannot be given to the parts that need it: its line, the reason and a fix."""
     moved = "move it into the functions that need it"
     if isinstance(node, ast.Import | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Pass | ast.Raise):
@@ -569,7 +650,7 @@ def _effect(node: ast.stmt) -> tuple[int, str, str] | None:
         blocks = [node.body, node.orelse]
         if isinstance(node, ast.Try):
             blocks += [node.finalbody, *(handler.body for handler in node.handlers)]
-        inner = (_effect(each) for block in blocks for each in block if not _says_nothing(each))
+        inner = (effect(each) for block in blocks for each in block if not says_nothing(each))
         return next((found for found in inner if found is not None), None)
     if isinstance(node, ast.AugAssign):
         return node.lineno, f"{_cut(ast.unparse(node.target))} is changed after it was made", "bind it once"
@@ -595,9 +676,32 @@ def _is_future(unit: _Unit) -> bool:
     return any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in unit.nodes)
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _is_star(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+
+
+def _touched(nodes: Iterable[ast.stmt]) -> Iterator[tuple[int, str, str]]:
+    """What statements may change, other than by binding a name: line, the name at its root, and the statement. They do
+    by `a.b = ...`, `a[0] = ...`, `a += ...`, `del a.b`, and by a call for its effect alone, `a.append(...)`."""
+    for node in (inner for outer in nodes for inner in ast.walk(outer)):
+        changed: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            changed = [target for target in node.targets if not isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AugAssign):
+            changed = [node.target]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            changed = [node.value.func] if isinstance(node.value.func, ast.Attribute) else []
+        for target in changed:
+            root: ast.expr = target
+            while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+                root = root.func if isinstance(root, ast.Call) else root.value
+            if isinstance(root, ast.Name):
+                yield target.lineno, root.id, ast.unparse(node).partition("\n")[0]
+
+
+def imported(nodes: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
     """Top-level names of the modules that are imported anywhere, each with its line."""
-    for node in ast.walk(tree):
+    for node in (inner for outer in nodes for inner in ast.walk(outer)):
         if isinstance(node, ast.Import):
             yield from ((alias.name.partition(".")[0], node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -656,18 +760,21 @@ def _value(node: ast.expr, depth: int = 0) -> Any:
     raise ValueError("no literal")
 
 
-def _for_host(content: Mapping[str, Any]) -> dict[str, int] | None:
+def for_host(content: Mapping[str, Any], free: Collection[str] | None = None) -> dict[str, int] | None:
     """Axes of the case that runs without a GPU: the longest axis of the largest tensor is halved until no tensor has
-    more than HOST_ELEMENTS elements. None where the tensors cannot be read."""
+    more than HOST_ELEMENTS elements. None where the tensors cannot be read, or the axes that are `free` to be halved
+    (all, unless they are given) are not enough."""
     axes = dict(content["axes"])
     try:
         specs = [parse_tensor(name, line) for name, line in content["inputs"].items()]
         specs += [parse_tensor(name, line, output=True) for name, line in content["outputs"].items()]
         while True:
-            elements, largest = max(((_elements(spec, axes), spec) for spec in specs), key=lambda pair: pair[0])
+            sizes = [(_elements(spec, axes), spec) for spec in specs if spec.shaped]
+            elements, largest = max(sizes, key=lambda pair: pair[0])
             if elements <= HOST_ELEMENTS:
                 return axes
-            longest = max(sorted(set().union(*map(names, largest.dims))), key=lambda name: axes[name], default="")
+            able = set[str]().union(*map(names, largest.dims)).intersection(axes if free is None else free)
+            longest = max(sorted(able), key=lambda name: axes[name], default="")
             if not longest or axes[longest] < 2:
                 return None
             axes[longest] //= 2

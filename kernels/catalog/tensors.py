@@ -87,6 +87,7 @@ MAX_LINE = 500  # characters of one tensor line
 MAX_ELEMENTS = 2**44  # of one tensor: more is a slip of the keyboard, not a tensor
 
 _DTYPE = re.compile(r"\s*([^\s\[]+)\s*")
+_OPEN = ("...",)  # the dimensions of an output that are the reference's
 _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*")
 
 
@@ -99,6 +100,8 @@ def parse_tensor(name: str, line: str, *, output: bool = False) -> TensorSpec:
     if len(line) > MAX_LINE:
         raise GrammarError(f"the line has {len(line)} characters", f"keep it within {MAX_LINE}")
     dtype, dims, distribution, arguments, flags = _parse(line, output)
+    if dims == _OPEN:
+        return TensorSpec(name, dtype, open=True)
     return TensorSpec(name, dtype, dims, distribution, arguments, flags)
 
 
@@ -120,7 +123,7 @@ def _parse(line: str, output: bool) -> _Parts:
     end = rest.find("]")
     if end < 0:
         raise GrammarError("the dimensions are not closed", "close them with ]")
-    dims = _split(rest[1:end])
+    dims = _OPEN if output and rest[1:end].strip() == _OPEN[0] else _split(rest[1:end])
     rest = rest[end + 1 :]
     if output:
         if rest.strip():
@@ -238,6 +241,8 @@ def shape(spec: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
     """
     if spec.made:
         raise GrammarError(f"the shape of {spec.name} is not known", "inputs.py makes it")
+    if spec.open:
+        raise GrammarError(f"the shape of {spec.name} is not known", "it is what the reference's is")
     sizes: list[int] = []
     for dim in spec.dims:
         size = evaluate(dim, axes)
@@ -307,8 +312,8 @@ def bytes_moved(target: Target, case: Case) -> int:
     """Bytes that a call must move at least: the target's `bytes`, else derived from its tensors.
 
     Derived: every input is read once and every output written once. A mutable input that is not also listed
-    as an output is written once more. Made inputs are unknown to the grammar and count nothing, so a target
-    whose traffic is mostly in them states `bytes`. A fraction (packed 4-bit weights) is rounded up.
+    as an output is written once more. Made inputs and open outputs are unknown to the grammar and count nothing,
+    so a target whose traffic is mostly in them states `bytes`. A fraction (packed 4-bit weights) is rounded up.
 
     Raises:
         GrammarError: an expression has no value for these axes.
@@ -318,7 +323,7 @@ def bytes_moved(target: Target, case: Case) -> int:
     outputs = {spec.name for spec in target.outputs}
     total = 0
     for spec in (*target.inputs, *target.outputs):
-        if not spec.made:
+        if spec.shaped:
             total += math.prod(shape(spec, case.axes)) * itemsize(spec.dtype)
     for spec in target.inputs:
         if Flag.MUTABLE in spec.flags and spec.name not in outputs and not spec.made:

@@ -234,6 +234,18 @@ def test_a_slip_is_named_with_its_key_and_what_would_work(
     assert one.fix
 
 
+@pytest.mark.parametrize(("line", "key"), [("independent = 'M'", "independent"), ("backward = true", "backward")])
+def test_an_open_output_is_along_no_axis_and_has_no_gradient(
+    line: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "LESSON", LESSON.replace("float32 [M, K]", "float32 [...]"))
+    assert good(tmp_path, "").outputs[0].open
+    found = load(tmp_path, f"[fuzz]\n{line}")
+    assert not isinstance(found, Target)
+    (one,) = found
+    assert (one.key, one.message) == (f"fuzz.{key}", "the shape of values is not written down")
+
+
 def test_several_slips_are_told_at_once(tmp_path: Path) -> None:
     found = load(tmp_path, "[fuzz]\naxes = { P = [1], M = [] }\nlinear = ['y']\n[judged]\nz = { as = 'dropout' }")
     assert not isinstance(found, Target)

@@ -290,6 +290,16 @@ def test_an_output_is_only_dtype_and_dimensions() -> None:
         parse_tensor("y", "made", output=True)
 
 
+def test_an_output_may_have_the_shape_that_the_reference_gives_it_and_an_input_may_not() -> None:
+    spec = parse_tensor("y", "float32 [...]", output=True)
+    assert spec == TensorSpec("y", "float32", open=True)
+    assert not spec.shaped
+    with pytest.raises(GrammarError, match="what the reference's is"):
+        shape(spec, AXES)
+    with pytest.raises(GrammarError):
+        shape(parse_tensor("x", "float32 [...] normal"), AXES)
+
+
 @given(st.one_of(st.text(max_size=80), st.text(alphabet="float32 [M,N]()normal made static int64", max_size=80)))
 @settings(max_examples=300, deadline=None)
 def test_any_tensor_line_is_read_or_refused(line: str) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from aisp.engine.protocol import events, requests
 from aisp.tui.cli.tree import cli
 from tests.engine.harness import EngineUnderTest
+from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import FakeEngine, aisp, isolate
 
 SUMS = '''\
@@ -77,6 +78,32 @@ def test_the_engine_is_asked_for_the_target_that_the_file_is(
     assert (asked.quick, asked.device, asked.trigger) == (True, "cpu", "cli")
 
 
+def test_a_folder_of_problems_is_listed_and_a_problem_is_shown(tmp_path: Path) -> None:
+    answer, problem = kernelbench.written(tmp_path, kernelbench.LAYER, kernelbench.REORDERED)
+    listed = judge(tmp_path, "--json")
+    (one,) = json.loads(listed.stdout)["problems"]
+    assert one == {"level": 1, "number": 12, "name": "Of ours", "path": str(problem)}
+    shown = json.loads(judge(problem, "--json").stdout)
+    assert (shown["weights"], shown["inputs"]["x"]) == (True, "float32 [batch_size, in_features] normal")
+    assert f"aisp bench judge CANDIDATE --against {problem}" in judge(problem).stdout
+    alone = judge(answer)
+    assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
+
+
+def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(monkeypatch, tmp_path)
+    answer, problem = kernelbench.written(tmp_path, kernelbench.SIDE_EFFECT, kernelbench.MATMUL_NEW)
+    shown = judge(answer, "--against", str(problem))
+    assert (shown.exit_code, "line 5: print('loaded') has an effect of its own" in shown.output) == (2, True)
+    assert "has no class ModelNew" in judge(file, "--against", str(problem)).output
+    assert "is no problem" in judge(answer, "--against", str(answer)).output
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "holds no problems" in judge(empty).output
+
+
 def test_a_file_that_is_no_target_is_wrong_usage_with_its_lines(file: Path) -> None:
     file.write_text(SUMS.replace(' -> "float32 [M]"', "").replace("import torch\n", "import torch\nprint()\n"))
     shown = judge(file)
@@ -123,6 +150,21 @@ async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest,
         files = history.snapshot(record.snapshot)
     assert set(files) == {"lesson.md", "reference.py", "baseline.py", "optimized.py", "optimized_last.py"}
     assert b"in_order" not in files["reference.py"]
+    assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
+
+
+async def test_a_kernelbench_candidate_gets_a_verdict_against_its_problem(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    answer, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
+    words = ("--against", str(problem), "--quick", "--device", "cpu", "--json")
+    shown = aisp("bench", "judge", str(answer), *words, env=environment(shared))
+    (found,) = map(json.loads, shown.stdout.splitlines())
+    assert (found["target"], found["case"], found["correctness"]) == ("12_Of_ours_:answer", "cpu", "correct")
+    assert all(arm["median_ms"] > 0 for arm in found["arms"])
+    with shared.history() as history:
+        files = history.snapshot(history.run(found["run_id"]).snapshot)
+    assert bytes(files["optimized.py"]).decode().startswith(kernelbench.MATMUL_NEW)
     assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
 
 

@@ -1,6 +1,6 @@
 """No module of a face has a rule about results: what a verdict means and which rung is best is said in store/results.
 
-Two forms are looked for in the syntax of every module below tui/:
+Two forms are looked for in the syntax of every module below tui/ and engine/doors/:
 
 * a comparison (`is`, `==`, `in`, `<` ...) or a `match` with a member of an enum that judges. Allowed is what only
   draws: a table by the members ({Verdict.FASTER: " faster"}), and a walk through them;
@@ -77,7 +77,7 @@ def rules(source: str) -> list[str]:
     return [f"{getattr(node, 'lineno', 0)}: {what}" for node, what in found if what]
 
 
-MODULES = sorted((MAIN / "tui").rglob("*.py"))
+MODULES = sorted(path for face in ("tui", "engine/doors") for path in (MAIN / face).rglob("*.py"))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(MAIN)))

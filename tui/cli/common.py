@@ -286,21 +286,10 @@ def say_waiting(sentence: str) -> None:
 
 
 async def connect_from_now() -> Connection:
-    """A connection that receives what happens from now on, to an engine that is started if need be.
+    """See `client.connect_from_now`; what is waited for is said on stderr."""
+    from aisp.engine import client  # asyncio and msgspec, 50 ms
 
-    The first handshake only asks where the stream stands: an engine replays everything from the number it is
-    given, and a day's worth of other people's samples is of no interest here.
-    """
-    from aisp.engine.client import build_id, connect  # asyncio and msgspec, 50 ms
-
-    async with await connect(tell=say_waiting) as probe:
-        welcome = probe.welcome
-    if welcome.build != build_id():
-        note(
-            f"aisp: warning: the running engine (pid {welcome.pid}) is of another build than this program; "
-            "`aisp engine stop --when-idle` lets a new one start"
-        )
-    return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=say_waiting)
+    return await client.connect_from_now(say_waiting)
 
 
 def mark(run: Reading) -> None:

@@ -7,9 +7,6 @@ it as any other.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,35 +109,10 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
 
 
 def write(collection: str, folders: Mapping[str, Mapping[str, bytes]]) -> Path:
-    """Put the folders below the state directory, each whole or not at all; where the collection lies. The oldest
-    collections make room."""
-    from aisp.engine import paths  # makes the state directory
+    """Put the folders below the state directory; where the collection lies. The oldest collections make room."""
+    from aisp.engine import paths, written  # makes the state directory
 
-    base = paths.turns_dir()
-    root = paths.make_private(base / collection)
-    for name, files in folders.items():
-        partial = Path(tempfile.mkdtemp(prefix=".", dir=root))
-        try:
-            for relative, data in files.items():
-                path = partial / relative
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                path.write_bytes(data)
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(root / name)
-            partial.rename(root / name)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    collections = sorted((path for path in base.iterdir() if path != root), key=_changed, reverse=True)
-    for path in collections[KEPT_COLLECTIONS - 1 :]:
-        shutil.rmtree(path, ignore_errors=True)
-    return root
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # removed meanwhile
-        return 0.0
+    return written.write(paths.turns_dir(), collection, folders, most=KEPT_COLLECTIONS)
 
 
 class _Turning(Session):

@@ -1,0 +1,200 @@
+"""Asking the engine for one run and waiting for its end, from a program that may have an event loop of its own.
+
+The connection lives in a thread with a loop of its own, so that it works in a script, in a test and in a notebook
+alike. Ctrl-C cancels the run, a second one leaves at once; a run that somebody else had asked for goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from aisp.engine import client, paths
+from aisp.engine.protocol import events, requests
+from aisp.store.errors import StoreError
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.store.record import Run
+
+CANCEL_PATIENCE_S = 10.0
+
+
+class RefusedError(ValueError):
+    """What was asked for cannot be measured; the message says why, and what would work."""
+
+
+class NotHereError(Exception):
+    """There is no GPU here, and one was asked for; the message says why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A run that has ended.
+
+    Attributes:
+        reading: its record, and what other runs hold against its rungs.
+        facts: what it ran on; empty where that was not kept.
+        processes: in how many fresh processes samples were taken; 0 where there are none.
+    """
+
+    reading: Reading
+    facts: Mapping[str, object] = field(default_factory=dict)
+    processes: int = 0
+
+
+def ask(request: requests.StartRuns) -> Answer:
+    """Have the one run of a request made, and wait for its end.
+
+    Raises:
+        RefusedError: it cannot be planned.
+        NotHereError: a GPU was asked for, and there is none.
+        EngineUnavailableError: no engine could be started, or it went away.
+    """
+    waiting = _Waiting(request)
+    # Not kept alive by it: a program that leaves leaves the run to the engine.
+    threading.Thread(target=waiting.work, name="aisp", daemon=True).start()
+    try:
+        with _heard_at_once():
+            waiting.done.wait()
+    except KeyboardInterrupt:
+        waiting.cancel()
+        waiting.done.wait(CANCEL_PATIENCE_S)
+        raise
+    if waiting.error is not None:
+        raise waiting.error
+    return read(waiting.run_id, waiting.told)
+
+
+@contextlib.contextmanager
+def _heard_at_once() -> Iterator[None]:
+    """Have Ctrl-C interrupt this thread also where asyncio.run has taken it, which would only cancel a task that waits
+    for us."""
+    taken = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()  # the only one that may say who hears it
+    if not (in_main and _in_loop() and callable(taken)):  # not callable: somebody wants it ignored
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, taken)
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def read(run_id: str, told: Run | None) -> Answer:
+    """A run that has ended as the store has it; where that cannot be read, as the engine told it.
+
+    Raises:
+        EngineUnavailableError: neither is there.
+    """
+    from aisp.store import History  # numpy: only once there is something to read
+
+    try:
+        with History(paths.database_file()) as history:
+            record = history.run(run_id)
+            code = record.code
+            held = {
+                mark.rung: mark
+                for mark in history.quarantines()
+                if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
+            }
+            facts = history.environment(record.environment) if record.environment else {}
+            run = Reading(record, held)
+            taken = [some.processes for rung, some in history.samples(record.id).items() if run.bar(rung) is None]
+            return Answer(run, facts, max(taken, default=0))
+    except (LookupError, StoreError) as error:
+        if told is None:
+            raise client.EngineUnavailableError(
+                f"the end of run {run_id} was not heard and cannot be read: {clean_line(str(error), limit=1000)}"
+            ) from None
+        return Answer(Reading(told))
+
+
+class _Waiting:
+    """One request in a thread of its own, from the connection to the end of its run.
+
+    Attributes:
+        done: set when the thread has come to its end, whichever.
+        error: why there is no result.
+        run_id: of the run, once it is planned.
+        told: its record, as its end was told.
+    """
+
+    def __init__(self, request: requests.StartRuns) -> None:
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+        self.run_id = ""
+        self.told: Run | None = None
+        self._request = request
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._cancelled = False
+
+    def work(self) -> None:
+        """Do it; never raises."""
+        try:
+            asyncio.run(self._work())
+        except BaseException as error:  # whatever it is belongs to who waits
+            self.error = error
+        finally:
+            self.done.set()
+
+    def cancel(self) -> None:
+        """Ask the engine to cancel the run, and come to an end."""
+        self._cancelled = True
+        with contextlib.suppress(RuntimeError):  # it has just come to its end
+            if self._loop is not None and self._task is not None:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _work(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._cancelled:
+            return
+        async with await client.connect_from_now() as engine:
+            if self._request.device == "cuda" and (why := (await engine.status()).gpu_note):
+                raise NotHereError(f"no GPU here: {clean_line(why, limit=1000)}")
+            replied = asyncio.ensure_future(engine.request(structs.replace(self._request, seq=engine.next_seq())))
+            try:
+                reply = await asyncio.shield(replied)
+                if reply.error or not reply.run_ids:
+                    raise RefusedError(clean_line(reply.error or "; ".join(reply.refused.values()), limit=2000))
+                self.run_id = reply.run_ids[0]
+                self.told = await self._end(engine)
+            except asyncio.CancelledError:
+                with contextlib.suppress(client.EngineUnavailableError):
+                    reply = await replied  # a run that was asked for is known by its reply alone
+                    for run_id in set(reply.run_ids) - set(reply.joined):  # somebody else may want the others
+                        await engine.request(requests.Cancel(seq=engine.next_seq(), run_id=run_id))
+                raise
+
+    async def _end(self, engine: Connection) -> Run | None:
+        """The run at its end; None where it ended unheard."""
+        async for batch in engine.batches():
+            for event in batch:
+                if isinstance(event, events.RunFinished) and event.run.id == self.run_id:
+                    return event.run
+            if any(isinstance(event, events.Gap) for event in batch):
+                queue = (await engine.status()).queue
+                if all(item.run_id != self.run_id for item in queue):
+                    return None
+        raise client.EngineUnavailableError(
+            f"the engine went away before the end of run {self.run_id}; `aisp history` shows what it had finished"
+        )

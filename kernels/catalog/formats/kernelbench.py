@@ -1,0 +1,801 @@
+"""KernelBench: a problem is `class Model`, `get_inputs()` and `get_init_inputs()`; a candidate is `class ModelNew`.
+
+    M = 1024
+
+    class Model(nn.Module):
+        def forward(self, A, B):
+            return A @ B
+
+    def get_inputs():
+        return [torch.rand(M, M), torch.rand(M, M)]
+
+    def get_init_inputs():
+        return []
+
+Both files are read by their syntax trees and never imported. They become the files of a target's folder:
+
+    reference.py    the problem, and a run() that computes in the dtype of what it is given, fp64 for the truth
+    baseline.py     the problem, and a prepare() that makes its Model as its author wrote it
+    optimized.py    the candidate, and a prepare() that makes its ModelNew and gives it the Model's weights
+    inputs.py       the problem, and a make() that draws the weights as KernelBench does; where there are any
+    aisp_weights.py what these four share
+
+The author's text stands at the head of each, so that line numbers are the file's own.
+
+Inputs: `torch.rand(M, K)`, `randn`, `randint`, `ones`, `zeros`, and these scaled and shifted, become tensor lines in
+our grammar, with the whole numbers at the head of the file as axes: the values are then ours, other ones for every set.
+What is more than that is `made` by the problem's own code, once. Integers stay integers. Numbers, None, True and texts
+among the inputs are passed as they are.
+
+Weights: seed 42 for `get_init_inputs()`, again for `Model(*init)`, again for `ModelNew(*init)`, as KernelBench does.
+Then ModelNew gets every tensor of the Model's state_dict that it has under the same name in the same shape; what had
+other values, and what has no counterpart, is printed to the run's log.
+
+The shape of the output is not written in such a file: it is declared open, and is what the reference's is. Its dtype is
+that of the first floating input, int64 where forward() ends with an argmax or argmin.
+
+A problem has one shape, and a candidate may rely on it: the drawn cases of a run keep it. Only axes that neither the
+weights nor the Model use are halved for the case `cpu`.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aisp.kernels.catalog import frontmatter, onefile
+from aisp.kernels.catalog.grammar import GrammarError, evaluate, is_axis_name, names
+from aisp.kernels.catalog.model import UNCOUNTED, Problem
+from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+
+TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
+"""KernelBench's, by precision. Ours are relative to max(RMS of the reference, |reference|): zeros never pass."""
+
+SEED = 42
+WEIGHTS = "aisp_weights"
+MAX_STATEMENTS = 200  # of get_inputs(), looked at
+MAX_DEPTH = 64  # of one of its expressions
+MAX_STEPS = 5000  # of reading them: names that stand for names that stand for names
+
+_FILE = re.compile(r"(\d{1,6})_(.+)\.py\Z")
+_LEVEL = re.compile(r"level_?(\d{1,3})\Z", re.IGNORECASE)
+_HEAD = "KernelBench"  # the folder that holds the levels in a checkout
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+}
+_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"} | {
+    name: name
+    for name in ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")
+}
+_PLACING = ("cuda", "cpu", "contiguous", "requires_grad_", "detach")  # methods that leave values as they are
+_CASTING = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
+_IGNORED = ("device", "requires_grad", "pin_memory")  # arguments of torch.rand and the like
+_USUAL = ("0", "1")  # bounds of torch.rand; mean and deviation of torch.randn
+_POSITIONS = ("argmax", "argmin")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One problem of a collection, by its file's name."""
+
+    level: int | None
+    number: int
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the file of a problem says.
+
+    Attributes:
+        title: in words.
+        axes: whole numbers at its head that inputs depend on.
+        inputs: our tensor lines, in the order of forward()'s parameters; "made" for what the problem's code makes.
+        outputs: likewise.
+        weights: whether a Model is made with arguments or has state of its own.
+        cpu: axes of the case that runs without a GPU; None where the shapes do not allow a smaller one.
+        problems: why it is no problem that can be judged; all else is empty then.
+    """
+
+    path: Path
+    title: str = ""
+    axes: Mapping[str, int] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    weights: bool = False
+    cpu: Mapping[str, int] | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def collection(folder: Path) -> Iterator[Listed]:
+    """The problems below a checkout, its folder of levels, or one level, by level and number. No file is opened.
+
+    Folders that cannot be read hold none.
+    """
+    levels = [(folder, _level_of(folder.name))]
+    for head in (folder, folder / _HEAD):
+        levels += sorted(
+            ((head / name, _level_of(name)) for name in _names(head) if _level_of(name) is not None),
+            key=lambda pair: pair[1] or 0,
+        )
+    for place, level in levels:
+        found = [(int(match[1]), match[2], name) for name in _names(place) if (match := _FILE.match(name))]
+        for number, words, name in sorted(found):
+            yield Listed(level, number, words.strip("_").replace("_", " "), place / name)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - thousands of names, of which no path is made
+    except OSError:
+        return []
+
+
+def _level_of(name: str) -> int | None:
+    found = _LEVEL.match(name)
+    return int(found[1]) if found else None
+
+
+def read(path: Path) -> Opened:
+    """What the problem in that file is. Raises OSError where it cannot be read."""
+    problem = _Problem(path)
+    try:
+        problem.take(_bytes(path))
+    except (RefusedError, RecursionError) as error:
+        return Opened(path, problems=problem.reader.ended(error))
+    return problem.opened()
+
+
+def against(candidate: Path, path: Path) -> Parts:
+    """The files of the target in which the candidate is judged against the problem at `path`.
+
+    Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
+    """
+    problem, answer = _Problem(path), Reader(candidate)
+    data, answered = _bytes(path), _bytes(candidate)
+    try:
+        problem.take(data)
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, problem.reader.ended(error))
+    try:
+        _check_candidate(answer, answered)
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, answer.ended(error))
+    try:
+        return Parts(problem.files(data, candidate, answered))
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, problem.reader.ended(error))
+
+
+def _bytes(path: Path) -> bytes:
+    from aisp.kernels.catalog.sources import read_bytes  # it reads one-file targets, and this module is no part of it
+
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path} is not a regular file")
+    return read_bytes(os.fspath(path))
+
+
+def _check_candidate(reader: Reader, data: bytes) -> None:
+    """Whether a ModelNew can be made of it. What the file does when it is imported is its own affair: a process of its
+    own imports it."""
+    tree = reader.tree(data)
+    if not any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body):
+        raise reader.refuse(0, "has no class ModelNew", "write class ModelNew(nn.Module) with the problem's arguments")
+    _refuse_names(reader, tree, ("prepare",))
+    _refuse_neighbours(reader, tree)
+    reader.hold()
+
+
+def _refuse_names(reader: Reader, tree: ast.Module, taken: tuple[str, ...]) -> None:
+    for node in tree.body:
+        for name in _bound(node):
+            if name in taken:
+                reader.wrong(node.lineno, f"{name} is a name that is written behind the file", "give it another name")
+
+
+def _refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
+    """A run has these two files alone."""
+    folder = reader.path.parent
+    for name, line in onefile.imported(tree.body):
+        if (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file():
+            reader.wrong(line, f"{name} lies beside the file, and a run has this file alone", "move what is needed in")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            reader.wrong(node.lineno, "a relative import needs a package", "write what is needed into the file")
+
+
+# -- a problem ---------------------------------------------------------------------------------------------------------
+
+
+class _UnclearError(Exception):
+    """An expression is more than a tensor line can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A whole or broken number as an axes expression."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """What is passed to forward() as it is: an axes expression's value, None, True, a text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A tensor as the grammar says it."""
+
+    dtype: str
+    dims: tuple[str, ...]
+    distribution: str
+    arguments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        values = f"({', '.join(self.arguments)})" if self.arguments else ""
+        return f"{self.dtype} [{', '.join(self.dims)}] {self.distribution}{values}"
+
+
+class _Problem:
+    """One problem, as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reader = Reader(path)
+        self.axes: dict[str, int] = {}
+        self.inputs: dict[str, str] = {}
+        self.arguments: list[str] = []  # of forward(), as code: names of inputs, and what is passed as it is
+        self.made: dict[str, int] = {}  # inputs that the problem's code makes, with their place in get_inputs()
+        self.weights = False
+        self.model = "model"  # the input that holds them
+        self._steps = 0
+        self._literals: dict[str, ast.expr] = {}  # bound once at the head of the file
+        self._tied: set[str] = set()  # axes that weights, the Model or a number among the inputs use
+        self._uses: collections.Counter[str] = collections.Counter()  # of names in get_inputs()
+        self._functions: dict[str, ast.FunctionDef] = {}
+        self._class: ast.ClassDef | None = None
+        self._forward: ast.FunctionDef | None = None
+
+    def take(self, data: bytes) -> None:
+        """Read it. Raises RefusedError, with the reader's problems."""
+        reader = self.reader
+        tree = reader.tree(data)
+        for node in tree.body:
+            if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
+                reader.wrong(*found)
+            if isinstance(node, ast.FunctionDef):
+                self._functions[node.name] = node
+            elif isinstance(node, ast.ClassDef) and node.name == "Model":
+                self._class = node
+        _refuse_names(reader, tree, ("run", "prepare", "make"))
+        _refuse_neighbours(reader, tree)
+        if self._class is None:
+            reader.wrong(0, "has no class Model", "write class Model(nn.Module): it decides what is right")
+        if "get_inputs" not in self._functions:
+            reader.wrong(0, "has no function get_inputs", "write def get_inputs(): return [torch.rand(M, N)]")
+        reader.hold()
+        assert self._class is not None
+        own = [node for node in self._class.body if isinstance(node, ast.FunctionDef)]
+        self._forward = next((node for node in own if node.name == "forward"), None)
+        if self._forward is None:
+            raise reader.refuse(self._class.lineno, "Model has no forward", "write def forward(self, x)")
+        self._take_literals(tree)
+        self._take_inputs()
+        start = next((node for node in own if node.name == "__init__"), None)
+        alone = all(ast.unparse(base) in ("nn.Module", "torch.nn.Module") for base in self._class.bases)
+        self.weights = not (alone and self._makes_nothing() and (start is None or all(map(_is_plain, start.body))))
+        while self.model in (*self.inputs, *self.axes):
+            self.model += "_"
+        self._tie(tree)
+
+    def _take_literals(self, tree: ast.Module) -> None:
+        counted: dict[str, int] = {}
+        for node in tree.body:
+            for name in _bound(node):
+                counted[name] = counted.get(name, 0) + 1
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self._literals[node.targets[0].id] = node.value
+        changed = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        for name in [name for name in self._literals if counted[name] > 1 or name in changed]:
+            del self._literals[name]
+
+    def _makes_nothing(self) -> bool:
+        """Whether a Model is made without arguments."""
+        node = self._functions.get("get_init_inputs")
+        if node is None:
+            return True
+        last = [each for each in node.body if not onefile.says_nothing(each)]
+        value = last[0].value if len(last) == 1 and isinstance(last[0], ast.Return) else None
+        return isinstance(value, ast.List | ast.Tuple) and not value.elts
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def _take_inputs(self) -> None:
+        node = self._functions["get_inputs"]
+        given = node.args
+        if given.posonlyargs or given.args or given.kwonlyargs or given.vararg:
+            raise self.reader.refuse(node.lineno, "get_inputs takes arguments", "write def get_inputs():")
+        loads = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+        self._uses = collections.Counter(loads)
+        places, local = self._returned(node)
+        names = self._parameters(len(places))
+        for index, (name, place) in enumerate(zip(names, places, strict=True)):
+            try:
+                value = self._value(place, local)
+                if isinstance(value, _Number | _Fixed):
+                    self.arguments.append(self._constant(value))
+                    continue
+            except _UnclearError:
+                value = None
+            line = "made" if value is None or isinstance(value, tuple) else str(value)
+            if line != "made" and not self._holds(name, line):
+                line = "made"
+            if line == "made":
+                self.made[name] = index
+            self.inputs[name] = line
+            self.arguments.append(name)
+        if not self.inputs:
+            raise self.reader.refuse(node.lineno, "get_inputs returns no tensor", "return [torch.rand(M, N)]")
+
+    def _returned(self, node: ast.FunctionDef) -> tuple[list[ast.expr], dict[str, ast.expr]]:
+        """The expressions that get_inputs() returns, and what the names in them stand for."""
+        local: dict[str, ast.expr] = {}
+        body = [each for each in node.body if not onefile.says_nothing(each)]
+        known = len(body) <= MAX_STATEMENTS
+        for each in body[:-1]:
+            target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
+            if isinstance(each, ast.Assign) and isinstance(target, ast.Name) and target.id not in local:
+                local[target.id] = each.value
+            else:
+                known = False  # a loop, a condition, a name bound twice: its own code makes them
+        last = body[-1] if body else None
+        value = last.value if isinstance(last, ast.Return) else None
+        if isinstance(value, ast.Name) and value.id in local:
+            value = local[value.id]
+        if not isinstance(value, ast.List | ast.Tuple) or any(isinstance(e, ast.Starred) for e in value.elts):
+            line = last.lineno if last is not None else node.lineno
+            raise self.reader.refuse(line, "get_inputs does not end with a list", "end with return [a, b]")
+        if not known:
+            return [ast.Name("", ast.Load()) for _ in value.elts], {}
+        return value.elts, local
+
+    def _parameters(self, count: int) -> list[str]:
+        """A name for each of `count` inputs: those of forward() where it has as many."""
+        assert self._forward is not None
+        given = [arg.arg for arg in (*self._forward.args.posonlyargs, *self._forward.args.args)][1:]
+        if len(given) < count:
+            if self._forward.args.vararg is None:
+                told = f"forward takes {len(given)} inputs, and get_inputs returns {count}"
+                raise self.reader.refuse(self._forward.lineno, told, "let the two agree")
+            given += [f"x{index}" for index in range(len(given), count)]
+        return given[:count]
+
+    def _constant(self, value: _Number | _Fixed) -> str:
+        if isinstance(value, _Fixed):
+            return value.text
+        self._tied |= names(value.text)
+        return repr(self._known(value.text))
+
+    def _holds(self, name: str, line: str) -> bool:
+        """Whether the grammar takes the line for these axes."""
+        from aisp.kernels.catalog.tensors import check_values, parse_tensor, shape  # with the loader, not at its import
+
+        try:
+            spec = parse_tensor(name, line)
+            shape(spec, self.axes)
+            check_values(spec, self.axes)
+        except GrammarError:
+            return False
+        return True
+
+    def _known(self, text: str) -> int | float:
+        try:
+            return evaluate(text, self.axes)
+        except GrammarError as error:
+            raise _UnclearError(text) from error
+
+    def _value(self, node: ast.expr, local: Mapping[str, ast.expr], depth: int = 0) -> Any:
+        """What an expression stands for: _Number, _Fixed, _Line or a tuple of these. Raises _UnclearError."""
+        self._steps += 1
+        if depth > MAX_DEPTH or self._steps > MAX_STEPS:
+            raise _UnclearError
+        if isinstance(node, ast.Constant):
+            number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+            if not (number or node.value is None or isinstance(node.value, bool | str)):
+                raise _UnclearError
+            return _Number(repr(node.value)) if number else _Fixed(repr(node.value))
+        if isinstance(node, ast.Name):
+            return self._named(node.id, local, depth)
+        if isinstance(node, ast.Tuple | ast.List):
+            found: list[Any] = []
+            for each in node.elts:
+                value = self._value(each.value if isinstance(each, ast.Starred) else each, local, depth + 1)
+                found += value if isinstance(each, ast.Starred) and isinstance(value, tuple) else [value]
+            return tuple(found)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = self._value(node.operand, local, depth + 1)
+            return _Number(f"(-{value.text})") if isinstance(value, _Number) else self._scaled(value, _Number("-1"))
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            left, right = (self._value(each, local, depth + 1) for each in (node.left, node.right))
+            return self._combined(left, _OPERATORS[type(node.op)], right)
+        if isinstance(node, ast.Call):
+            return self._called(node, local, depth)
+        raise _UnclearError
+
+    def _named(self, name: str, local: Mapping[str, ast.expr], depth: int) -> Any:
+        if name in local:
+            value = self._value(local[name], local, depth + 1)  # a circle ends at MAX_DEPTH
+            if isinstance(value, _Line) and self._uses[name] > 1:
+                raise _UnclearError  # two lines would have values that have nothing to do with each other
+            return value
+        node = self._literals.get(name)
+        if node is None:
+            raise _UnclearError
+        whole = isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
+        if whole and is_axis_name(name):
+            assert isinstance(node, ast.Constant)
+            assert isinstance(node.value, int)
+            self.axes[name] = node.value
+            return _Number(name)
+        return self._value(node, {}, depth + 1)
+
+    def _combined(self, left: Any, operator: str, right: Any) -> Any:
+        if isinstance(left, _Number) and isinstance(right, _Number):
+            return _Number(f"({left.text} {operator} {right.text})")
+        if isinstance(left, _Line) and isinstance(right, _Number):
+            if operator in "*/":
+                factor = right if operator == "*" else _Number(f"(1 / {right.text})")
+                return self._scaled(left, factor)
+            return _shifted(left, operator, right)
+        if isinstance(left, _Number) and isinstance(right, _Line):
+            if operator == "*":
+                return self._scaled(right, left)
+            if operator in "+-":
+                turned = self._scaled(right, _Number("-1")) if operator == "-" else right
+                return _shifted(turned, "+", left)
+        raise _UnclearError
+
+    def _scaled(self, line: Any, factor: _Number) -> _Line:
+        """A line whose values are multiplied. Raises _UnclearError for what does not stay in its distribution."""
+        size = self._known(factor.text)
+        if not isinstance(line, _Line) or line.distribution not in ("uniform", "normal") or size == 0:
+            raise _UnclearError
+        low, high = (f"({text} * {factor.text})" for text in line.arguments or _USUAL)
+        if line.distribution == "normal":
+            return _replaced(line, (low, high if size > 0 else f"(-{high})"))
+        return _replaced(line, (low, high) if size > 0 else (high, low))
+
+    def _called(self, node: ast.Call, local: Mapping[str, ast.expr], depth: int) -> Any:
+        called = node.func
+        if not isinstance(called, ast.Attribute):
+            raise _UnclearError
+        if isinstance(called.value, ast.Name) and called.value.id == "torch":
+            return self._drawn(called.attr, node, local, depth)
+        line = self._value(called.value, local, depth + 1)
+        if not isinstance(line, _Line):
+            raise _UnclearError
+        if called.attr in _PLACING:
+            return line
+        dtype = _CASTING.get(called.attr, "")
+        if called.attr == "to":
+            named = (*node.args, *(k.value for k in node.keywords if k.arg == "dtype"))
+            dtype = next((found for each in named if (found := _dtype(each))), line.dtype)
+        if "float" not in line.dtype or "float" not in dtype:
+            if dtype == line.dtype:
+                return line
+            raise _UnclearError
+        return _Line(dtype, line.dims, line.distribution, line.arguments)
+
+    def _drawn(self, kind: str, node: ast.Call, local: Mapping[str, ast.expr], depth: int) -> _Line:
+        """`torch.rand(M, K)` and the like."""
+        keywords = {k.arg: k.value for k in node.keywords if k.arg not in _IGNORED}
+        dtype = _dtype(keywords.pop("dtype")) if "dtype" in keywords else "float32"
+        plain = ast.Tuple(node.args, ast.Load())
+        given = list(self._value(plain, local, depth + 1))
+        size = keywords.pop("size", None)
+        if kind == "randint":
+            dtype = dtype if "dtype" in {k.arg for k in node.keywords} else "int64"
+            bounds = {
+                name: self._value(keywords.pop(name), local, depth + 1) for name in ("low", "high") if name in keywords
+            }
+            dims = self._value(size, local, depth + 1) if size is not None else given.pop() if given else None
+            rest = [*given, *(bounds[name] for name in ("low", "high") if name in bounds)]
+            if not isinstance(dims, tuple) or not 1 <= len(rest) <= 2 or keywords:
+                raise _UnclearError
+            low, high = rest if len(rest) == 2 else (_Number("0"), rest[0])
+            return _Line(dtype, _dims(dims), "integers", _dims((low, high)))
+        named = {"rand": "uniform", "randn": "normal", "ones": "ones", "zeros": "zeros"}.get(kind)
+        if named is None or keywords or not dtype:
+            raise _UnclearError
+        if size is not None:
+            given.append(self._value(size, local, depth + 1))
+        dims = given[0] if len(given) == 1 and isinstance(given[0], tuple) else tuple(given)
+        return _Line(dtype, _dims(dims), named)
+
+    # -- axes ------------------------------------------------------------------------------------------------------
+
+    def _tie(self, tree: ast.Module) -> None:
+        """Find the axes that something else than the inputs depends on."""
+        used: set[str] = set()
+        for node in tree.body:
+            if node is self._functions["get_inputs"] and not self.made:
+                continue
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
+                continue
+            used |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        waiting = list(used)
+        while waiting:  # through what is computed at the head of the file
+            value = self._literals.get(waiting.pop())
+            inner = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)} if value is not None else set()
+            waiting += inner - used
+            used |= inner
+        self._tied |= used
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    @property
+    def all_inputs(self) -> dict[str, str]:
+        """Lines of `[inputs]`, the weights last."""
+        return self.inputs | ({self.model: "made static"} if self.weights else {})
+
+    def outputs(self) -> dict[str, str]:
+        """Lines of `[outputs]`: what forward() returns last."""
+        assert self._forward is not None
+        floats = [line.split()[0] for line in self.inputs.values() if "float" in line.split()[0]]
+        usual = floats[0] if floats else "float32"
+        ends = [node for node in self._forward.body if isinstance(node, ast.Return)]
+        value = ends[-1].value if ends else None
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        taken = "_" if any(name.startswith("out") for name in self.all_inputs) else ""
+        found: dict[str, str] = {}
+        for index, each in enumerate(values):
+            called = each.func if isinstance(each, ast.Call) else None
+            position = isinstance(called, ast.Attribute) and called.attr in _POSITIONS
+            name = f"out{index if len(values) > 1 else ''}{taken}"
+            found[name] = f"{'int64' if position else usual} [...]"
+        return found
+
+    @property
+    def title(self) -> str:
+        """What its author calls it, else its file's name in words."""
+        said = (ast.get_docstring(self._class) if self._class is not None else None) or ""
+        first = " ".join(said.strip().partition("\n")[0].split())
+        match = _FILE.match(self.path.name)
+        return first or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
+
+    def _for_host(self) -> dict[str, int] | None:
+        free = set() if self.made else set(self.axes) - self._tied
+        return onefile.for_host({"axes": self.axes, "inputs": self.inputs, "outputs": {}}, free)
+
+    def opened(self) -> Opened:
+        """What was read."""
+        cpu = self._for_host()
+        return Opened(self.path, self.title, self.axes, self.all_inputs, self.outputs(), self.weights, cpu)
+
+    def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
+        """The target's files. Raises RefusedError where they are none."""
+        taken = ", ".join(self.all_inputs)
+        given, passed = ", ".join(self.inputs), ", ".join(self.arguments)
+        model = self.model if self.weights else f"{WEIGHTS}.NONE"
+        head = f"\n\n\nimport {WEIGHTS}  # what follows is aisp's\n\n\n"
+        run = (
+            f"{head}def run({taken}):\n"
+            f"    return {WEIGHTS}.exactly(lambda aisp_made, {given}: aisp_made({passed}), Model, {model}, {given})\n"
+        )
+
+        def prepare(name: str) -> str:
+            made = f"{WEIGHTS}.aligned({name}, {model}, {given})"
+            return (
+                f"{head}def prepare({taken}):\n    aisp_made = {made}\n    return lambda {taken}: aisp_made({passed})\n"
+            )
+
+        files = {
+            "reference.py": data + run.encode(),
+            "baseline.py": data + prepare("Model").encode(),
+            "optimized.py": answered + prepare("ModelNew").encode(),
+            f"{WEIGHTS}.py": _SHARED.encode(),
+        }
+        if self.weights or self.made:
+            init = "get_init_inputs" if "get_init_inputs" in self._functions else "list"
+            weights = f"{self.model!r}: {WEIGHTS}.drawn(Model, {init}, device)" if self.weights else ""
+            data_made = f"**{WEIGHTS}.given(get_inputs, {self.made!r}, device)" if self.made else ""
+            made = ", ".join(filter(None, (weights, data_made)))
+            files["inputs.py"] = data + f"{head}def make(axes, device, generator):\n    return {{{made}}}\n".encode()
+        files[onefile.lesson_name()] = self._lesson(data, candidate, answered)
+        return files
+
+    def _lesson(self, data: bytes, candidate: Path, answered: bytes) -> bytes:
+        import tomli_w  # only where a target is made
+
+        cpu = self._for_host()
+        content: dict[str, Any] = {
+            "title": self.title,
+            "flops": UNCOUNTED,
+            "tolerance": TOLERANCE,
+            "axes": self.axes,
+            "inputs": self.all_inputs,
+            "outputs": self.outputs(),
+            "cases": [{"name": "cpu", "axes": cpu}] if cpu is not None else [],
+            "fuzz": {"axes": {name: [value] for name, value in self.axes.items()}},
+            "rungs": {
+                "baseline": {"summary": "Model, as its author wrote it"},
+                "optimized": {"summary": f"ModelNew of {candidate.name}"},
+            },
+        }
+        text = [f"# {self.title}", "", "A KernelBench problem and an answer to it.", ""]
+        for what, path, held in (("problem", self.path, data), ("candidate", candidate, answered)):
+            text.append(f"- {what}: `{path}`, sha256 {hashlib.sha256(held).hexdigest()}")
+        if self.made:
+            text += [
+                "",
+                f"The problem's own code makes {', '.join(self.made)}: once, with the same values in every call.",
+            ]
+        lines = "\n".join(text)
+        lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
+        _, found = frontmatter.read(self.path, lesson)
+        for each in found:
+            self.reader.wrong(0, f"{each.key}: {each.message}", each.fix)
+        self.reader.hold()
+        return lesson
+
+
+# -- expressions and statements ----------------------------------------------------------------------------------------
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """Names that a statement at the head of a module binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+
+
+def _is_plain(node: ast.stmt) -> bool:
+    """Whether a statement of __init__ makes no state: super().__init__(), a text, pass."""
+    if onefile.says_nothing(node):
+        return True
+    return isinstance(node, ast.Expr) and ast.unparse(node.value).startswith("super(")
+
+
+def _dtype(node: ast.expr) -> str:
+    """The dtype that `torch.float16` names; "" for all else."""
+    of_torch = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch"
+    return _DTYPES.get(node.attr, "") if of_torch and isinstance(node, ast.Attribute) else ""
+
+
+def _dims(values: tuple[Any, ...]) -> tuple[str, ...]:
+    if not all(isinstance(value, _Number) for value in values):
+        raise _UnclearError
+    return tuple(_bare(value.text) for value in values)
+
+
+def _bare(text: str) -> str:
+    """An expression without the parentheses around all of it."""
+    inner = text[1:-1]
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for character in inner:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return text
+    return inner
+
+
+def _replaced(line: _Line, arguments: tuple[str, str]) -> _Line:
+    return _Line(line.dtype, line.dims, line.distribution, tuple(map(_folded, arguments)))
+
+
+def _folded(text: str) -> str:
+    """An expression without axes as the number that it is."""
+    try:
+        return _bare(text) if names(text) else repr(evaluate(text, {}))
+    except GrammarError as error:
+        raise _UnclearError(text) from error
+
+
+def _shifted(line: _Line, operator: str, by: _Number) -> _Line:
+    """A line to whose values a number is added, or from which it is taken. Raises _UnclearError."""
+    if operator not in "+-" or line.distribution not in ("uniform", "normal"):
+        raise _UnclearError
+    low, high = line.arguments or _USUAL
+    moved = f"({low} {operator} {by.text})"
+    return _replaced(line, (moved, high if line.distribution == "normal" else f"({high} {operator} {by.text})"))
+
+
+_SHARED = f'''\
+"""How weights are drawn, and how a module gets those of another by name."""
+
+import torch
+
+SEED = {SEED}
+MOST_TOLD = 20
+NONE = {{"init": [], "state": {{}}}}
+
+
+def drawn(cls, get_init_inputs, device):
+    """The arguments of a problem's Model, and its weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        init = list(get_init_inputs())
+        torch.manual_seed(SEED)
+        state = cls(*init).state_dict()
+    return {{"init": init, "state": {{name: tensor.detach().to(device) for name, tensor in state.items()}}}}
+
+
+def given(get_inputs, wanted, device):
+    """Inputs that only the problem's code can make, by name, from their places in its list."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        found = list(get_inputs())
+    moved = {{name: found[place] for name, place in wanted.items()}}
+    return {{name: value.to(device) if hasattr(value, "to") else value for name, value in moved.items()}}
+
+
+def aligned(cls, model, *inputs):
+    """A `cls` with the weights of the problem's Model where names and shapes agree; the rest is told."""
+    torch.manual_seed(SEED)
+    made = cls(*model["init"])
+    own, state = made.state_dict(), model["state"]
+    same = {{name: value for name, value in state.items() if name in own and own[name].shape == value.shape}}
+    told = []
+    for name, value in state.items():
+        if name not in own:
+            told.append(f"{{name}} {{list(value.shape)}} of Model has no counterpart in {{cls.__name__}}")
+        elif name not in same:
+            told.append(f"{{name}} is {{list(value.shape)}} in Model and {{list(own[name].shape)}} in {{cls.__name__}}")
+        elif not torch.equal(own[name].to(value.device, value.dtype), value):
+            told.append(f"{{name}} was made with other values in {{cls.__name__}}, and has those of Model now")
+    others = (name for name in own if name not in state)
+    told += [f"{{name}} of {{cls.__name__}} is not in Model and keeps its own values" for name in others]
+    for line in told[:MOST_TOLD]:
+        print("weights:", line)
+    if len(told) > MOST_TOLD:
+        print("weights:", len(told) - MOST_TOLD, "more")
+    made.load_state_dict(same, strict=False)
+    tensors = [value for value in (*inputs, *state.values()) if isinstance(value, torch.Tensor)]
+    if tensors:
+        made = made.to(tensors[0].device)
+    return made.requires_grad_(False)
+
+
+def exactly(call, cls, model, *inputs):
+    """What the problem's Model gives, computed in the floating dtype of what it is given.
+
+    A Model that cannot be had in fp64 (it makes fp32 tensors in forward) computes in fp32, which is told.
+    """
+    tensors = [value for value in (*inputs, *model["state"].values()) if isinstance(value, torch.Tensor)]
+    dtype = next((value.dtype for value in tensors if value.is_floating_point()), torch.float32)
+    made = aligned(cls, model, *inputs).to(dtype)
+    torch.manual_seed(SEED)
+    try:
+        return call(made, *inputs)
+    except (RuntimeError, TypeError):
+        if dtype != torch.float64:
+            raise
+    narrow = [v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
+    found = call(aligned(cls, model, *narrow).float(), *narrow)
+    print("reference: Model does not compute in float64; the truth is that of float32")
+    several = found if isinstance(found, (tuple, list)) else [found]
+    wide = [value.double() if value.is_floating_point() else value for value in several]
+    return wide if len(wide) > 1 else wide[0]
+'''

@@ -1,0 +1,60 @@
+"""How a figure is written, wherever it is told: digits that count, percent, a dash for what is not known.
+
+Every function takes None for "could not be measured" and returns `DASH` for it; NaN counts as None.
+"""
+
+from __future__ import annotations
+
+import math
+
+DASH = "-"
+"""What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""
+
+
+def known(value: float | None) -> bool:
+    """Whether `value` is a number at all."""
+    return value is not None and not math.isnan(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` with at least `digits` digits that count, no exponent from 1e-6 to 1e15: "0.4123", "12.35",
+    "12345"."""
+    if value is None or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    if not -6 <= exponent < 15:
+        return f"{value:.{digits - 1}e}"
+    # Rounding may carry into one digit more (9.9996 -> 10.000), so the exponent is taken after rounding.
+    exponent = math.floor(math.log10(abs(round(value, digits - 1 - exponent))))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of one as a percentage: 0.631 -> "63 %"."""
+    if share is None or math.isnan(share):
+        return DASH
+    return f"{round(share * 100, digits) + 0.0:.{digits}f} %"  # a rounded -0.0 is 0
+
+
+def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
+    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
+    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
+
+
+def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
+    """A median with its interval, without the unit, which stands in the column's head: "0.412
+    [0.410..0.415]"."""
+    if not known(median_ms):
+        return DASH
+    return number(median_ms) + bounds(low_ms, high_ms, 4)
+
+
+def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A ratio with its interval: "2.31x [2.20..2.40]"."""
+    if value is None or math.isnan(value):
+        return DASH
+    return f"{number(value, 3)}x" + bounds(low, high)

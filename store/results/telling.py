@@ -1,0 +1,97 @@
+"""A run told on one line, and how it ended in words. The wording stands here and nowhere else.
+
+"ch07:transpose optimized: 2.31x (2.28 to 2.35) faster than baseline, H100, 5 processes, floor 0.4 %, run 01J..."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from aisp.store.outcomes import SUPERSEDED, State, Verdict
+from aisp.store.results import hardware
+from aisp.store.results.numbers import number, percent
+from aisp.store.text import clean_line
+
+if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
+    from aisp.store.record import Comparison, Run
+    from aisp.store.results.reading import Reading
+
+# A word for a state in a narrow column.
+STATE_WORDS: Mapping[State, str] = {
+    State.PLANNED: "waiting",
+    State.STARTING: "starting",
+    State.RUNNING: "running",
+    State.OK: "ok",
+    State.INCORRECT: "wrong",
+    State.USER_ERROR: "error",
+    State.UNAVAILABLE: "n/a",
+    State.CRASHED: "crashed",
+    State.PREMATURE_EXIT: "died",
+    State.OOM_KILLED: "no memory",
+    State.CUDA_POISONED: "CUDA error",
+    State.TIMEOUT_PROGRESS: "stuck",
+    State.TIMEOUT_TOTAL: "timed out",
+    State.OUTPUT_LIMIT: "flood",
+    State.CANCELLED: "cancelled",
+    State.ENGINE_LOST: "lost",
+    State.INFRA_ERROR: "failed",
+    State.CHANGED: "changed",
+}
+_AGAINST: Mapping[Verdict, str] = {
+    Verdict.FASTER: "faster than {}",
+    Verdict.SLOWER: "the speed of {}: slower",
+    Verdict.SAME: "the speed of {}: the same",
+    Verdict.UNDECIDED: "the speed of {}: undecided",
+}
+
+
+def run_word(run: Run) -> str:
+    """A word for where a run is, or for how it ended."""
+    return SUPERSEDED if run.superseded else STATE_WORDS[run.state]
+
+
+def end_words(run: Run) -> str:
+    """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
+    word, why = state_words(run.state), run.reason or "no reason was given"
+    return why if run.superseded or why.startswith(word) else f"{word}: {why}"
+
+
+def state_words(state: State) -> str:
+    """The state where a line has room for it."""
+    return state.value if state in (State.CHANGED, State.UNAVAILABLE) else STATE_WORDS[state]
+
+
+def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung: str = "") -> str:
+    """The one line that one pastes into a pull request.
+
+    Args:
+        facts: what it ran on; empty where that was not kept.
+        processes: in how many fresh processes samples were taken; 0 where that is not known.
+        rung: tell it by this rung; "" by the one that the run is told by.
+    """
+    record, item = run.record, run.comparison(rung) if rung else run.headline
+    about = [hardware.short(hardware.ran_on(record.device, facts)) or record.device]
+    about += [f"{processes} process{'' if processes == 1 else 'es'}"] if processes else []
+    about += ["quick"] if record.quick else []
+    if bars := run.bars:
+        said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
+    elif not record.state.final:
+        said = f"{record.target}: {run_word(record)}, and has not ended"
+    elif record.state is not State.OK:
+        said = f"{record.target}: {end_words(record)}"
+    elif item is None:
+        said = f"{record.target}: {record.validity}, and nothing was compared"
+    else:
+        doubt = f"{record.validity}, not a verdict: " if record.validity.doubted else ""
+        said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
+        about += [f"floor {percent(item.floor, 1)}"] if item.floor is not None else []
+    return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
+
+
+def compared(item: Comparison) -> str:
+    """A comparison in words: "2.31x (2.28 to 2.35) faster than baseline"."""
+    if item.verdict not in _AGAINST or item.speedup is None:
+        return f"no verdict against {item.baseline}{f': {item.note}' if item.note else ''}"
+    low, high = number(item.low, 3), number(item.high, 3)
+    return f"{number(item.speedup, 3)}x ({low} to {high}) {_AGAINST[item.verdict].format(item.baseline)}"

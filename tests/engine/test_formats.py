@@ -1,0 +1,61 @@
+"""Problems of others from their files to a judgement, on the CPU: outputs that nobody declared, weights, integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aisp.store.outcomes import Correctness
+from tests.engine.harness import EngineUnderTest, Result
+from tests.kernels.formats import kernelbench as text
+
+TARGET = "12_Of_ours_:answer"
+
+
+async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate: str) -> Result:
+    """The run of a candidate against a problem."""
+    return await engine.run(text.laid_out(folder, problem, candidate), TARGET, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("problem", "candidate"),
+    [
+        pytest.param(text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW, id="class indices, one number out"),
+        pytest.param(text.MADE, text.MADE_NEW, id="an input that its own code makes"),
+    ],
+)
+async def test_a_right_candidate_is_right(
+    shared: EngineUnderTest, tmp_path: Path, problem: str, candidate: str
+) -> None:
+    result = await judged(shared, tmp_path, problem, candidate)
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+    assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+async def test_a_candidate_gets_the_weights_by_name_and_the_log_says_so(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    result = await judged(shared, tmp_path, text.LAYER, text.REORDERED)
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+    told = "weights: bias was made with other values in ModelNew, and has those of Model now"
+    assert told in result.printed("optimized")
+    assert not result.printed("baseline")
+
+
+async def test_a_wrong_candidate_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
+    result = await judged(shared, tmp_path, text.LAYER, text.WITHOUT_BIAS)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+async def test_the_shape_of_the_output_is_the_references(shared: EngineUnderTest, tmp_path: Path) -> None:
+    result = await judged(shared, tmp_path, text.MATMUL, text.MATMUL_NEW.replace(".t().contiguous()", ""))
+    arm = result.arm("optimized")
+    assert arm.correctness is Correctness.WRONG
+    assert "shape [512, 256]" in arm.reason
+
+
+async def test_a_model_that_cannot_be_had_in_fp64_is_the_truth_in_fp32(shared: EngineUnderTest, tmp_path: Path) -> None:
+    result = await judged(shared, tmp_path, text.WITHOUT_FP64, text.WITHOUT_FP64_NEW)
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")

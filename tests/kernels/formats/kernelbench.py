@@ -1,0 +1,193 @@
+"""Problems and candidates in KernelBench's form, of our own writing: text, as files hold it, and what is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aisp.kernels.catalog.formats import kernelbench
+
+MATMUL = '''\
+import torch
+import torch.nn as nn
+
+M = 1024
+K = M * 2
+N = 512
+
+
+class Model(nn.Module):
+    """Product of two matrices."""
+
+    def __init__(self):
+        super(Model, self).__init__()
+
+    def forward(self, A, B):
+        return torch.matmul(A, B)
+
+
+def get_inputs():
+    A = torch.rand(M, K)
+    B = torch.randn(K, N) * 0.5
+    return [A, B]
+
+
+def get_init_inputs():
+    return []
+
+
+if __name__ == "__main__":
+    print(Model()(*get_inputs()))
+'''
+
+MATMUL_NEW = """\
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, A, B):
+        return (B.t() @ A.t()).t().contiguous()
+"""
+
+LAYER = '''\
+import torch
+import torch.nn as nn
+
+batch_size = 4096
+in_features = 128
+out_features = 64
+
+
+class Model(nn.Module):
+    """A linear layer, an activation, a bias."""
+
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        self.bias = nn.Parameter(torch.randn(out_features))
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + self.bias
+
+
+def get_inputs():
+    return [torch.randn(batch_size, in_features)]
+
+
+def get_init_inputs():
+    return [in_features, out_features]
+'''
+
+REORDERED = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(out_features))
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return F.linear(x, self.linear.weight, self.linear.bias).relu_().add_(self.bias)
+"""
+
+WITHOUT_BIAS = REORDERED.replace(".add_(self.bias)", "")
+
+RENAMED = REORDERED.replace("self.linear", "self.dense")
+
+CROSS_ENTROPY = '''\
+import torch
+import torch.nn as nn
+
+batch_size = 4096
+num_classes = 10
+input_shape = (num_classes,)
+
+
+class Model(nn.Module):
+    """Mean cross-entropy of class indices."""
+
+    def forward(self, predictions, targets):
+        return torch.nn.functional.cross_entropy(predictions, targets)
+
+
+def get_inputs():
+    return [torch.randn(batch_size, *input_shape), torch.randint(0, num_classes, (batch_size,))]
+
+
+def get_init_inputs():
+    return []
+'''
+
+CROSS_ENTROPY_NEW = """\
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, predictions, targets):
+        assert targets.dtype == torch.int64
+        picked = torch.log_softmax(predictions, -1).gather(1, targets[:, None])
+        return -picked.mean()
+"""
+
+MADE = """\
+import torch
+import torch.nn as nn
+
+N = 64
+
+
+class Model(nn.Module):
+    def forward(self, lower, x, factor):
+        return lower @ x * factor
+
+
+def get_inputs():
+    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5]
+
+
+def get_init_inputs():
+    return []
+"""
+
+MADE_NEW = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, lower, x, factor):
+        return torch.mm(lower * factor, x)
+"""
+
+WITHOUT_FP64 = MATMUL.replace("torch.matmul(A, B)", "torch.matmul(A, B) @ torch.ones(N, 3)")
+WITHOUT_FP64_NEW = MATMUL_NEW.replace("(B.t() @ A.t()).t().contiguous()", "A @ (B @ torch.ones(B.shape[1], 3))")
+
+ARGMAX = MATMUL.replace("torch.matmul(A, B)", "torch.argmax(A @ B, dim=1)")
+
+SIDE_EFFECT = MATMUL.replace("M = 1024\n", 'M = 1024\nprint("loaded")\n')
+
+BROKEN = MATMUL.replace("def forward(self, A, B):", "def forward(self, A, B:")
+
+
+def written(folder: Path, problem: str, candidate: str) -> tuple[Path, Path]:
+    """The paths of the candidate and of the problem."""
+    level = folder / "KernelBench" / "level1"
+    level.mkdir(parents=True, exist_ok=True)
+    (level / "12_Of_ours_.py").write_text(problem)
+    (folder / "answer.py").write_text(candidate)
+    return folder / "answer.py", level / "12_Of_ours_.py"
+
+
+def laid_out(folder: Path, problem: str, candidate: str) -> Path:
+    """The target of the two, as the command lays it out."""
+    parts = kernelbench.against(*written(folder, problem, candidate))
+    assert not parts.problems
+    place = folder / "12_Of_ours_" / "answer"
+    place.mkdir(parents=True)
+    for name, data in parts.files.items():
+        (place / name).write_bytes(data)
+    return place

@@ -1,0 +1,291 @@
+"""KernelBench's problems and candidates: what they are made into, and what is said of those that cannot be taken."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aisp.kernels import catalog
+from aisp.kernels.catalog import formats
+from aisp.kernels.catalog.formats import Part, kernelbench
+from aisp.kernels.catalog.model import Target, TensorSpec
+from tests.kernels.formats import kernelbench as text
+from tests.kernels.formats.kernelbench import laid_out, written
+
+PAIRS = {
+    "matmul": (text.MATMUL, text.MATMUL_NEW),
+    "layer": (text.LAYER, text.REORDERED),
+    "cross_entropy": (text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW),
+    "made": (text.MADE, text.MADE_NEW),
+}
+
+
+def made(folder: Path, problem: str, candidate: str) -> tuple[Target, Path]:
+    """The target of the two, and where it lies."""
+    place = laid_out(folder, problem, candidate)
+    found = catalog.load([place])
+    assert not found.problems
+    return found.targets[0], place
+
+
+def told(problem: str, candidate: str = text.MATMUL_NEW, *, folder: Path) -> str:
+    """What is said of a pair that cannot be taken."""
+    parts = kernelbench.against(*written(folder, problem, candidate))
+    assert not parts.files
+    return "\n".join(f"{each.path.name}: {each.key}: {each.message}; {each.fix}" for each in parts.problems)
+
+
+# -- what they are made into -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_problem_and_an_answer_are_a_target(tmp_path: Path, name: str) -> None:
+    target, place = made(tmp_path, *PAIRS[name])
+    assert target.id == "12_Of_ours_:answer"
+    assert [rung.name for rung in target.rungs] == ["baseline", "optimized"]
+    assert all(spec.open for spec in target.outputs)
+    assert target.tolerance["float32"] == 1e-4
+    problem, candidate = PAIRS[name]
+    for part in ("reference", "baseline", "optimized"):
+        source = (place / f"{part}.py").read_text()
+        assert source.startswith(candidate if part == "optimized" else problem)  # lines keep their numbers
+        ast.parse(source)
+    assert "ModelNew" not in (place / "reference.py").read_text()
+
+
+def test_inputs_are_lines_over_the_numbers_at_the_head_of_the_file(tmp_path: Path) -> None:
+    target, _ = made(tmp_path, *PAIRS["matmul"])
+    assert target.inputs == (
+        TensorSpec("A", "float32", ("M", "M * 2"), "uniform", ("0", "1")),
+        TensorSpec("B", "float32", ("M * 2", "N"), "normal", ("0.0", "0.5")),
+    )
+    assert target.case("default").axes == {"M": 1024, "N": 512}
+    assert catalog.shape(target.inputs[1], target.case("cpu").axes) == (512, 512)  # small enough for a CPU
+
+
+def test_class_indices_stay_whole_numbers(tmp_path: Path) -> None:
+    target, _ = made(tmp_path, *PAIRS["cross_entropy"])
+    assert target.inputs[1] == TensorSpec("targets", "int64", ("batch_size",), "integers", ("0", "num_classes"))
+
+
+def test_an_axis_of_the_weights_is_not_halved_for_a_cpu(tmp_path: Path) -> None:
+    larger = text.LAYER.replace("in_features = 128", "in_features = 512")
+    target, _ = made(tmp_path, larger, text.REORDERED)
+    assert target.case("cpu").axes == {"batch_size": 512, "in_features": 512}
+    assert [spec.name for spec in target.inputs if spec.made] == ["model"]
+    only_weights = larger.replace("torch.randn(batch_size", "torch.randn(in_features").replace("= 512", "= 4096")
+    opened = kernelbench.read(written(tmp_path, only_weights, text.REORDERED)[1])
+    assert opened.cpu is None
+
+
+def test_a_model_that_inherits_may_have_weights(tmp_path: Path) -> None:
+    base = "class Base(nn.Module): ...\n\n\nclass Model(Base):"
+    _, problem = written(tmp_path, text.MATMUL.replace("class Model(nn.Module):", base), text.MATMUL_NEW)
+    assert kernelbench.read(problem).weights
+
+
+def test_drawn_cases_keep_the_shape_that_a_candidate_may_rely_on(tmp_path: Path) -> None:
+    target, _ = made(tmp_path, *PAIRS["made"])
+    assert {name: extent.values for name, extent in target.fuzz.axes.items()} == {"N": (64,)}
+
+
+def test_what_a_line_cannot_say_is_made_by_the_problems_code_and_numbers_are_passed(tmp_path: Path) -> None:
+    target, place = made(tmp_path, *PAIRS["made"])
+    assert [(spec.name, spec.made) for spec in target.inputs] == [("lower", True), ("x", False)]
+    assert "aisp_made(lower, x, 3.5)" in (place / "baseline.py").read_text()
+    assert "code makes lower: once" in target.lesson
+
+
+LINES = {
+    "torch.rand(N, N) * 2 - 1": "float32 [N, N] uniform(-1, 1)",
+    "1 - torch.rand(N)": "float32 [N] uniform(0, 1)",
+    "-torch.randn(N) / 4 + 3": "float32 [N] normal(3.0, 0.25)",
+    "torch.randn((N, 2 * N), device='cuda').half()": "float16 [N, 2 * N] normal",
+    "torch.rand(size=(N,), dtype=torch.bfloat16).cuda()": "bfloat16 [N] uniform",
+    "torch.randint(low=2, high=N, size=(N, N), dtype=torch.int32)": "int32 [N, N] integers(2, N)",
+    "torch.ones(N).to(torch.float64)": "float64 [N] ones",
+    "torch.zeros(N, dtype=torch.long)": "int64 [N] zeros",
+    "torch.randint(0, 2, (N,)).float() * 2 - 1": "made",
+    "torch.rand(N) * 0": "made",
+    "torch.rand(N).T": "made",
+    "torch.rand(N, generator=torch.Generator())": "made",
+    "numpy.ones(N)": "made",
+    "torch.rand(N ** N)": "made",
+}
+
+
+@pytest.mark.parametrize("expression", LINES)
+def test_expressions_are_read_as_lines_where_their_values_are_the_same(tmp_path: Path, expression: str) -> None:
+    problem = text.MADE.replace("torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5", f"{expression}, N, None")
+    opened = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
+    assert not opened.problems
+    (line,) = opened.inputs.values()
+    wanted = LINES[expression]
+    if wanted == "made":
+        assert line == "made"
+    else:
+        assert catalog.parse_tensor("x", line) == catalog.parse_tensor("x", wanted)
+
+
+def test_an_input_that_another_one_is_made_from_is_made_with_it(tmp_path: Path) -> None:
+    body = "    a = torch.rand(N, N)\n    b = a * 2\n    return [a, b, 1]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5]\n", body)
+    opened = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
+    assert list(opened.inputs.values()) == ["made", "made"]
+
+
+def test_names_that_double_with_every_line_end_the_reading_and_not_the_machine(tmp_path: Path) -> None:
+    doubled = "".join(f"n{index + 1} = n{index} + n{index}\n" for index in range(60))
+    problem = text.MATMUL.replace("M = 1024\n", f"M = 1024\nn0 = 1\n{doubled}").replace("rand(M, K)", "rand(n60, K)")
+    opened = kernelbench.read(written(tmp_path, problem, text.MATMUL_NEW)[1])
+    assert opened.inputs["A"] == "made"
+    huge = text.MADE.replace("3.5]", "9 ** 9 ** 9 ** 9]")
+    assert list(kernelbench.read(written(tmp_path, huge, text.MADE_NEW)[1]).inputs.values())[2] == "made"
+
+
+def test_positions_are_whole_numbers_and_several_outputs_have_a_name_each(tmp_path: Path) -> None:
+    assert made(tmp_path, text.ARGMAX, text.MATMUL_NEW)[0].outputs[0].dtype == "int64"
+    two = text.MATMUL.replace("return torch.matmul(A, B)", "return A @ B, A.argmin(1)")
+    opened = kernelbench.read(written(tmp_path, two, text.MATMUL_NEW)[1])
+    assert dict(opened.outputs) == {"out0": "float32 [...]", "out1": "int64 [...]"}
+
+
+# -- what cannot be taken ----------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "broken": (text.BROKEN, "line 15: not Python: '(' was never closed"),
+    "with an effect": (text.SIDE_EFFECT, "line 5: print('loaded') has an effect of its own"),
+    "without a Model": (text.MATMUL.replace("class Model(", "class Other("), "has no class Model"),
+    "without inputs": (text.MATMUL.replace("def get_inputs", "def inputs"), "has no function get_inputs"),
+    "without forward": (text.MATMUL.replace("def forward", "def backward"), "line 9: Model has no forward"),
+    "of computed inputs": (text.MATMUL.replace("return [A, B]", "return sorted(A)[:2]"), "does not end with a list"),
+    "of too many inputs": (text.MATMUL.replace("[A, B]", "[A, B, A]"), "forward takes 2 inputs, and get_inputs"),
+    "of one tensor": (text.MATMUL.replace("return [A, B]", "return torch.rand(M)"), "does not end with a list"),
+    "of no tensor": (text.MATMUL.replace("[A, B]", "[1, 2]"), "get_inputs returns no tensor"),
+    "with our name": (text.MATMUL + "def run(): ...\n", "run is a name that is written behind the file"),
+    "not text": (b"\xff\xfe".decode("latin-1") + text.MATMUL, ""),
+    "nested": (text.MATMUL.replace("[A, B]", "[" + "-" * 50_000 + "A, B]"), "nested"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_problem_that_cannot_be_taken_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
+    problem, wanted = REFUSED[name]
+    said = told(problem, folder=tmp_path)
+    assert said.startswith("12_Of_ours_.py: ")
+    assert wanted in said
+
+
+def test_a_candidate_that_cannot_be_taken_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert "answer.py: line 2: not Python" in told(text.MATMUL, "import torch\nclass ModelNew(:\n", folder=tmp_path)
+    assert "answer.py: : has no class ModelNew" in told(text.MATMUL, "ModelNew = 1\n", folder=tmp_path)
+    (tmp_path / "near.py").write_text("")
+    said = told(text.MATMUL, f"import near\n{text.MATMUL_NEW}", folder=tmp_path)
+    assert "answer.py: line 1: near lies beside the file" in said
+
+
+def test_what_a_candidate_does_when_it_is_imported_is_its_own_affair(tmp_path: Path) -> None:
+    setting = "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False\n"
+    assert not kernelbench.against(*written(tmp_path, text.MATMUL, setting + text.MATMUL_NEW)).problems
+
+
+# -- listing -----------------------------------------------------------------------------------------------------------
+
+
+def test_paths_are_recognised_by_what_they_hold(tmp_path: Path) -> None:
+    answer, problem = written(tmp_path, text.MATMUL, text.MATMUL + text.MATMUL_NEW)
+    assert (formats.recognise(answer), formats.recognise(problem)) == (Part.CANDIDATE, Part.PROBLEM)
+    for folder in (tmp_path, tmp_path / "KernelBench", tmp_path / "KernelBench" / "level1"):
+        assert formats.recognise(folder) is Part.COLLECTION
+    ours = tmp_path / "ours.py"
+    ours.write_text("def reference(x): ...\n\n\nclass Model: ...\n\n\ndef get_inputs(): ...\n")
+    assert formats.recognise(ours) is None
+    assert formats.recognise(tmp_path / "gone.py") is None
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert formats.recognise(empty) is None
+
+
+def test_a_root_that_is_one_of_them_says_how_it_is_judged(tmp_path: Path) -> None:
+    for path, fix in zip(
+        written(tmp_path, text.MATMUL, text.MATMUL_NEW),
+        ("answer.py --against PROBLEM", "ANSWER --against 12_Of_ours_.py"),
+        strict=True,
+    ):
+        (problem,) = catalog.load([path]).problems
+        assert problem.fix == f"`aisp bench judge {fix}`"
+
+
+def test_thousands_of_problems_are_listed_by_name_without_opening_one(tmp_path: Path) -> None:
+    for level in (10, 2):
+        folder = tmp_path / "KernelBench" / f"level{level}"
+        folder.mkdir(parents=True)
+        for number in range(2000):
+            (folder / f"{number}_Name_of_it_.py").symlink_to("/nowhere")  # could not be opened
+        (folder / "notes.py").write_text("")
+    code = (
+        "import json, sys\nfrom pathlib import Path\nfrom aisp.kernels.catalog.formats import kernelbench\n"
+        "found = list(kernelbench.collection(Path(sys.argv[1])))\n"
+        "heavy = [name for name in ('torch', 'numpy', 'msgspec') if name in sys.modules]\n"
+        "print(json.dumps([len(found), found[11].level, found[11].number, found[11].name, found[-1].level, heavy]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [4000, 2, 11, "Name of it", 10, []]
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+ASKED = """\
+import json, sys
+import torch
+sys.path.insert(0, sys.argv[1])
+import inputs, baseline, optimized, reference
+torch.manual_seed(7)
+before = torch.get_rng_state()
+made = inputs.make({}, "cpu", None)["model"]
+kept = torch.equal(before, torch.get_rng_state())
+torch.manual_seed(42)
+truly = baseline.Model(*made["init"])
+same = all(torch.equal(truly.state_dict()[name], made["state"][name]) for name in made["state"])
+x = torch.randn(5, 128)
+wanted = truly(x).detach()
+given = baseline.prepare(x, made)(x, made)
+found = optimized.prepare(x, made)(x, made)
+wide = {"init": made["init"], "state": {name: value.double() for name, value in made["state"].items()}}
+exact = reference.run(x.double(), wide)
+print(json.dumps([
+    kept, same, torch.equal(given, wanted), float((found - wanted).abs().max()) < 1e-5, found.requires_grad,
+    str(exact.dtype), float((exact - wanted).abs().max()) < 1e-5,
+]))
+"""
+
+
+def asked(place: Path) -> list[str]:
+    """The lines that the parts print where they are used as a run uses them, and at last what was found."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED, str(place)], capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout.splitlines()
+
+
+def test_weights_are_those_of_seed_42_and_are_given_by_name(tmp_path: Path) -> None:
+    _, place = made(tmp_path, *PAIRS["layer"])
+    *said, found = asked(place)
+    assert json.loads(found) == [True, True, True, True, False, "torch.float64", True]
+    assert "weights: bias was made with other values in ModelNew, and has those of Model now" in said
+    assert len(said) == 3  # weight and bias of the layer too: all three were made in another order
+
+
+def test_weights_without_a_counterpart_are_told(tmp_path: Path) -> None:
+    _, place = made(tmp_path, text.LAYER, text.RENAMED)
+    *said, found = asked(place)
+    assert json.loads(found)[3] is False
+    assert "weights: linear.weight [64, 128] of Model has no counterpart in ModelNew" in said
+    assert "weights: dense.weight of ModelNew is not in Model and keeps its own values" in said
