@@ -529,7 +529,7 @@ async def test_wrong_outputs_are_refused(shared: EngineUnderTest, load: Load) ->
 
 async def test_a_candidate_gets_a_verdict(shared: EngineUnderTest, tmp_path: Path) -> None:
     target = write_target(tmp_path / "mine", {}, cases='[[cases]]\nname = "cpu"\naxes = { N = 4096 }')
-    text = "def run(x):\n    return x + x\n"
+    text = EXAMPLES["double.py"]
     found = aisp.evaluate({"mine.py": text}, target.folder, device="cpu", quick=True, replicas=1)
     assert found.record.state is State.OK, found.why
     assert found.reading.rungs[:2] == ["baseline", "optimized_candidate"]

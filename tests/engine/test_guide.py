@@ -13,6 +13,7 @@ import pytest
 from aisp.kernels.catalog import scaffold
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing
 from tests.engine.harness import EngineUnderTest, Result
+from tests.engine.test_doors import EXAMPLES
 from tests.kernels.test_scaffold import fences, guide_files, guide_target, only_target
 
 MAIN = Path(__file__).parents[2]
@@ -86,4 +87,4 @@ def test_no_document_shows_a_rung_that_is_not_run_here() -> None:
         text = page.read_text("utf-8")
         blocks = re.findall(r"^(?:```|~~~)(\w*)\n(.*?)^(?:```|~~~)$", text, re.MULTILINE | re.DOTALL)
         shown = {block for _, block in blocks if re.search(r"^def (run|prepare)\(.*\n ", block, re.MULTILINE)}
-        assert shown <= set(guide_files().values()), page
+        assert shown <= {*guide_files().values(), EXAMPLES["double.py"]}, page
