@@ -222,7 +222,7 @@ class Bench:
         ((name, files),) = folders.items()
         word = files["optimized.py"].decode().split()[1]
         self.asked.append((word, manner))
-        return Turned({name: Reading(outcome(word))}, {}, False)
+        return Turned({name: Reading(outcome(word))}, {})
 
 
 def outcome(word: str) -> Run:
@@ -318,7 +318,10 @@ def test_a_bad_version_that_does_not_run_any_more_ends_with_3(state: Path, monke
 
 
 def test_ctrl_c_ends_with_130(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turning, "turn", lambda *given: Turned({}, {}, True))
+    def left(*given: object) -> Turned:
+        raise turning.LeftError
+
+    monkeypatch.setattr(turning, "turn", left)
     runs = [remember(state, "mine:one", sources=sources(sort(n))) for n in range(2)]
     assert bisect("mine:one", "--good", runs[0].id, "--bad", runs[-1].id).exit_code == 130
 

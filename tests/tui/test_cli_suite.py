@@ -123,7 +123,7 @@ def turned(monkeypatch: pytest.MonkeyPatch, state: Path) -> dict[str, Verdict]:
             run = remember(state, f"{collection}:{name}", speedup=1.0)
             item = Comparison("optimized", "baseline", verdict, *figures, 0.005)
             runs[name] = Reading(replace(run, comparisons=(item,)))
-        return Turned(runs, {}, False)
+        return Turned(runs, {})
 
     monkeypatch.setattr(suite_rows, "turn", turn)
     return says

@@ -180,7 +180,7 @@ def command(
     not older than the bad one; 3 it could not be done here; 130 left by Ctrl-C.
     """
     from aisp.tui.cli import stored  # the store and numpy
-    from aisp.tui.cli.turning import Manner  # how runs are followed, which needs msgspec
+    from aisp.tui.cli.turning import LeftError, Manner  # how runs are followed, which needs msgspec
 
     begun = time.monotonic()
     with stored.history() as opened:
@@ -387,10 +387,6 @@ def search(versions: Sequence[Version], ask: Callable[[int], Step], found: Found
     return found
 
 
-class LeftError(Exception):
-    """Ctrl-C ended it."""
-
-
 class Trial:
     """Measures versions against the first one, in turns."""
 
@@ -447,8 +443,6 @@ class Trial:
         from aisp.tui.cli.turning import turn
 
         turned = turn(self._collection, {folder: files}, manner)
-        if turned.interrupted:
-            raise LeftError
         if folder not in turned.runs:
             why = clean_line(turned.refused.get(folder, "the run did not come to its end"), limit=2000)
             raise NotHereError(f"the two versions cannot be run here: {why}")

@@ -42,10 +42,6 @@ RUNS = "runs.json"
 MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
 
 
-class LeftError(Exception):
-    """Ctrl-C ended it while sources were measured in turns."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a run of a suite came to.
@@ -213,16 +209,12 @@ def _turned(
     """The runs of these folders by name, and why others cannot be run. What stays undecided is measured once more with
     more replicas. LeftError: Ctrl-C."""
     turned = turn(collection, folders, manner)
-    if turned.interrupted:
-        raise LeftError
     found = dict(turned.runs)
     for name, run in turned.runs.items():
         if not (more := regression.once_more(run)):
             continue
         common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
         again = turn(collection, {name: folders[name]}, replace(manner, replicas=more))
-        if again.interrupted:
-            raise LeftError
         found |= again.runs
     return found, turned.refused
 

@@ -139,6 +139,7 @@ def measure(
     from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import UNMEASURED, Measuring
+    from aisp.tui.cli.turning import LeftError
 
     with suite_plan.held(name):
         plan = _plan(asked, resume)
@@ -153,7 +154,7 @@ def measure(
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
         try:
             result = _result(plan, targets, session, contract, turns=turns)
-        except suite_rows.LeftError:
+        except LeftError:
             common.note("aisp: the same command goes on where this left off")
             return EXIT_INTERRUPTED
         base = Path(into).absolute() / name if into else suite_plan.folder(name)

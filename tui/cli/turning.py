@@ -66,12 +66,14 @@ class Turned:
     Attributes:
         runs: finished runs, by the name of the folder.
         refused: by the name of the folder, why it cannot be run here.
-        interrupted: Ctrl-C ended it; `runs` may then lack some.
     """
 
     runs: Mapping[str, Reading]
     refused: Mapping[str, str]
-    interrupted: bool
+
+
+class LeftError(Exception):
+    """Ctrl-C ended it while sources were measured in turns."""
 
 
 def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner) -> Turned:
@@ -83,6 +85,7 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
 
     Raises:
         NotHereError: the engine cannot be started or cannot take them.
+        LeftError: Ctrl-C.
     """
     root = write(collection, folders)
 
@@ -102,10 +105,11 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
         naive=False,  # nobody asks it of two versions
     )
     session = _Turning(request)
-    interrupted = asyncio.run(session.run())
+    if asyncio.run(session.run()):
+        raise LeftError
     prefix = f"{collection}:"
     runs = {run.record.target.removeprefix(prefix): run for run in session.runs if run.finished}
-    return Turned(runs, {name.removeprefix(prefix): why for name, why in session.refused.items()}, interrupted)
+    return Turned(runs, {name.removeprefix(prefix): why for name, why in session.refused.items()})
 
 
 def write(collection: str, folders: Mapping[str, Mapping[str, bytes]]) -> Path:

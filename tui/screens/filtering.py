@@ -1,6 +1,10 @@
-"""A screen with one table that words filter: `/` opens the line under it, escape clears the words before it leaves."""
+"""A screen with one table that is sorted and chosen from by a key, and filtered by words: `/` opens the line under it,
+escape clears the words before it leaves."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
 
 from textual.binding import Binding
 from textual.widgets import Input
@@ -9,15 +13,35 @@ from aisp.store.text import clean_line
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.screens.home import FilterInput
+from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import LiveTable
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
 
 
 class FilteringScreen(WorkScreen):
-    """Base of such a screen: it yields the table and a FilterInput `filter`, and draws what contains `filter_words`."""
+    """Base of such a screen: it yields the table and a FilterInput `filter`, and draws what contains `filter_words`.
 
+    Attributes:
+        sorts, choices: names of its orders and of what it can show, the first of each to begin with.
+    """
+
+    sorts: ClassVar[Iterable[str]]
+    choices: ClassVar[Iterable[str]]
     filter_words = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sort = next(iter(self.sorts))
+        self._only = next(iter(self.choices))
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        self.draw()
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane is self.table:
+            self.draw()
 
     @property
     def table(self) -> LiveTable:
@@ -27,6 +51,21 @@ class FilteringScreen(WorkScreen):
     def draw(self) -> None:
         """Draw the rows, filtered."""
         raise NotImplementedError
+
+    def action_sort(self) -> None:
+        """Sort by the next order."""
+        self._sort = _next(self._sort, self.sorts)
+        self.draw_from_top()
+
+    def action_only(self) -> None:
+        """Show the next choice."""
+        self._only = _next(self._only, self.choices)
+        self.draw_from_top()
+
+    def draw_from_top(self) -> None:
+        """Another order is looked at from its beginning."""
+        self.draw()
+        self.table.action_end(-1)
 
     def action_filter(self) -> None:
         """Open the filter line."""
@@ -71,3 +110,8 @@ class FilteringScreen(WorkScreen):
             self._close_filter()
         else:
             await super().action_back()
+
+
+def _next(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    return known[(known.index(name) + 1) % len(known)]

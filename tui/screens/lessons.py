@@ -7,7 +7,7 @@ hardware of runs are read from the store in a thread, a few lessons at a time, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,7 +32,6 @@ from aisp.tui.screens.base import entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen
 from aisp.tui.screens.home import FilterInput
 from aisp.tui.themes import style_of, verdict_style, verdict_text
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -97,6 +96,8 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
 class LessonsScreen(FilteringScreen):
     """See the module."""
 
+    sorts = overview.SORTS
+    choices = overview.FILTERS
     BINDINGS: ClassVar[list[BindingType]] = bind(
         "lesson",
         Key("sort", "s", "sort", f"Sort by the next of: {', '.join(overview.SORTS)}."),
@@ -115,8 +116,6 @@ class LessonsScreen(FilteringScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sort = next(iter(overview.SORTS))
-        self._only = next(iter(overview.FILTERS))
         self._bar = 0  # cells of the bar
         self._shown: list[Lesson] = []
         self._facts: dict[str, dict[str, object]] = {}  # environments by hash
@@ -140,16 +139,8 @@ class LessonsScreen(FilteringScreen):
         yield LiveTable(id="lessons", classes="pane", empty="Reading the catalogue")
         yield FilterInput(placeholder="words of an id, title, technique, limiter, verdict or hardware", id="filter")
 
-    def on_mount(self) -> None:
-        self.table.focus()
-        self.draw()
-
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
-
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane is self.table:
-            self.draw()
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -356,21 +347,6 @@ class LessonsScreen(FilteringScreen):
         message.stop()
         self.action_open("lesson")
 
-    def action_sort(self) -> None:
-        """Sort by the next order."""
-        self._sort = _next(self._sort, overview.SORTS)
-        self._draw_from_top()
-
-    def action_only(self) -> None:
-        """Show the next choice."""
-        self._only = _next(self._only, overview.FILTERS)
-        self._draw_from_top()
-
-    def _draw_from_top(self) -> None:
-        """Another order is looked at from its beginning."""
-        self.draw()
-        self.table.action_end(-1)
-
     def action_reload(self) -> None:
         """Read everything again."""
         self._facts, self._answers, self._problem = {}, {}, ""
@@ -396,11 +372,6 @@ def row_text(lesson: Lesson) -> str:
     parts += [f"on {clean_line(lesson.on)}"] if lesson.on else []
     parts += [plain.local_time(lesson.run.record.wall)] if lesson.run is not None else []
     return "  ".join(parts)
-
-
-def _next(name: str, names: Iterable[str]) -> str:
-    known = list(names)
-    return known[(known.index(name) + 1) % len(known)]
 
 
 def _asked(result: Reading | None, held: Mapping[str, Bar]) -> Asked:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,6 @@ from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen
 from aisp.tui.screens.home import FilterInput
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -312,6 +311,8 @@ class SuiteScreen(FilteringScreen):
         suite: which to begin with; "" for tier1, else the first there is.
     """
 
+    sorts = SORTS
+    choices = FILTERS
     BINDINGS: ClassVar[list[BindingType]] = bind(
         "lesson",
         Key("step_suite(1)", "right_square_bracket", "suite", "Go to the next suite.", "[ ]"),
@@ -347,8 +348,6 @@ class SuiteScreen(FilteringScreen):
         self._suites: dict[str, Loaded] = {}
         self._problems: tuple[str, ...] = ()  # of files of which no suite came
         self._of_catalog: Catalog | None = None  # that the suites were resolved with
-        self._sort = next(iter(SORTS))
-        self._only = FILTERS[0]
         self._shown: list[tuple[Entry, Found | None]] = []
         self._known: dict[tuple[object, ...], tuple[object, Found]] = {}  # by Loaded.place
         self._asked: list[Found] = []  # of the suite, as they were found
@@ -386,18 +385,10 @@ class SuiteScreen(FilteringScreen):
                 about.border_title = "Against earlier runs"
                 yield Static(markup=False)
 
-    def on_mount(self) -> None:
-        self.table.focus()
-        self.draw()
-
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
         self.set_class(event.size.height < 16, "-short")
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane is self.table:
-            self.draw()
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -735,22 +726,8 @@ class SuiteScreen(FilteringScreen):
             self.notify("There is no other suite")
             return
         self._chosen = names[(names.index(self._chosen) + by) % len(names)]
-        self._draw_from_top()
+        self.draw_from_top()
         super().refresh_from(set())
-
-    def action_sort(self) -> None:
-        """Sort by the next order."""
-        self._sort = _next(self._sort, SORTS)
-        self._draw_from_top()
-
-    def action_only(self) -> None:
-        """Show the next choice."""
-        self._only = _next(self._only, FILTERS)
-        self._draw_from_top()
-
-    def _draw_from_top(self) -> None:
-        self.draw()
-        self.table.action_end(-1)
 
     def action_reload(self) -> None:
         """Read everything again."""
@@ -879,8 +856,3 @@ def _ordered(
     known = [one for one in keyed if one[0] is not None]
     known.sort(key=lambda one: one[0])  # type: ignore[arg-type,return-value]
     return [pair for _, pair in known] + [pair for found, pair in keyed if found is None]
-
-
-def _next(name: str, names: Iterable[str]) -> str:
-    known = list(names)
-    return known[(known.index(name) + 1) % len(known)]
