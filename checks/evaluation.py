@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import ast
 
 OURS = ("engine", "checks", "store", "tui")  # parts of aisp that a lesson has no business with; kernels is for lessons
+JUDGING = ("reference", "rule")  # modules by which outputs are judged, which only the verifier reads
 MOST_NOTES = 40
 MOST_FILES = 150
 MOST_FRAMES = 40  # looked at outwards from an event
@@ -283,7 +284,7 @@ class Reach(Audit[NotesFacts]):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._reference = self.prefix + "reference.py"
+        self._judging = {self.prefix + name: name for name in map("{}.py".format, JUDGING)}
         self._state = _state_folder(site.folder)
         self._folders = _own_folders(site)
         self._own = f"/proc/{os.getpid()}/"
@@ -361,12 +362,12 @@ class Reach(Audit[NotesFacts]):
 
     def _on_open(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         path = _path(args[0])
-        if path == self._reference:
+        if path in self._judging:
             if _writes(args):
                 return  # Edits
             frame = self.author(innermost, _by_library)
             if frame is not None:
-                self.note("reference", "reference.py opened", frame)
+                self.note("reference", f"{self._judging[path]} opened", frame)
             return
         if path.startswith("/proc/"):
             self._on_process(path, "opened", innermost)
@@ -456,7 +457,7 @@ class Reach(Audit[NotesFacts]):
 
     def _on_import(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         name = str(args[0])
-        if name == "reference" or _is_our_module(name):
+        if name in JUDGING or _is_our_module(name):
             frame = self.author(innermost, _by_library)
             if frame is not None:
                 self.note("modules", f"{name} imported", frame)
@@ -996,7 +997,7 @@ def _reaching(own: str, run: RunFacts) -> tuple[list[str], list[str]]:
     while True:
         reached = reachable.reached(trees)
         imported = {text.partition(".")[0] for nodes in reached.values() for node in nodes for text in _imports(node)}
-        new = {f"{text}.py" for text in imported & siblings if text != "reference"} - set(trees)
+        new = {f"{text}.py" for text in imported & siblings if text not in JUDGING} - set(trees)
         if not new:
             break
         trees |= {name: parsed(run.files[name]) for name in sorted(new)}
@@ -1042,11 +1043,11 @@ def _places(name: str, nodes: Sequence[ast.AST], own: str, run: RunFacts) -> Ite
         else:
             continue
         for text in found:
-            if text == "reference" or _is_our_module(text):
+            if text in JUDGING or _is_our_module(text):
                 yield f"import of {text} at {name}:{node.lineno}"
     for text, line in looked_up:
         foreign = text in rungs and text not in imported and f"{text}.py" != own
-        if text in ("reference", "__main__") or _is_our_module(text) or foreign:
+        if text in (*JUDGING, "__main__") or _is_our_module(text) or foreign:
             yield f"sys.modules looked up for {text!r} at {name}:{line}"
 
 

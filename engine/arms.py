@@ -35,7 +35,7 @@ from aisp.engine.spawner import (
 from aisp.kernels.catalog.model import Rung
 from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy
-from aisp.store.record import Naive
+from aisp.store.record import Naive, RuleSaid
 from aisp.store.text import clean, clean_line
 
 FINGERPRINT_TOLERANCE = 1e-6
@@ -152,6 +152,7 @@ class Arm:
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
     naive: Naive | None = None
+    rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
     stints: list[Stint] = field(default_factory=list)
 

@@ -64,6 +64,9 @@ class Gate:
         """Draw the run's shapes and let the verifier make their inputs and their truth."""
         if self.several or HELD_OUT in self.without:
             return
+        if self.target.rule is not None and self.target.rule.alone:
+            self.why.append("the problem's own rule is the judge, and knows its own cases alone")
+            return
         try:
             cases = families.drawn_shapes(self.target, self.seed, rungs, host=self.device == "cpu")
         except SchemaError as error:

@@ -25,6 +25,7 @@ from aisp.kernels.catalog import contracts
 from aisp.kernels.catalog.frontmatter import definition
 from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
 from aisp.kernels.catalog.sources import LESSON
+from aisp.kernels.catalog.tensors import ANY
 from aisp.store.outcomes import State, Trigger
 from aisp.store.record import Failure, Run
 from aisp.store.text import clean_line
@@ -177,7 +178,7 @@ def plan(
             "stop_rule": rule.manifest(),
             **({"contention": contention.RULE} if chosen_device == "cpu" else {}),
             "axes": dict(chosen_case.axes),
-            "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs},
+            "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs if spec.dtype != ANY},
             "rungs": [rung.name for rung in chosen],
             "code": code_digest(files),
             "validity": validity,

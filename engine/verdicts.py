@@ -89,6 +89,7 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         light=bound,
         quality=quality,
         naive=arm.naive,
+        rule=arm.rule,
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         launches=launches(arm.sensed),

@@ -16,7 +16,7 @@ from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Drawn
 from aisp.engine import gate
 from aisp.engine.arena import descriptor
-from aisp.engine.arms import ArmEnd, Stint, ask, wrong
+from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.gate import Gate
 from aisp.engine.plan import Plan
@@ -25,6 +25,7 @@ from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.kernels.catalog.model import Case, Flag, Rung
 from aisp.store.outcomes import Correctness, State
+from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
 
 _WHEN = {
@@ -222,6 +223,7 @@ class Verification:
         job = jobs.Judge(case=self._posed[case, number], seed=self._plan.seed, outputs=outputs)
         judged: reports.Judged = await self._crew.ask_verifier(job, reports.Judged)
         arm.compared.append(judged.figures)
+        self._take_rule(arm, judged)
         arm.accepted[judged.policy] += judged.right
         if judged.finding in (Mismatch.NAN, Mismatch.INF):
             check = "output.nonfinite"
@@ -234,6 +236,15 @@ class Verification:
         if not judged.right:
             place = "" if case == self._plan.case.name else f" (case {case})"
             raise wrong(judged, check, place + _WHEN.get(check, ""))
+
+    def _take_rule(self, arm: Arm, judged: reports.Judged) -> None:
+        """What the problem's own rule says of this call, unless it found another one wrong before."""
+        rule = self._plan.target.rule
+        if rule is None or judged.rule is None or (arm.rule is not None and arm.rule.right is not True):
+            return
+        said = judged.rule
+        ours = arm.rule.ours if arm.rule is not None and arm.rule.ours else judged.ours
+        arm.rule = RuleSaid(rule.name, said.right, said.detail, rule.alone, ours)
 
     async def verify_last(self, stint: Stint) -> None:
         """Judge the outputs of the last timed call in full."""

@@ -385,6 +385,12 @@ def _launches(db: Database) -> None:
     db.execute("ALTER TABLE arms ADD COLUMN launches INTEGER CHECK (launches >= 0)")
 
 
+def _own_rule(db: Database) -> None:
+    """v9: what the problem's own rule says of an arm."""
+    object_of = "CHECK (rule IS NULL OR (json_valid(rule) AND json_type(rule) = 'object'))"
+    db.execute(f"ALTER TABLE arms ADD COLUMN rule TEXT {object_of}")
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
@@ -394,6 +400,7 @@ STEPS: tuple[Callable[[Database], None], ...] = (
     _second_clock,
     _chain,
     _launches,
+    _own_rule,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

@@ -2,9 +2,9 @@
 
 A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
 of a surrogate pair an escape, -0.0 becomes 0.0, and evidence beyond `EVIDENCE_CHARS` is cut. Everything else comes back
-equal, bit for bit. `light`, `quality` and `naive` are JSON objects without what is unknown, so that a member added
-later does not change older hashes; JSON has no infinity, which becomes unknown there. In a fuzz and its failures, where
-an infinite error is an answer, what is not finite is kept as a text instead.
+equal, bit for bit. `light`, `quality`, `naive` and `rule` are JSON objects without what is unknown, so that a member
+added later does not change older hashes; JSON has no infinity, which becomes unknown there. In a fuzz and its failures,
+where an infinite error is an answer, what is not finite is kept as a text instead.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from aisp.store.record import (
     Peak,
     Quality,
     Quarantine,
+    RuleSaid,
     Run,
     Step,
 )
@@ -78,6 +79,7 @@ PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
 LIGHT_MEMBERS = Light.__struct_fields__
 QUALITY_MEMBERS = Quality.__struct_fields__
 NAIVE_MEMBERS = Naive.__struct_fields__
+RULE_MEMBERS = RuleSaid.__struct_fields__
 FINDINGS_COLUMNS = ("run", "count", "notable", "others")
 FUZZ_COLUMNS = ("id", "target", "folder", "device", "wall", "state", "content", "sha256")
 FAILURE_COLUMNS = ("id", "target", "rung", "wall", "content", "sha256")
@@ -99,6 +101,7 @@ _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
         (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
         (4, frozenset({"naive"})),
         (8, frozenset({"launches"})),
+        (9, frozenset({"rule"})),
     ),
     "comparisons": ((3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),),
 }
@@ -140,7 +143,7 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return value
     if isinstance(value, str):
         return label(value)
-    if isinstance(value, Light | Quality | Naive):
+    if isinstance(value, Light | Quality | Naive | RuleSaid):
         return _json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
@@ -158,7 +161,7 @@ def _whole(name: str, value: object) -> int:
         raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
 
 
-def _json(record: Light | Quality | Naive) -> str:
+def _json(record: Light | Quality | Naive | RuleSaid) -> str:
     members: dict[str, str | float] = {}
     for name, value in msgspec.structs.asdict(record).items():
         if isinstance(value, str):
@@ -177,6 +180,7 @@ def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
         raise ValueError(f"{text!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
     made |= dict.fromkeys(("right_by_stated", "right_by_derived"), int)
+    made |= dict.fromkeys(("right", "alone"), _truth) | dict.fromkeys(("name", "detail", "ours"), str)
     return {name: made.get(name, float)(found[name]) for name in names if name in found}
 
 
@@ -196,6 +200,10 @@ def _quality(text: str | None) -> Quality | None:
 
 def _naive(text: str | None) -> Naive | None:
     return None if text is None else Naive(**_members(text, NAIVE_MEMBERS))
+
+
+def _rule(text: str | None) -> RuleSaid | None:
+    return None if text is None else RuleSaid(**_members(text, RULE_MEMBERS))
 
 
 def _findings(findings: Sequence[Finding]) -> Row | None:
@@ -357,6 +365,7 @@ def _arm(row: Row) -> Arm:
             "light": _light(row["light"]),
             "quality": _quality(row["quality"]),
             "naive": _naive(row["naive"]),
+            "rule": _rule(row["rule"]),
             "signal_sent_by_us": bool(row["signal_sent_by_us"]),
             "dirty_exit": bool(row["dirty_exit"]),
         }

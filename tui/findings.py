@@ -18,6 +18,7 @@ from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar, Reading
+from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain, progress
 from aisp.tui.model import AA_ARM, BASELINE, RunView
@@ -226,11 +227,12 @@ def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[C
         times = plain.DASH
         if naive is not None and naive.time_ms is not None:
             times = f"{plain.number(naive.base_ms, 3)} / {plain.number(naive.time_ms, 3)}"
+        ours = our_text(run, rung, ascii)
         cells: dict[str, Cell] = {
             "rung": Text(rung),
             "naive": Text(plain.DASH) if rung == BASELINE else naive_text(run, arm, ascii),
             "times": times,
-            "ours": our_text(run, rung, ascii),
+            "ours": ours if not (own := by_own_rule(arm)) else ours.append(f"; {own}", "not bold"),
             "median": plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
         }
         rows.append((rung, [cells[key] for key in keys]))

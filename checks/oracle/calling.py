@@ -35,7 +35,8 @@ def attempt(
 ) -> dict[str, Any]:
     """The outputs by name, and gradients as "d_<input>" where [fuzz] says `backward`.
 
-    As in a timed run, prepare() sees buffers whose values are others than those of the call, but for static inputs.
+    As in a timed run, prepare() sees buffers whose values are others than those of the call, but for static inputs:
+    zeros where pose() makes them, which is not known here.
 
     Args:
         run: None where there is only prepare; where both are there, what prepare returns is called.
@@ -63,7 +64,9 @@ def attempt(
         buffers.append(buffer)
     with _compiled_as_often_as_it_takes():
         if prepare is not None:
-            _refill(target, buffers, values.inputs_of(target, replace(case, number=case.number + OTHERS), seed))
+            others = values.inputs_of(target, replace(case, number=case.number + OTHERS), seed)
+            blank = {s.name: torch.zeros_like(posed[s.name]) for s in target.inputs if s.posed}
+            _refill(target, buffers, blank | others)
             run = prepare(*buffers)
             _refill(target, buffers, posed)
         assert run is not None, "a rung has run or prepare"

@@ -56,13 +56,16 @@ class Examiner:
         self,
         target: Target,
         reference: Callable[..., Any],
-        make: Callable[..., Mapping[str, object]] | None,
+        make: values.Maker | None,
         device: str,
+        *,
+        pose: values.Maker | None = None,
     ) -> None:
-        """`reference` is reference.py's run, `make` inputs.py's make where there is one."""
+        """`reference` is reference.py's run, `make` and `pose` those of inputs.py where there are any."""
         self._target = target
         self._device = device
         self._make = make
+        self._pose = pose
         self._oracle = Oracle(target, reference, device)
         self._posed: OrderedDict[tuple[object, ...], Posed] = OrderedDict()
 
@@ -84,7 +87,7 @@ class Examiner:
                 posed = Posed(case, other | self._gradients(case, seed), self._hashed(other), before.truth)
         else:
             _, blocks, note = self._oracle.place(case)  # before anything of that size is made
-            inputs = values.inputs_of(target, case, seed)
+            inputs = self.inputs(case, seed)
             gradients = self._gradients(case, seed)
             posed = Posed(case, inputs | gradients, self._hashed(inputs), None, note=note)
             if blocks > 1 and all(target.fuzz.independent in spec.dims for spec in target.outputs):
@@ -217,6 +220,12 @@ class Examiner:
     @staticmethod
     def _hashed(inputs: Mapping[str, torch.Tensor]) -> dict[str, str]:
         return {name: values.digest(tensor) for name, tensor in inputs.items()}
+
+    def inputs(
+        self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """`values.inputs_of` a case, the posed ones among them."""
+        return values.inputs_of(self._target, case, seed, first=first, pose=self._pose, device=self._device)
 
     def made(self, case: Case, seed: int) -> dict[str, object]:
         """What inputs.py makes for a case: the same in the verifier and in every rung's process."""

@@ -198,7 +198,7 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
     One is judged at the gate, one in triage where the declarations admit such values. A lossy task has none.
     """
     found: list[Case] = []
-    if lossy(target):
+    if lossy(target) or (target.rule is not None and target.rule.alone):  # which knows what its own inputs are like
         return ()
     for number, (kind, strategy) in enumerate(
         ((Values.ROWS, Strategy.MIXED), (Values.FAR, Strategy.ADVERSARIAL))[:VALUE_SETS]

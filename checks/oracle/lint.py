@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.oracle import comparator, values
+from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Expected
 from aisp.checks.oracle.schema import Case
 from aisp.kernels.catalog.model import Target
@@ -57,7 +57,7 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
     import torch
 
     truth = examiner.truth(case, seed)
-    posed = values.inputs_of(target, case, seed)
+    posed = examiner.inputs(case, seed)
     compared = tuple(e for e in truth.outputs if not e.name.startswith("d_"))
 
     def passes(answers: Mapping[str, torch.Tensor]) -> bool:
@@ -173,8 +173,8 @@ def _ignored(examiner: Examiner, target: Target, case: Case, seed: int, before: 
     import torch
 
     found: list[str] = []
-    own = values.inputs_of(target, case, seed)
-    others = values.inputs_of(target, replace(case, number=case.number + OTHERS), seed)
+    own = examiner.inputs(case, seed)
+    others = examiner.inputs(replace(case, number=case.number + OTHERS), seed)
     for spec in target.inputs:
         if spec.made or torch.equal(own[spec.name], others[spec.name]):
             continue

@@ -34,8 +34,9 @@ def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]
     if not isinstance(target, Target):
         raise SystemExit("; ".join(str(problem) for problem in target))
     posed_case = Case.of(case)
-    make = _module(path, "inputs").make if any(spec.made for spec in target.inputs) else None
-    examiner = Examiner(target, _module(path, "reference").run, make, device)
+    inputs = _module(path, "inputs") if any(spec.made or spec.posed for spec in target.inputs) else None
+    make, pose = getattr(inputs, "make", None), getattr(inputs, "pose", None)
+    examiner = Examiner(target, _module(path, "reference").run, make, device, pose=pose)
     posed = examiner.pose(posed_case, seed)
     made = made_inputs(target, posed_case, seed, device, make) if make else {}
     module = _module(path, rung)

@@ -314,7 +314,7 @@ def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
     """Whether an input of this declaration can hold such values without leaving its domain."""
     if kind is Values.NONFINITE and spec.name in target.fuzz.finite:
         return False
-    if spec.made or spec.distribution in ("permutation", "ones", "zeros", ""):
+    if spec.made or spec.distribution in ("permutation", "ones", "zeros", "posed", ""):
         return False
     if spec.distribution in ("integers", "bernoulli"):
         return kind in (Values.CONSTANT, Values.SORTED) or (
@@ -439,7 +439,8 @@ def _huge(schema: Schema) -> dict[str, int]:
 def _layout(
     schema: Schema, strategy: Strategy, spec: TensorSpec, axes: Mapping[str, int], pick: random.Random
 ) -> Layout:
-    if strategy in (Strategy.BOUNDARY, Strategy.REGULAR, Strategy.HUGE) or Flag.MUTABLE in spec.flags:
+    fixed = Flag.MUTABLE in spec.flags or not spec.shaped
+    if fixed or strategy in (Strategy.BOUNDARY, Strategy.REGULAR, Strategy.HUGE):
         return Layout.CONTIGUOUS
     dims = catalog.shape(spec, axes)
     able = [Layout.CONTIGUOUS]

@@ -42,6 +42,7 @@ from aisp.checks.oracle.eager import unwidened
 from aisp.checks.oracle.schema import Case, retyped
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target, TensorSpec
+from aisp.kernels.catalog.tensors import ANY
 
 if TYPE_CHECKING:
     import torch
@@ -128,8 +129,9 @@ class Oracle:
         kappas = self._kappas(runs, wide)
         flushed = runs.run(torch.float64, flush=True) if _subnormal(inputs) else wide
         found = []
-        for index, (name, dtype) in enumerate(self._names(case, gradients)):
+        for index, (name, declared) in enumerate(self._names(case, gradients)):
             value = wide[index]
+            dtype = declared if declared != ANY else named(own[index] if own else value)
             if "float" not in dtype:
                 found.append(Expected(name, value, dtype, None, own[index] if own else None))
                 continue
@@ -150,22 +152,42 @@ class Oracle:
         wide = _Runs(self, case, inputs, made, {}, where, blocks).run(torch.float64)
         self._check(case, wide, backward=False)
         found = []
-        for value, (name, dtype) in zip(wide, self._names(case, {}), strict=True):
+        dtypes = self.dtypes(case, inputs, made, wide)
+        for value, dtype, (name, _) in zip(wide, dtypes, self._names(case, {}), strict=True):
             allowed = None
             if "float" in dtype:
                 allowed = self._allowed(dtype, value, torch.zeros((), device=value.device), None, None)
             found.append(Expected(name, value, dtype, allowed, None))
         return Truth(tuple(found), note)
 
-    def at_once(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
-        """The reference's outputs in fp64 by one run on the oracle's device, whatever memory that takes.
+    def at_once(
+        self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object], *, own: bool = False
+    ) -> list[torch.Tensor]:
+        """The reference's outputs in fp64 by one run on the oracle's device, whatever memory that takes; `own`: in the
+        dtypes of the inputs instead.
 
         Raises:
             ReferenceFault: they have another number or shape than declared.
         """
-        found = _Runs(self, case, inputs, made, {}, self._device, 1).run(self._torch.float64)
+        dtype = None if own else self._torch.float64
+        found = _Runs(self, case, inputs, made, {}, self._device, 1).run(dtype)
         self._check(case, found, backward=False)
         return found
+
+    def dtypes(
+        self,
+        case: Case,
+        inputs: Mapping[str, torch.Tensor],
+        made: Mapping[str, object],
+        outputs: Sequence[torch.Tensor],
+    ) -> list[str]:
+        """The dtype that each output must have: the declared one, or where none is, the one that the reference gives it
+        for inputs as rungs get them; of `outputs`, which it gave in fp64, where it cannot be run in that dtype."""
+        declared = [retyped(self._target, spec, case.dtype) for spec in self._target.outputs]
+        if ANY not in declared:
+            return declared
+        own = _Runs(self, case, inputs, made, {}, self._device, 1).quietly(None) or outputs
+        return [known if known != ANY else named(output) for known, output in zip(declared, own, strict=True)]
 
     def outputs(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 alone, without anything about errors."""
@@ -375,6 +397,11 @@ class _Runs:
         grads = torch.autograd.grad([o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True)
         filled = [torch.zeros_like(x) if g is None else g for g, x in zip(grads, leaves, strict=True)]
         return [output.detach() for output in outputs] + filled
+
+
+def named(tensor: torch.Tensor) -> str:
+    """The name of its dtype."""
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def differentiable(spec: TensorSpec) -> bool:

@@ -44,14 +44,24 @@ MOST_CHANGED = 1 << 18  # elements that another family of values changes at a ti
 FEWEST_ROWS = 4  # or as many stretches of rows
 
 
+Maker = Callable[..., Mapping[str, object]]
+"""make() or pose() of a target's inputs.py: (axes, device, generator) to what it makes, by name."""
+
+
 class InputsError(Exception):
     """The target's inputs cannot be made; the message names the input and the fix."""
 
 
 def inputs_of(
-    target: Target, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
+    target: Target,
+    case: Case,
+    seed: int,
+    *,
+    first: Mapping[str, torch.Tensor] | None = None,
+    pose: Maker | None = None,
+    device: str = "cpu",
 ) -> dict[str, torch.Tensor]:
-    """Every input that the grammar describes, contiguous in host memory, by name.
+    """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
     In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
     one element of every input that is not static has another. A set with other kinds of values is set 0 with
@@ -59,21 +69,28 @@ def inputs_of(
 
     Args:
         first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
+        pose: what makes the posed inputs; None in processes that do not know it, where those are left out.
+        device: where pose works.
 
     Raises:
-        InputsError: a distribution cannot give this dtype.
+        InputsError: a distribution cannot give this dtype, or pose made something else than it should.
         GrammarError: a shape has no value for the case's axes.
     """
     found: dict[str, torch.Tensor] = {}
     if case.name and case.values:
-        found = inputs_of(target, replace(case, number=0, values={}), seed)
+        found = inputs_of(target, replace(case, number=0, values={}), seed, pose=pose, device=device)
         for name, change in changes_of(target, case, seed).items():
             change.laid(found[name])
         return found
     if case.like is not None:
-        return _with_one_changed(target, case, seed, first)
+        like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
+        return _with_one_changed(target, case, seed, like)
+    posed = _posed(target, case, seed, pose, device) if pose is not None else {}
     for spec in target.inputs:
-        if spec.made:
+        if spec.made or (spec.posed and pose is None):
+            continue
+        if spec.posed:
+            found[spec.name] = posed[spec.name]
             continue
         own = replace(spec, dtype=retyped(target, spec, case.dtype))
         key = _key(target, case, seed, spec)
@@ -93,14 +110,18 @@ def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, 
 
 
 def _with_one_changed(
-    target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor] | None
+    target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
-    elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
-    assert case.like is not None
-    found = dict(first or inputs_of(target, replace(case, number=case.like, like=None), seed))
+    elements exchanged; a posed input gets another of its own values, if they are fractions: whole numbers may hang
+    together. An input with one value only (ones, an empty one) stays as it is."""
+    import torch
+
+    found = dict(first)
     for spec in target.inputs:
-        if spec.made or Flag.STATIC in spec.flags or not found[spec.name].numel():
+        if spec.made or Flag.STATIC in spec.flags or spec.name not in found or not found[spec.name].numel():
+            continue
+        if spec.posed and not found[spec.name].is_floating_point():
             continue
         found[spec.name] = found[spec.name].clone()
         flat = found[spec.name].reshape(-1)
@@ -110,17 +131,68 @@ def _with_one_changed(
             partner = (place + 1) % flat.numel()
             flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
             continue
-        own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
-        others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
+        if spec.posed:
+            others = flat[torch.randint(flat.numel(), (FEW,), generator=torch.Generator().manual_seed(word >> 1))]
+        else:
+            own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
+            others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
         differing = others[others != flat[place]]
         if differing.numel():
             flat[place] = differing[0]
     return found
 
 
-def made_inputs(
-    target: Target, case: Case, seed: int, device: str, make: Callable[..., Mapping[str, object]]
-) -> dict[str, object]:
+def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> dict[str, torch.Tensor]:
+    """What the target's own `inputs.pose(axes, device, generator)` makes for a set, as it was declared, by name.
+
+    The generator lives on the CPU; torch's own one is seeded likewise, since others' code draws from that. Static
+    inputs are those of set 0.
+    """
+    import torch
+
+    def made(number: int) -> Mapping[str, object]:
+        word = subseed(seed, target.id, case.name or case.strategy, number, "posed")[0] >> 1
+        with torch.random.fork_rng(range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()):
+            torch.manual_seed(word)
+            return _told("pose", pose(dict(case.axes), device, torch.Generator("cpu").manual_seed(word)), wanted)
+
+    wanted = {spec.name for spec in target.inputs if spec.posed}
+    if not wanted:
+        return {}
+    given = made(case.number)
+    static = {spec.name for spec in target.inputs if spec.posed and Flag.STATIC in spec.flags}
+    if static and case.name and case.number:
+        given = {**given, **{name: value for name, value in made(0).items() if name in static}}
+    found: dict[str, torch.Tensor] = {}
+    for spec in target.inputs:
+        if not spec.posed:
+            continue
+        tensor = given[spec.name]
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
+            raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
+        dtype = retyped(target, spec, case.dtype)
+        tensor = tensor.detach().to("cpu")
+        if dtype != spec.dtype:  # a fuzz's own
+            tensor = tensor.to(getattr(torch, dtype))
+        shape = tuple(tensor.shape) if spec.open else catalog.shape(spec, case.axes)
+        if dtype not in ("any", str(tensor.dtype).removeprefix("torch.")) or tuple(tensor.shape) != shape:
+            made_as = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+            raise InputsError(f"inputs.py: pose() made {spec.name} {made_as}; it is declared {dtype} {list(shape)}")
+        # Its own storage: pose() may give the same tensor twice, or keep it.
+        found[spec.name] = tensor.contiguous().clone()
+    return found
+
+
+def _told(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
+    """What make() or pose() returned. Raises InputsError where it has other names than those that are wanted."""
+    if not isinstance(result, Mapping) or set(result) != wanted:
+        given = sorted(result) if isinstance(result, Mapping) else type(result).__name__
+        raise InputsError(f"inputs.py: {entry}() returned {given}; it must return a dict of {sorted(wanted)}")
+    return dict(result)
+
+
+def made_inputs(target: Target, case: Case, seed: int, device: str, make: Maker) -> dict[str, object]:
     """What the target's own `inputs.make(axes, device, generator)` makes, by name.
 
     The generator lives on the CPU and is seeded the same for all sets of a case and everywhere, so that worker and
@@ -132,12 +204,8 @@ def made_inputs(
     import torch
 
     generator = torch.Generator("cpu").manual_seed(subseed(seed, target.id, case.label, "made")[0] >> 1)
-    result = make(dict(case.axes), device, generator)
     wanted = {spec.name for spec in target.inputs if spec.made}
-    if not isinstance(result, Mapping) or set(result) != wanted:
-        given = sorted(result) if isinstance(result, Mapping) else type(result).__name__
-        raise InputsError(f"inputs.py: make() returned {given}; it must return a dict of {sorted(wanted)}")
-    return dict(result)
+    return _told("make", make(dict(case.axes), device, generator), wanted)
 
 
 def gradients_of(

@@ -42,7 +42,7 @@ CANDIDATE = "optimized_candidate"
 """The rung that a candidate is, beside the target's own."""
 _ENTRIES = (f"{CANDIDATE}.py", "optimized.py", "candidate.py")
 """Which of several Python files of a candidate is the one with `run`."""
-_TRUSTED = ("reference.py", "inputs.py")
+_TRUSTED = ("reference.py", "inputs.py", "rule.py")
 """What the verifier reads, and no candidate brings."""
 
 

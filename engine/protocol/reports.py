@@ -234,6 +234,13 @@ class Tried(Report, tag="tried", frozen=True, kw_only=True):
     took_ms: float
 
 
+class Ruled(msgspec.Struct, frozen=True, kw_only=True):
+    """What the problem's own rule says of a call (checks.oracle.ruling.Ruling)."""
+
+    right: bool | None
+    detail: str = ""
+
+
 class Judged(Report, tag="judged", frozen=True, kw_only=True):
     """Judgement over all outputs of a call; the first that is not right decides.
 
@@ -245,6 +252,8 @@ class Judged(Report, tag="judged", frozen=True, kw_only=True):
         relative_error: worst error relative to max(RMS of the truth, |truth|), the way tolerances are stated, by dtype.
         naive: "allclose" and "assert_close": whether a naive harness would have accepted. {} unless asked.
         figures: of the outputs, for checks (ArmFacts.compared).
+        rule: what the problem's own rule says of the same call; None where it has none, or was not asked.
+        ours: what comparing with the reference would say is wrong, where that rule decided.
     """
 
     policy: TolerancePolicy
@@ -256,6 +265,8 @@ class Judged(Report, tag="judged", frozen=True, kw_only=True):
     relative_error: dict[str, float] = {}
     naive: dict[str, bool] = {}
     figures: dict[str, float] = {}
+    rule: Ruled | None = None
+    ours: str = ""
 
 
 class Linted(Report, tag="linted", frozen=True, kw_only=True):

@@ -43,6 +43,7 @@ from aisp.engine.worker.timers import (
 )
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Flag, Goal, Target, TensorSpec
+from aisp.kernels.catalog.tensors import ANY
 
 if TYPE_CHECKING:
     import torch
@@ -146,6 +147,7 @@ class _Bound:
         self.sets = sets  # per set: argument index -> values to copy in
         self.call: Callable[..., Any] | None = None
         self.shapes: dict[str, tuple[int, ...]] = {}  # of open outputs, as the first call returned them
+        self.dtypes: dict[str, str] = {}  # likewise
 
 
 class _Group:
@@ -321,8 +323,10 @@ class Arm:
                 told = "the first call returned" if spec.open else "lesson.md declares"
                 raise FormError(f"{spec.name}: shape {list(output.shape)}, {told} {list(shape)}")
             dtype = str(output.dtype).removeprefix("torch.")
-            if dtype != spec.dtype:
-                raise FormError(f"{spec.name}: dtype {dtype}, lesson.md declares {spec.dtype}")
+            wanted_dtype = bound.dtypes.setdefault(spec.name, dtype) if spec.dtype == ANY else spec.dtype
+            if dtype != wanted_dtype:
+                told = "the first call returned" if spec.dtype == ANY else "lesson.md declares"
+                raise FormError(f"{spec.name}: dtype {dtype}, {told} {wanted_dtype}")
             if output.layout is not torch.strided or not output.is_contiguous():
                 how = f"strides {list(output.stride())}" if output.layout is torch.strided else str(output.layout)
                 raise FormError(f"{spec.name}: {how}, not contiguous: what it leaves undone, its reader must do")
@@ -342,7 +346,9 @@ class Arm:
         torch = self._torch
         found: list[Any] = []
         for spec, output in zip(self._target.outputs, outputs, strict=True):
-            tensor = torch.as_tensor(output).to(getattr(torch, spec.dtype)).as_subclass(torch.Tensor)
+            tensor = torch.as_tensor(output).as_subclass(torch.Tensor)
+            if spec.dtype != ANY:
+                tensor = tensor.to(getattr(torch, spec.dtype))
             shape = list(self._shape(spec, bound, tuple(tensor.shape)))
             same = tensor.numel() == math.prod(shape)
             found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous())

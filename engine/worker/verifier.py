@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aisp.checks.oracle import comparator, lint, values
+from aisp.checks.oracle import comparator, lint, ruling, values
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily
 from aisp.checks.oracle.schema import Case
-from aisp.checks.oracle.truth import Oracle, same_outputs
+from aisp.checks.oracle.truth import Oracle, exact, same_outputs
 from aisp.checks.registry import TaskFacts
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
@@ -51,12 +51,17 @@ class Verifier:
         self._folder = Path(os.fsdecode(job.folder))
         reference: Any = callable_of(import_module(self._folder, "reference"), "run")
         self._reference = reference
+        self._rule: ruling.Judge | None = None
+        if target.rule is not None:
+            judge: Any = callable_of(import_module(self._folder, "rule"), "judge")
+            self._rule = judge
         self._oracle = Oracle(target, reference, job.device)
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._first: dict[str, dict[str, torch.Tensor]] = {}  # set 0 of each case, which other families change
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
-        self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that outputs point into
+        self._dtypes: dict[str, list[str]] = {}  # of the outputs, by case
+        self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
@@ -76,9 +81,10 @@ class Verifier:
         self._seeds[case.name] = job.seed
         start = time.monotonic()
         first = self._first.get(case.name) if case.like == 0 else None
-        inputs = values.inputs_of(self._target, case, job.seed, first=first)
+        inputs = self._inputs_of(case, job.seed, first=first)
         if case.like is None:
             self._made_s[case.name] = time.monotonic() - start
+        self._check_alike(case, inputs)
         self._inputs[case.name, case.number] = inputs
         if case.number == 0:
             self._first[case.name] = inputs
@@ -113,9 +119,13 @@ class Verifier:
         case = Case.of(job.case)
         start = time.monotonic()
         inputs = self._inputs.pop((case.name, case.number))
-        outputs = self._oracle.at_once(case, inputs, self._made[case.name])
-        judged = self._target.judged.values()
-        self._pointed[case.name, case.number] = {one.of: inputs[one.of] for one in judged if one.of}
+        made = self._made[case.name]
+        outputs = self._oracle.at_once(case, inputs, made, own=self._alone)
+        if case.name not in self._dtypes:
+            self._dtypes[case.name] = self._oracle.dtypes(case, inputs, made, outputs)
+        pointed = [one.of for one in self._target.judged.values() if one.of]
+        kept = inputs if self._rule is not None else {name: inputs[name] for name in pointed}
+        self._pointed[case.name, case.number] = kept
         self._expected[case.name, case.number] = tuple(output.to(self._device) for output in outputs)
         self._took_s[case.name] = self._made_s.get(case.name, 0.0) + time.monotonic() - start
         return reports.Expected(nbytes=sum(output.numel() * output.element_size() for output in outputs))
@@ -133,7 +143,8 @@ class Verifier:
             for expected, opinion in zip(known, opinions, strict=False):
                 if not opinion.finding.of_form and expected.name not in self._target.judged:
                     found |= figures(expected.name, outputs[expected.name], expected.value)
-            return _judged(TolerancePolicy.STATED, opinions, figures=found)
+            judged = _judged(TolerancePolicy.STATED, opinions, figures=found)
+            return judged if self._rule is None else self._by_its_own(case, outputs, judged)
         if case.name:
             opinions = self._families[case.name, case.number].judge(outputs)
             return _judged(TolerancePolicy.DERIVED, opinions)
@@ -153,8 +164,32 @@ class Verifier:
 
     def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
         """What a set's outputs must be, with the errors that the stated tolerances allow."""
-        truth = zip(self._target.outputs, self._expected[case, set_index], strict=True)
-        return comparator.stated(self._target, (Expected(spec.name, value, spec.dtype, None) for spec, value in truth))
+        truth = zip(self._target.outputs, self._expected[case, set_index], self._dtypes[case], strict=True)
+        known = (Expected(spec.name, value, dtype, None) for spec, value, dtype in truth)
+        return comparator.stated(self._target, known)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the problem's own rule is the judge."""
+        return self._target.rule is not None and self._target.rule.alone
+
+    def _by_its_own(self, case: Case, outputs: Mapping[str, torch.Tensor], judged: reports.Judged) -> reports.Judged:
+        """The same judgement with what the problem's own rule says; by that, where it is the judge alone."""
+        assert self._rule is not None
+        assert self._target.rule is not None
+        names = [spec.name for spec in self._target.outputs]
+        if set(outputs) != set(names):  # there is nothing that it could be asked
+            return judged
+        kept = self._pointed[case.name, case.number]
+        inputs: dict[str, object] = {name: tensor.to(self._device, copy=True) for name, tensor in kept.items()}
+        inputs |= {name: exact(value, None) for name, value in self._made[case.name].items()}
+        truth = [value.clone() for value in self._expected[case.name, case.number]]
+        ruled = ruling.ask(self._target.rule, self._rule, inputs, [outputs[name].clone() for name in names], truth)
+        said = reports.Ruled(right=ruled.right, detail=ruled.detail)
+        if not self._alone:
+            return msgspec.structs.replace(judged, rule=said)
+        decided = _judged(judged.policy, [ruled.opinion(names[0])], figures=judged.figures, rule=said)
+        return msgspec.structs.replace(decided, ours=judged.detail if not judged.right else "")
 
     def _arrived(self, blob: jobs.Blob, device: str) -> dict[str, torch.Tensor]:
         """Outputs by name. Copies: the worker could still write into the shared file."""
@@ -163,10 +198,24 @@ class Verifier:
 
     @functools.cached_property
     def _examiner(self) -> Examiner:
-        make: Any = None
-        if any(spec.made for spec in self._target.inputs):
-            make = callable_of(import_module(self._folder, "inputs"), "make")
-        return Examiner(self._target, self._reference, make, self._device)
+        found: dict[str, Any] = {}
+        for entry, wanted in (("make", "made"), ("pose", "posed")):
+            if any(getattr(spec, wanted) for spec in self._target.inputs):
+                found[entry] = callable_of(import_module(self._folder, "inputs"), entry)
+        make, pose = found.get("make"), found.get("pose")
+        return Examiner(self._target, self._reference, make, self._device, pose=pose)
+
+    def _inputs_of(
+        self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, torch.Tensor]:
+        return self._examiner.inputs(case, seed, first=first)
+
+    def _check_alike(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> None:
+        """All sets of a case go into the same buffers. Raises InputsError."""
+        for name, tensor in self._first.get(case.name, {}).items():
+            if tensor.shape != inputs[name].shape or tensor.dtype != inputs[name].dtype:
+                forms = " and ".join(f"{found.dtype} {list(found.shape)}" for found in (tensor, inputs[name]))
+                raise values.InputsError(f"inputs.py: pose() made {name} in two forms for one case: {forms}")
 
     def lint_task(self, job: jobs.LintTask) -> reports.Linted:
         """What careless answers would pass on a posed case, and which inputs matter."""
@@ -184,6 +233,10 @@ class Verifier:
         if timed is None:
             return TaskFacts()
         truth = self._expected[timed, 0]
+        if self._alone:
+            zeros = {spec.name: self._torch.zeros_like(v) for spec, v in zip(self._target.outputs, truth, strict=True)}
+            case = Case.of_set(self._target.case(timed))
+            return TaskFacts(zeros_pass=self._by_its_own(case, zeros, _judged(TolerancePolicy.STATED, [])).right)
         outputs = list(zip(self._target.outputs, truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
         constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
@@ -214,9 +267,10 @@ class Verifier:
 
     def _accepts(self, spec: TensorSpec, truth: torch.Tensor, answer: torch.Tensor) -> bool:
         """Whether the comparator takes an answer, rounded to the output's dtype, for the truth."""
-        dtype: torch.dtype = getattr(self._torch, spec.dtype)
-        (known,) = comparator.stated(self._target, [Expected(spec.name, truth, spec.dtype, None)])
-        return comparator.compare(known, answer.to(dtype), full=False).right
+        place = self._target.outputs.index(spec)
+        dtype = next(dtypes[place] for dtypes in self._dtypes.values())
+        (known,) = comparator.stated(self._target, [Expected(spec.name, truth, dtype, None)])
+        return comparator.compare(known, answer.to(getattr(self._torch, dtype)), full=False).right
 
     def _probed(self) -> TaskFacts:
         """What asking the reference again tells, on the cheapest case that it has answered."""
@@ -229,12 +283,12 @@ class Verifier:
         if each_s > INSPECT_BUDGET_S / 2:
             return TaskFacts()
         case, seed = Case.of_set(self._target.case(name)), self._seeds[name]
-        inputs = values.inputs_of(self._target, case, seed)
+        inputs = self._inputs_of(case, seed)
         again = self._referred(case, inputs)
         facts = TaskFacts(probed=name, reference_repeats=same_outputs(again, self._expected[name, 0]))
         if not facts.reference_repeats:
             return facts  # then a difference says nothing about the inputs
-        others = values.inputs_of(self._target, case, seed ^ 1)
+        others = self._inputs_of(case, seed ^ 1)
         unused: list[str] = []
         for spec in self._target.inputs:
             if spec.made or self._torch.equal(inputs[spec.name], others[spec.name]):
@@ -251,7 +305,7 @@ class Verifier:
 
     def _ignores(self, case: Case, seed: int, name: str) -> bool:
         """Whether the reference gives the same for other values of one input."""
-        inputs, others = (values.inputs_of(self._target, case, each) for each in (seed, seed ^ 1))
+        inputs, others = (self._inputs_of(case, each) for each in (seed, seed ^ 1))
         one = self._referred(case, inputs)
         return same_outputs(one, self._referred(case, {**inputs, name: others[name]}))
 

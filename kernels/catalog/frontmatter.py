@@ -30,6 +30,7 @@ from .model import (
     Link,
     LinkKind,
     Needs,
+    OwnRule,
     Problem,
     RungExpectation,
     TensorSpec,
@@ -51,7 +52,7 @@ MAX_LINKS = 16
 
 KEYS = (
     *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "link", "link_in", "link_out", "links"),
+    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "rule", "link", "link_in", "link_out", "links"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
@@ -61,6 +62,7 @@ _RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "former
 _RUNG_EXPECT_KEYS = ("ms", "limiter", "counters")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
+_RULE_KEYS = ("name", "alone")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
 FUZZ_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
 LAYOUTS = ("transposed", "sliced", "offset", "expanded")
@@ -108,6 +110,7 @@ class FrontMatter:
     rungs: dict[str, RungNotes] = field(default_factory=dict)
     fuzz: Fuzz = field(default_factory=Fuzz)
     judged: dict[str, Judged] = field(default_factory=dict)
+    rule: OwnRule | None = None
     stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
     precision: str = ""
@@ -178,6 +181,7 @@ class Reader:
         self._ranks(content, matter)
         self._fuzz(content, matter, axes)
         self._judged(content, matter)
+        matter.rule = self._rule(content)
         matter.links = self._links(content)
         return matter
 
@@ -425,7 +429,7 @@ class Reader:
             place = f"outputs.{spec.name}"
             if "mutable" not in same.flags:
                 self.wrong(place, "an input has that name and is not mutable", "rename it, or flag the input mutable")
-            elif not same.made and (same.dtype, same.dims) != (spec.dtype, spec.dims):
+            elif same.shaped and (same.dtype, same.dims) != (spec.dtype, spec.dims):
                 dims = f"{same.dtype} [{', '.join(same.dims)}]"
                 self.wrong(place, "it differs from the mutable input of that name", f'write "{dims}"')
 
@@ -559,7 +563,7 @@ class Reader:
             self.wrong("fuzz.independent", f"unknown axis {independent!r}", suggest(independent, axes, "name an axis"))
             independent = None
         backward = self.take(table, "backward", (bool,), "fuzz.backward", "write backward = true, or leave it out")
-        for spec in matter.outputs:
+        for spec in (*matter.inputs, *matter.outputs):
             for key in ("independent", "backward") if spec.open else ():
                 if table.get(key):
                     told = f"the shape of {spec.name} is not written down"
@@ -574,6 +578,21 @@ class Reader:
             finite=self._names(table, "finite", "fuzz", floating),
             backward=backward is True,
         )
+
+    def _rule(self, content: dict[str, object]) -> OwnRule | None:
+        """`[rule]`: what whoever posed the problem takes for right."""
+        fix = 'write [rule], then name = "allclose, atol = rtol = 1e-4": what judge() of rule.py does'
+        table = self.take(content, "rule", (dict,), "rule", fix)
+        if not isinstance(table, dict):
+            return None
+        self.unknown(table, _RULE_KEYS, "rule.")
+        name = self.take(table, "name", (str,), "rule.name", fix)
+        alone = self.take(
+            table, "alone", (bool,), "rule.alone", "write alone = true where it is the judge, or leave it"
+        )
+        if "name" not in table or (isinstance(name, str) and not name.strip()):
+            self.wrong("rule.name", "missing" if "name" not in table else "empty", fix)
+        return OwnRule(" ".join(name.split()), alone is True) if isinstance(name, str) else None
 
     def _judged(self, content: dict[str, object], matter: FrontMatter) -> None:
         """`[judged]`: outputs that an element-by-element comparison would do wrong."""

@@ -130,11 +130,15 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
             fix = _nearest(rung, list(roles), "rungs are baseline*, optimized*, peer_*, wrong_* and cheat*")
             problems.append(Problem(lesson, f"rungs.{rung}", told, fix))
     made = [spec.name for spec in matter.inputs if spec.made]
-    if made and "inputs.py" not in files:
-        told = f"{', '.join(made)} is made, and inputs.py is missing"
-        problems.append(
-            Problem(lesson, f"inputs.{made[0]}", told, "write inputs.py with make(axes, device, generator)")
-        )
+    posed = [spec.name for spec in matter.inputs if spec.posed]
+    for names, how, entry in ((made, "made", "make"), (posed, "posed", "pose")):
+        if names and "inputs.py" not in files:
+            told = f"{', '.join(names)} is {how}, and inputs.py is missing"
+            fix = f"write inputs.py with {entry}(axes, device, generator)"
+            problems.append(Problem(lesson, f"inputs.{names[0]}", told, fix))
+    if matter.rule is not None and "rule.py" not in files:
+        fix = "write rule.py with judge(inputs, outputs, expected)"
+        problems.append(Problem(lesson, "rule", "rule.py is missing", fix))
     if problems:
         return problems
     kinds = sources.find_kinds(folder, files, list(roles))
@@ -161,6 +165,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         lesson=matter.lesson,
         fuzz=matter.fuzz,
         judged=matter.judged,
+        rule=matter.rule,
         stated=matter.stated,
         ranks=matter.ranks,
         precision=matter.precision,

@@ -120,13 +120,14 @@ class TensorSpec:
 
     Attributes:
         name: the key.
-        dtype: a torch dtype's name (float32, bfloat16, float8_e4m3fn, int64, bool ...), or "made" for an
-            input that the target's inputs.py makes.
-        dims: one axes expression per dimension, unevaluated; empty for a scalar tensor, a made input or an open output.
+        dtype: a torch dtype's name (float32, bfloat16, float8_e4m3fn, int64, bool ...), "made" for an input that the
+            target's inputs.py makes, or "any" for an open tensor's that is not known either.
+        dims: one axes expression per dimension, unevaluated; empty for a scalar tensor, a made input or an open tensor.
         distribution: name of the value distribution; empty for outputs and made inputs.
         arguments: the distribution's arguments as axes expressions, e.g. ("0", "V") for integers(0, V).
         flags: see Flag.
-        open: of an output: its shape is what the reference's is, which nobody has written down.
+        open: nobody has written its shape down: an output's is what the reference's is, a posed input's what pose()
+            makes.
     """
 
     name: str
@@ -143,9 +144,28 @@ class TensorSpec:
         return self.dtype == "made"
 
     @property
+    def posed(self) -> bool:
+        """Whether pose() of inputs.py makes this input, for every set of values and in the verifier alone."""
+        return self.distribution == "posed"
+
+    @property
     def shaped(self) -> bool:
         """Whether its shape follows from the axes."""
         return not (self.made or self.open)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRule:
+    """What whoever posed the problem takes for right, as judge() of rule.py says it.
+
+    Attributes:
+        name: what it is, in a few words.
+        alone: it is the judge: comparing element by element with fp64 has no meaning here. Else ours is, and it is
+            told beside.
+    """
+
+    name: str
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +376,7 @@ class Target:
     lesson: str  # Markdown below the front matter
     fuzz: Fuzz = field(default_factory=Fuzz)
     judged: Mapping[str, Judged] = field(default_factory=dict)  # by output
+    rule: OwnRule | None = None  # rule.py's; None where there is none
     stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors

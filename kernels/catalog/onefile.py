@@ -522,8 +522,8 @@ class Reader:
                 self.wrong(arg.lineno, f"the input {arg.arg} is annotated with {_cut(ast.unparse(note))}", fix)
             elif skipped:
                 self.wrong(arg.lineno, f"the input {arg.arg} follows {skipped}, which is none", "put inputs first")
-            elif note.value.split()[:1] == ["made"]:
-                told = f"the input {arg.arg} is made, which takes an inputs.py"
+            elif own := {"made", "posed"}.intersection(note.value.split()):
+                told = f"the input {arg.arg} is {own.pop()}, which takes an inputs.py"
                 self.wrong(arg.lineno, told, "describe it by type, axes and distribution, or make a folder of the file")
             else:
                 lines[arg.arg] = note.value

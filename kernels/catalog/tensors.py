@@ -10,6 +10,7 @@ them):
     permutation                   0 .. n-1 in random order; one dimension
     bernoulli(p)                  1 with probability p, else 0
     ones, zeros
+    posed                         by pose() of the target's inputs.py, anew for every set; in the verifier alone
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "positive": ((0,), ()),
     "permutation": ((0,), ()),
     "bernoulli": ((1,), ()),
+    "posed": ((0,), ()),
 }
 _SIGNATURES = {
     "normal": "normal or normal(mean, std)",
@@ -83,11 +85,14 @@ _SIGNATURES = {
 _FLOATING_ONLY = ("normal", "uniform", "positive")
 _WHOLE_ONLY = ("integers", "permutation")
 
+POSED = "posed"  # the distribution of what pose() of inputs.py makes
+
 MAX_LINE = 500  # characters of one tensor line
 MAX_ELEMENTS = 2**44  # of one tensor: more is a slip of the keyboard, not a tensor
 
 _DTYPE = re.compile(r"\s*([^\s\[]+)\s*")
-_OPEN = ("...",)  # the dimensions of an output that are the reference's
+_OPEN = ("...",)  # dimensions that nobody has written down: an output's, and those of a posed input
+ANY = "any"  # a dtype that nobody has written down, likewise
 _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*")
 
 
@@ -101,7 +106,7 @@ def parse_tensor(name: str, line: str, *, output: bool = False) -> TensorSpec:
         raise GrammarError(f"the line has {len(line)} characters", f"keep it within {MAX_LINE}")
     dtype, dims, distribution, arguments, flags = _parse(line, output)
     if dims == _OPEN:
-        return TensorSpec(name, dtype, open=True)
+        return TensorSpec(name, dtype, (), distribution, arguments, flags, open=True)
     return TensorSpec(name, dtype, dims, distribution, arguments, flags)
 
 
@@ -116,15 +121,17 @@ def _parse(line: str, output: bool) -> _Parts:
     dtype, rest = head.group(1), line[head.end() :]
     if dtype == "made":
         return _made(rest, output)
-    if dtype not in DTYPES:
+    if dtype not in DTYPES and dtype != ANY:
         raise GrammarError(f"unknown dtype {dtype!r}", suggest(dtype, DTYPES, "use a dtype that torch has"))
     if not rest.startswith("["):
         raise GrammarError(f"the dimensions are missing after {dtype!r}", _example(output))
     end = rest.find("]")
     if end < 0:
         raise GrammarError("the dimensions are not closed", "close them with ]")
-    dims = _OPEN if output and rest[1:end].strip() == _OPEN[0] else _split(rest[1:end])
+    dims = _OPEN if rest[1:end].strip() == _OPEN[0] else _split(rest[1:end])
     rest = rest[end + 1 :]
+    if dtype == ANY and dims != _OPEN:
+        raise GrammarError("dimensions without a dtype", "write any [...] where neither is known, else both")
     if output:
         if rest.strip():
             raise GrammarError(
@@ -145,6 +152,8 @@ def _parse(line: str, output: bool) -> _Parts:
         arguments = _split(rest[1:closing])
         rest = rest[closing + 1 :]
     arguments = _arguments(dtype, dims, distribution, arguments)
+    if dims == _OPEN and distribution != POSED:
+        raise GrammarError(f"{distribution} needs a shape", "write the dimensions, or posed: by pose() of inputs.py")
     return dtype, dims, distribution, arguments, _flags(rest)
 
 
@@ -242,7 +251,8 @@ def shape(spec: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
     if spec.made:
         raise GrammarError(f"the shape of {spec.name} is not known", "inputs.py makes it")
     if spec.open:
-        raise GrammarError(f"the shape of {spec.name} is not known", "it is what the reference's is")
+        whose = "pose() of inputs.py makes it" if spec.posed else "it is what the reference's is"
+        raise GrammarError(f"the shape of {spec.name} is not known", whose)
     sizes: list[int] = []
     for dim in spec.dims:
         size = evaluate(dim, axes)
@@ -269,7 +279,7 @@ def itemsize(dtype: str) -> int:
 
 def check_values(spec: TensorSpec, axes: Mapping[str, int]) -> None:
     """Raise GrammarError where the distribution of `spec` cannot be drawn with these axes."""
-    if spec.made or not spec.distribution:
+    if spec.made or spec.posed or not spec.distribution:
         return
     numbers = [evaluate(argument, axes) for argument in spec.arguments]
     if spec.distribution == "integers":
@@ -312,7 +322,7 @@ def bytes_moved(target: Target, case: Case) -> int:
     """Bytes that a call must move at least: the target's `bytes`, else derived from its tensors.
 
     Derived: every input is read once and every output written once. A mutable input that is not also listed
-    as an output is written once more. Made inputs and open outputs are unknown to the grammar and count nothing,
+    as an output is written once more. Made inputs and open tensors are unknown to the grammar and count nothing,
     so a target whose traffic is mostly in them states `bytes`. A fraction (packed 4-bit weights) is rounded up.
 
     Raises:
@@ -326,6 +336,6 @@ def bytes_moved(target: Target, case: Case) -> int:
         if spec.shaped:
             total += math.prod(shape(spec, case.axes)) * itemsize(spec.dtype)
     for spec in target.inputs:
-        if Flag.MUTABLE in spec.flags and spec.name not in outputs and not spec.made:
+        if Flag.MUTABLE in spec.flags and spec.name not in outputs and spec.shaped:
             total += math.prod(shape(spec, case.axes)) * itemsize(spec.dtype)
     return total

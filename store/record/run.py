@@ -144,6 +144,27 @@ class Naive(msgspec.Struct, frozen=True):
         return self.base_ms / self.time_ms
 
 
+class RuleSaid(msgspec.Struct, frozen=True):
+    """What the problem's own rule (rule.py of the target) says of a rung's outputs.
+
+    Attributes:
+        name: the rule, in a few words.
+        right: of all calls that it was asked about; None where it could not be asked.
+        detail: what is wrong, or why it could not be asked.
+        alone: it is the judge: the arm's correctness is what it says.
+        ours: what comparing with the reference would say is wrong, where that rule is the judge.
+    """
+
+    name: str
+    right: bool | None = None
+    detail: str = ""
+    alone: bool = False
+    ours: str = ""
+
+    def __post_init__(self) -> None:
+        clean_lines(self, "name", "detail", "ours", limit=REASON_CHARS)
+
+
 class Finding(msgspec.Struct, frozen=True):
     """What one check (checks.registry) said of one arm, or of the whole run where `arm` is ""."""
 
@@ -206,6 +227,7 @@ class Arm(msgspec.Struct, frozen=True):
     light: Light | None = None
     quality: Quality | None = None
     naive: Naive | None = None  # what a naive harness says; None where it was not asked (quick runs)
+    rule: RuleSaid | None = None  # what the problem's own rule says; None where it has none
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
     launches: int | None = None  # kernels in one call, by a trace after the last sample; None where none was made

@@ -14,7 +14,7 @@ from aisp.store.results.numbers import number, percent
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
-    from aisp.store.record import Comparison, Run
+    from aisp.store.record import Arm, Comparison, Run
     from aisp.store.results.reading import Reading
 
 # A word for a state in a narrow column.
@@ -87,6 +87,22 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
         said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
         about += [f"floor {percent(item.floor, 1)}"] if item.floor is not None else []
     return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
+
+
+def by_own_rule(arm: Arm) -> str:
+    """What the problem's own rule says of a rung, beside ours; "" where it has none, or was not asked."""
+    said = arm.rule
+    if said is None:
+        return ""
+    if said.right is None:
+        return f"its own rule ({said.name}) could not be asked: {said.detail}"
+    if said.alone:
+        told = f"judged by its own rule alone ({said.name})"
+        return f"{told}; compared with the reference it would be wrong: {said.ours}" if said.ours else told
+    word = "right" if said.right else "wrong"
+    if not arm.correctness.known or said.right is not arm.correctness.wrong:
+        return f"{word} by its own rule too ({said.name})" if arm.correctness.known else f"{word} by its own rule"
+    return f"{word} by its own rule ({said.name}), which we do not share{f': {said.detail}' if said.detail else ''}"
 
 
 def compared(item: Comparison) -> str:

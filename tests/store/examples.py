@@ -33,6 +33,7 @@ from aisp.store.record import (
     NaiveOpinion,
     Peak,
     Quality,
+    RuleSaid,
     Run,
     RungFuzz,
     Step,
@@ -364,6 +365,11 @@ def _naives() -> st.SearchStrategy[Naive]:
     )
 
 
+def _rules() -> st.SearchStrategy[RuleSaid]:
+    texts = {"name": _NAME, "detail": _TEXT, "ours": _TEXT}
+    return st.builds(RuleSaid, **texts, right=_optional(st.booleans()), alone=st.booleans())
+
+
 @st.composite
 def finding_records(draw: st.DrawFn, free: tuple[str, ...], told: frozenset[str]) -> Finding:
     """A finding of any status, on an arm that nobody would call caught beside figures of its own."""
@@ -434,6 +440,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> Arm:
         light=draw(_optional(_lights())),
         quality=draw(_optional(_qualities())),
         naive=draw(_optional(_naives())),
+        rule=draw(_optional(_rules())),
         max_error=draw(_optional(_ANY_FLOAT)),
         peak_bytes=draw(_optional(_INT64)),
         launches=draw(_optional(st.integers(0, 2**63 - 1))),

@@ -41,6 +41,7 @@ BROUGHT = [
     (6, "samples", "probe_ms"),
     (7, "chain", "link"),
     (8, "arms", "launches"),
+    (9, "arms", "rule"),
 ]
 """Steps of the schema, each with a column that it brought."""
 
@@ -59,7 +60,7 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3, 4, 5, 6, 7])
+@pytest.fixture(params=[1, 2, 3, 4, 5, 6, 7, 8])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
     return kept(request.param, tmp_path / "aisp.db")
@@ -325,7 +326,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)
@@ -338,15 +339,15 @@ def test_a_newer_store_is_refused_with_a_sentence_and_left_as_it_is(tmp_path: Pa
     path = tmp_path / "aisp.db"
     with Store.open(path) as store:
         store.plan([planned()])
-        store._db.conn.execute("PRAGMA user_version = 9")
+        store._db.conn.execute(f"PRAGMA user_version = {migrations.LATEST + 1}")
     before = path.read_bytes()
     with pytest.raises(NewerSchemaError) as refused:
         Store.open(path)
     assert str(refused.value) == (
-        f"{path} has schema version 9 and this aisp knows {migrations.LATEST}: "
+        f"{path} has schema version {migrations.LATEST + 1} and this aisp knows {migrations.LATEST}: "
         "update aisp, or set AISP_STATE to another folder"
     )
-    assert (refused.value.found, refused.value.known) == (9, migrations.LATEST)
+    assert (refused.value.found, refused.value.known) == (migrations.LATEST + 1, migrations.LATEST)
     assert path.read_bytes() == before
     with History(path) as history:  # nothing that reading needs is missing
         assert history.count() == 1
@@ -355,9 +356,12 @@ def test_a_newer_store_is_refused_with_a_sentence_and_left_as_it_is(tmp_path: Pa
 def test_a_newer_store_without_what_reading_needs_is_refused_for_reading_too(tmp_path: Path) -> None:
     path = tmp_path / "aisp.db"
     with Store.open(path) as store:
-        store._db.conn.execute("PRAGMA user_version = 9")
+        store._db.conn.execute(f"PRAGMA user_version = {migrations.LATEST + 1}")
         store._db.conn.execute("ALTER TABLE arms RENAME COLUMN median_ms TO median_us")
-    with History(path) as history, pytest.raises(NewerSchemaError, match=r"schema version 9 .* update aisp"):
+    with (
+        History(path) as history,
+        pytest.raises(NewerSchemaError, match=rf"schema version {migrations.LATEST + 1} .* update aisp"),
+    ):
         history.newest()
 
 

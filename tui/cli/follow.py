@@ -21,6 +21,7 @@ from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
@@ -212,7 +213,7 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
     notes = _notes(run)
     if notes:
         lines += ["", *notes]
-    trust = trust_lines(run)
+    trust = [*rule_lines(run), *trust_lines(run)]
     if trust:
         lines += ["", *trust]
     lines += ["", f"=> {summary(run)}"]
@@ -280,6 +281,11 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
         return []
     heads = ["rung", "a naive harness says", "outputs accepted", "we say"]
     return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
+
+
+def rule_lines(run: Reading) -> list[str]:
+    """What the problem's own rule says of each rung; empty where it has none."""
+    return [f"{arm.rung}: {said}" for arm in run.record.arms if not arm.twin and (said := by_own_rule(arm))]
 
 
 def trust_lines(run: Reading) -> list[str]:
