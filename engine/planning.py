@@ -289,6 +289,8 @@ def plan_fuzz(
         problem = ""  # cases are drawn small enough for a CPU: none needs to be written down for it
     if target.ranks > 1:
         problem = f"its rungs are {target.ranks} processes each; the oracle poses cases to one"
+    if target.rule is not None and target.rule.alone:
+        problem = f"{target.rule.name} is its judge, and knows the cases of lesson.md alone; a run asks it"
     obstacles = {rung.name: found for rung in rungs if (found := _obstacle(rung, device, hardware))}
     return FuzzPlan(
         id=new_ulid(),

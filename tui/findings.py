@@ -155,6 +155,9 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
 # -- the two numbers ---------------------------------------------------------------------------------------------------
 
 
+OWN_RULE = " (own rule)"  # behind a rung's name: the key of the row below its own
+
+
 def number_columns(width: int) -> list[Column]:
     """Columns of the table of the two numbers."""
     if width < 100:
@@ -216,7 +219,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
 
 
 def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:
-    """One row per rung: what a naive harness says, and what we say."""
+    """One row per rung: what a naive harness says, and what we say; below it what the problem's own rule says."""
     keys = [column.key for column in number_columns(width)]
     rows: list[tuple[str, list[Cell]]] = []
     for arm in run.record.arms:
@@ -227,15 +230,17 @@ def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[C
         times = plain.DASH
         if naive is not None and naive.time_ms is not None:
             times = f"{plain.number(naive.base_ms, 3)} / {plain.number(naive.time_ms, 3)}"
-        ours = our_text(run, rung, ascii)
         cells: dict[str, Cell] = {
             "rung": Text(rung),
             "naive": Text(plain.DASH) if rung == BASELINE else naive_text(run, arm, ascii),
             "times": times,
-            "ours": ours if not (own := by_own_rule(arm)) else ours.append(f"; {own}", "not bold"),
+            "ours": our_text(run, rung, ascii),
             "median": plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
         }
         rows.append((rung, [cells[key] for key in keys]))
+        if said := by_own_rule(arm):
+            own = {"rung": Text("  its own rule", "dim"), "ours": Text(said)}
+            rows.append((f"{rung}{OWN_RULE}", [own.get(key, Text("")) for key in keys]))
     return rows
 
 

@@ -16,6 +16,7 @@ from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter,
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.telling import by_own_rule
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
@@ -411,9 +412,10 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
 def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     """One arm in full."""
     count = max(arm.sample_count, run.samples(arm.rung).points.count)
+    rule = labelled("own rule", [said]) if (said := by_own_rule(arm)) else []
     if arm.median_ms is None:
         reason = f": {arm.reason}" if arm.reason else ""
-        return [f"{arm.rung}: no time{reason}"]
+        return [f"{arm.rung}: no time{reason}", *rule]
     interval = plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
     lines = [f"{arm.rung}: {interval} ms, {plain.count(count)} samples"]
     own = [item for item in run.comparisons if item.rung == arm.rung]
@@ -439,6 +441,7 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
         lines += labelled(
             "right", [f"{stated} calls by the stated tolerance, {derived} on drawn cases by the derived bound"]
         )
+    lines += rule
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine.protocol import events
+from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Correctness, State
 from aisp.store.record import RuleSaid
 from aisp.store.results.reading import Reading
@@ -165,3 +165,16 @@ async def test_a_rung_that_reads_the_rule_is_caught(shared: EngineUnderTest, tmp
     files |= PICKS | {"optimized.py": f"{reads}    return x[i] * 2\n"}
     result = await judged(shared, tmp_path, files, rule='name = "within a half"')
     assert not any(item.verdict.known for item in result.record.comparisons if item.rung == "optimized")
+
+
+async def test_a_rule_alone_is_not_fuzzed_with_a_reason(shared: EngineUnderTest, tmp_path: Path) -> None:
+    named = '[[cases]]\nname = "cpu"\n[rule]\nname = "a factorization"\nalone = true\n'
+    target = write_target(tmp_path, {"rule.py": FACTORS}, cases=named)
+    async with shared.stream() as stream:
+        request = requests.FuzzTarget(
+            seq=stream.connection.next_seq(), root=str(tmp_path), target=target.id, device="cpu", cases=4
+        )
+        (fuzz_id,) = (await stream.ask(request)).run_ids
+        finished = await stream.until(events.FuzzFinished, lambda e: e.fuzz_id == fuzz_id)
+    assert finished.fuzz.state == State.UNAVAILABLE
+    assert "a factorization is its judge" in finished.fuzz.reason

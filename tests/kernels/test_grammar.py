@@ -239,6 +239,12 @@ def test_any_text_gives_a_finite_number_or_a_grammar_error(text: str) -> None:
         ),
         ("made static", TensorSpec("x", "made", flags=frozenset({Flag.STATIC}))),
         ("made", TensorSpec("x", "made")),
+        ("int64 [N] posed", TensorSpec("x", "int64", ("N",), "posed")),
+        ("float32 [...] posed", TensorSpec("x", "float32", (), "posed", open=True)),
+        (
+            "any [...] posed mutable",
+            TensorSpec("x", "any", (), "posed", (), frozenset({Flag.MUTABLE}), open=True),
+        ),
     ],
 )
 def test_an_input_line_is_read_whole(line: str, spec: TensorSpec) -> None:
@@ -272,6 +278,9 @@ def test_an_input_line_is_read_whole(line: str, spec: TensorSpec) -> None:
         ("float32 [M] normal static mutable", "it is both static and mutable", "keep one"),
         ("made pinned", "a made input takes no cpu pinned", "inputs.py decides where it lives"),
         ("made [M]", "a made input has no dimensions here", "inputs.py decides"),
+        ("any [M] posed", "dimensions without a dtype", "write any [...]"),
+        ("float32 [...] normal", "normal needs a shape", "or posed"),
+        ("float32 [M] posed(1)", "posed was given 1 arguments", "write posed"),
         ("x" * 600, "the line has 600 characters", "keep it within 500"),
     ],
 )
@@ -290,14 +299,15 @@ def test_an_output_is_only_dtype_and_dimensions() -> None:
         parse_tensor("y", "made", output=True)
 
 
-def test_an_output_may_have_the_shape_that_the_reference_gives_it_and_an_input_may_not() -> None:
+def test_an_output_may_have_the_shape_that_the_reference_gives_it_and_an_input_must_be_posed_for_it() -> None:
     spec = parse_tensor("y", "float32 [...]", output=True)
     assert spec == TensorSpec("y", "float32", open=True)
     assert not spec.shaped
     with pytest.raises(GrammarError, match="what the reference's is"):
         shape(spec, AXES)
-    with pytest.raises(GrammarError):
-        shape(parse_tensor("x", "float32 [...] normal"), AXES)
+    assert parse_tensor("y", "any [...]", output=True) == TensorSpec("y", "any", open=True)
+    with pytest.raises(GrammarError, match=r"pose\(\) of inputs\.py makes it"):
+        shape(parse_tensor("x", "float32 [...] posed"), AXES)
 
 
 @given(st.one_of(st.text(max_size=80), st.text(alphabet="float32 [M,N]()normal made static int64", max_size=80)))

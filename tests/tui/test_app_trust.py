@@ -11,6 +11,7 @@ import pytest
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.store import Store
+from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
 from aisp.tui.app import Workbench
 from aisp.tui.screens.checklist import ChecklistScreen
@@ -93,6 +94,26 @@ async def test_v_puts_the_naive_number_beside_ours(size: tuple[int, int], tmp_pa
         assert cheat[1] == "9.84× accepted" and cheat[ours] == "⊘ caught: timing.wall_clock"
         assert app.screen.query_one("#numbers", LiveTable).row("baseline") is None
         assert "caught · 5 checks: 1 caught, 1 suspect, 1 passed, 1 unavailable, 1 n/a" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_v_tells_what_the_problems_own_rule_says(size: tuple[int, int], tmp_path: Path) -> None:
+    rule = RuleSaid("allclose, 1e-2", right=False, detail="y is off")
+    events_told = cheat_run_events()
+    end = events_told[-1]
+    assert isinstance(end, events.RunFinished)
+    arms = tuple(replace(arm, rule=rule) if arm.rung == "optimized" else arm for arm in end.run.arms)
+    events_told[-1] = replace(end, run=replace(end.run, arms=arms))
+    async with opened(tmp_path, size=size, link=telling(*events_told), catalog=trust_catalog(tmp_path)) as (app, pilot):
+        highlight(app, CHEAT_ID)
+        await pilot.press("v")
+        await until(pilot, lambda: screen_name(app) == "TrustScreen" and "wall_clock" in screen_text(app))
+        row = cells(app, "#numbers", "optimized (own rule)")
+        assert row[0].strip() == "its own rule"
+        assert row[2 if size[0] < 100 else 3] == (
+            "wrong by its own rule (allclose, 1e-2), which we do not share: y is off"
+        )
+        assert "wrong by its own rule (al" in screen_text(app)
 
 
 async def test_the_screen_looks_the_same_at_80x24(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
-from aisp.store.record import Quality, Quarantine
+from aisp.store.record import Quality, Quarantine, RuleSaid
 from aisp.store.results.trust import by_category
 from aisp.tui import edits, findings, readings, runplot
 from aisp.tui.model import (
@@ -463,6 +463,12 @@ def test_an_arm_keeps_how_it_was_timed_its_light_and_its_quality() -> None:
     assert "  launches  2 kernels a call" in readings.arm_lines(model.runs["R1"], replace(arm, launches=2), ascii=False)
     assert "  launches  1 kernel a call" in readings.arm_lines(model.runs["R1"], replace(arm, launches=1), ascii=False)
     assert not [line for line in readings.arm_lines(model.runs["R1"], arm, ascii=False) if "launches" in line]
+    told = replace(
+        arm, correctness=Correctness.CORRECT, rule=RuleSaid("allclose, 1e-2", right=False, detail="y is off")
+    )
+    for shown in (told, replace(told, median_ms=None, low_ms=None, high_ms=None)):
+        lines = " ".join(" ".join(readings.arm_lines(model.runs["R1"], shown, ascii=False)).split())
+        assert "own rule wrong by its own rule (allclose, 1e-2), which we do not share: y is off" in lines
     (item,) = model.runs["R1"].comparisons
     assert (item.cycles, item.cycles_low, item.cycles_high, item.p_value) == (1.9, 1.8, 2.0, 0.001)
 

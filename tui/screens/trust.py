@@ -88,7 +88,8 @@ class TrustScreen(ChecklistScreen):
 
     @property
     def rung_name(self) -> str:
-        return (self.query_one("#numbers", LiveTable).cursor_key or "") if self.is_mounted else ""
+        key = (self.query_one("#numbers", LiveTable).cursor_key or "") if self.is_mounted else ""
+        return key.removesuffix(findings.OWN_RULE)
 
     @property
     def header_title(self) -> str:
