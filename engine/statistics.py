@@ -69,6 +69,7 @@ class Look:
 LOOKS = (Look(2, 0.008, 79.6), Look(3, 0.01, 20.4), Look(5, 0.032, 1.355))
 """Of a full run that is not told how many replicas to take."""
 
+WIDEST = 1e11
 TABLE = 4096  # ranks of a resampled median that are kept per count of samples
 
 
@@ -252,6 +253,12 @@ def half_width(log_ratios_of_one_replica: Floats) -> float:
     return float(np.expm1(stretch(count) * (ordered[-1] - ordered[0]) / 2))
 
 
+def bounded(log: float) -> float:
+    """The end of an interval whose logarithm this is, at most `WIDEST` and at least one part of it: two processes that
+    had little in common give an interval that no store can hold, and beyond that it says nothing more."""
+    return math.exp(min(max(log, -math.log(WIDEST)), math.log(WIDEST)))
+
+
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
@@ -261,9 +268,9 @@ def summarise(times_ms: Floats, replica: Ints, rounds: Ints, seed: int = 0, draw
     found = bootstrap([by_round(times_ms, replica, rounds)], seed, draws)
     assert found is not None
     if math.isinf(found.stretch):  # one round, or two: the samples are all there is
-        low, high = (math.exp(value) for value in found.unstretched())
+        low, high = (bounded(value) for value in found.unstretched())
     else:
-        low, high = (math.exp(value) for value in found.interval())
+        low, high = (bounded(value) for value in found.interval())
     return Summary(median, min(low, median), max(high, median))
 
 
@@ -328,11 +335,11 @@ def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = (
     speedup = math.exp(found.centre)
     if math.isinf(high_log):
         low_log, high_log = found.unstretched()
-        low, high = min(math.exp(low_log), speedup), max(math.exp(high_log), speedup)
+        low, high = min(bounded(low_log), speedup), max(bounded(high_log), speedup)
         rounds = "one round says" if found.rounds == 1 else "two rounds say"
         note = f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
         return Ratio(speedup, low, high, floor, Verdict.UNDECIDED, p_value, note)
-    low, high = math.exp(low_log), math.exp(high_log)
+    low, high = bounded(low_log), bounded(high_log)
     note = ""
     if found.replicas < LEAST_REPLICAS:
         verdict, note = Verdict.UNDECIDED, "one replica cannot show how processes differ; two can"

@@ -140,6 +140,18 @@ def test_a_single_sample_is_its_own_interval() -> None:
     assert (found.median_ms, found.low_ms, found.high_ms) == (2.5, 2.5, 2.5)
 
 
+def test_two_processes_that_have_nothing_in_common_give_an_interval_that_can_be_stored() -> None:
+    """On a machine that is busy for one of them: a hundredfold, stretched by what two replicas are worth."""
+    times = np.concatenate([np.full(40, 0.001), np.full(40, 100.0)])
+    replica, rounds = np.repeat([0, 1], 40), np.tile(np.repeat(np.arange(4), 10), 2)
+    found = summarise(times, replica, rounds)
+    assert 0 < found.low_ms <= found.median_ms <= found.high_ms < 1e12  # store.migrations
+    base = by_round(np.full(80, 1.0), replica, rounds)
+    wide = compare(base, by_round(times, replica, rounds), 0.01, quick=True)
+    assert wide is not None and wide.verdict is Verdict.UNDECIDED
+    assert 0 < wide.low < wide.speedup < wide.high < 1e12
+
+
 def test_the_interval_of_the_median_grows_with_what_differs_between_processes() -> None:
     def width(process: float) -> float:
         found = summarise(*Session(3, process=process, drift=0.0).arm())
