@@ -1094,6 +1094,8 @@ def drawn_cases(run: RunFacts) -> Answer:
         return not_applicable(f"a rung is {run.target.ranks} processes: only its lesson's own shapes are posed")
     if drawn.posed:
         return passed(f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}")
+    if drawn.fixed:
+        return not_applicable(drawn.fixed)
     why = "; ".join(drawn.why) or "none was posed"
     return suspect(f"no shape was drawn, only the lesson's own were judged ({why}): mend [fuzz] axes or reference.py")
 

@@ -460,11 +460,13 @@ class Drawn:
         posed: drawn shapes, in words.
         why: what could not be posed, and why.
         several: a rung is several processes: no other shape than its lesson's can be posed.
+        fixed: why the task itself leaves nothing to draw; "" where it does not.
     """
 
     posed: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     several: bool = False
+    fixed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

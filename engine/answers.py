@@ -141,6 +141,7 @@ class Answers:
                 without=request.without,
                 naive=request.naive,
                 contract=request.contract,
+                patience_s=request.patience_s,
             )
             same = self._queue.same(plan, again=request.again)
             run_ids.append(same or plan.id)

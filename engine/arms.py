@@ -12,7 +12,7 @@ import signal
 import struct
 import time
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
 from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
@@ -50,12 +50,16 @@ TO_FIX = "; the trace below ends at the line to fix"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to wait for a sign of progress, in seconds. The environment may shorten them (for tests)."""
+    """How long to wait for a sign of progress, in seconds. The environment may shorten them (for tests).
+
+    `compile_s` is a rung's until it is prepared, `progress_s` one's after that, and `verifier_s` the verifier's.
+    """
 
     compile_s: float = Limit(300.0, "AISP_COMPILE_LIMIT_S")
     progress_s: float = Limit(60.0, "AISP_PROGRESS_LIMIT_S")
     total_s: float = 3600.0
     finish_s: float = 2.0
+    verifier_s: float = Limit(300.0, "AISP_COMPILE_LIMIT_S")
 
     @staticmethod
     def from_environment() -> Limits:
@@ -63,8 +67,15 @@ class Limits:
         return Limits(
             compile_s=Limit.of("AISP_COMPILE_LIMIT_S", 300.0),
             progress_s=Limit(progress_limit_s(), "AISP_PROGRESS_LIMIT_S"),
+            verifier_s=Limit.of("AISP_COMPILE_LIMIT_S", 300.0),
             total_s=Limit.of("AISP_TOTAL_LIMIT_S", 3600.0),
         )
+
+    def within(self, patience_s: float) -> Limits:
+        """The same with at most so many seconds for a rung's sign of progress. The verifier's limit stays: what it
+        computes is not the rung's doing."""
+        asked = Limit(patience_s, "--patience")
+        return replace(self, compile_s=min(self.compile_s, asked), progress_s=min(self.progress_s, asked))
 
 
 @dataclass(eq=False)

@@ -125,7 +125,8 @@ class Crew:
             rendezvous=self.rendezvous() if shared else "",
             caches=caches,
         )
-        patience_s = self._services.limits.compile_s
+        limits = self._services.limits
+        patience_s = limits.verifier_s if verifies else limits.compile_s
         await ask(process, job, reports.Loaded, patience_s, "reference.py" if verifies else whose)
 
     def rendezvous(self) -> str:
@@ -168,7 +169,7 @@ class Crew:
         if verifier is None:
             raise ArmEnd(State.INFRA_ERROR, "there is no verifier")
         async with self._one_at_a_time:
-            return await ask(verifier, job, want, self._services.limits.compile_s, whose)
+            return await ask(verifier, job, want, self._services.limits.verifier_s, whose)
 
     async def end_verifier(self) -> None:
         """End it, where there is one."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aisp.checks.oracle import families
+from aisp.checks.oracle import families, truth
 from aisp.checks.oracle.schema import Case, SchemaError
 from aisp.checks.registry import Drawn, Refusal
 from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
@@ -24,6 +24,10 @@ from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
 FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set of another family
+
+MOST_FIXED_BYTES = (1 << 30, 1 << 34)
+"""What the truth of a drawn case may take, on a CPU and on a GPU, that has the timed shape since the axes leave no
+other. The derived policy runs the reference seven times; the run's own sets of that shape take one run each."""
 
 HELD_OUT = "evaluation.held_out"
 FAMILIES = "evaluation.value_families"
@@ -50,6 +54,7 @@ class Gate:
     blob: Callable[[], jobs.Blob]
     drawn: list[tuple[Case, reports.Posed]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
+    fixed: str = ""  # why the task leaves nothing to draw
     _values: list[tuple[Case, reports.Posed]] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -65,7 +70,7 @@ class Gate:
         if self.several or HELD_OUT in self.without:
             return
         if self.target.rule is not None and self.target.rule.alone:
-            self.why.append("the problem's own rule is the judge, and knows its own cases alone")
+            self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
         try:
             cases = families.drawn_shapes(self.target, self.seed, rungs, host=self.device == "cpu")
@@ -73,6 +78,13 @@ class Gate:
             self.why.append(clean_line(str(error)))
             return
         for case in cases:
+            needed, most = truth.working_bytes(self.target, case.axes), MOST_FIXED_BYTES[self.device != "cpu"]
+            if case.axes == self.case.axes and needed > most:
+                self.fixed = (
+                    f"its axes leave no shape but the timed one, and the truth of one more set of it would take some "
+                    f"{needed / 1e9:.1f} GB (at most {most / 1e9:.1f} GB are spent on that)"
+                )
+                continue
             job = jobs.Pose(case=case.plain(), seed=self.seed, blob=self.blob())
             try:
                 self.drawn.append((case, await self.ask_judge(job, reports.Posed, "reference.py")))
@@ -101,7 +113,9 @@ class Gate:
 
     def facts(self) -> Drawn:
         """What was posed, for checks."""
-        return Drawn(tuple(case.text for case, _ in self.drawn), tuple(self.why), several=self.several)
+        return Drawn(
+            tuple(case.text for case, _ in self.drawn), tuple(self.why), several=self.several, fixed=self.fixed
+        )
 
     # -- values ----------------------------------------------------------------------------------------------------
 

@@ -294,6 +294,16 @@ def database_file() -> Path:
     return _own_file(state_dir() / "aisp.db")
 
 
+def candidates_file() -> Path:
+    """Candidates that wait to be judged (store.candidates): written by whoever plans them."""
+    return _own_file(state_dir() / "candidates.db")
+
+
+def token_file() -> Path:
+    """What a client of `aisp serve` must know."""
+    return _own_file(state_dir() / "serve.token")
+
+
 def snapshots_dir() -> Path:
     """Sources as they ran, laid out for workers to import; content-addressed."""
     return make_private(state_dir() / "snapshots")

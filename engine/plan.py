@@ -11,6 +11,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Kind, Rung, Target
 from aisp.store import record as records
 
+PATIENCE = "patience_s"  # in a manifest, where a request asked for less than the limits
 HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
 
 
@@ -45,6 +46,13 @@ class Plan:
         """The master seed, from which all inputs are drawn."""
         assert self.record.seed is not None
         return self.record.seed
+
+    @property
+    def patience_s(self) -> float:
+        """See requests.StartRuns."""
+        found = self.record.manifest.get(PATIENCE, 0.0)
+        assert isinstance(found, float)
+        return found
 
     @property
     def interpreted(self) -> bool:

@@ -16,7 +16,7 @@ from aisp.checks import registry
 from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
 from aisp.engine.fuzzing import FuzzPlan
-from aisp.engine.plan import HELD_OUT, Plan, new_seed
+from aisp.engine.plan import HELD_OUT, PATIENCE, Plan, new_seed
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
@@ -31,6 +31,7 @@ from aisp.store.record import Failure, Run
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 
+LEAST_PATIENCE_S = 1.0  # below it a machine that is busy for a moment would end a rung
 MOST_CASES = 1_000_000  # of one fuzz
 FIRST_HELD_OUT = 1 << 20  # above every number of a known set
 CPU_CASES = 16  # a named case on a CPU may be as large as this many of the target's `cpu` cases
@@ -138,18 +139,21 @@ def plan(
     without: Sequence[str] = (),
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
+    patience_s: float = 0.0,
 ) -> Plan:
     """Decide everything about one run.
 
     Raises:
-        PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas, or a
-            contract that is not what its hash says.
+        PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas or seconds,
+            or a contract that is not what its hash says.
     """
     if validity not in ("strict", "portable"):
         raise PlanError(f"no validity {clean_line(validity)!r}; strict or portable")
     _check_ids(without)
     if not 0 <= replicas <= 100:
         raise PlanError(f"{replicas} replicas; 1 to 100, or 0 for the usual number")
+    if patience_s and not LEAST_PATIENCE_S <= patience_s <= 3600:
+        raise PlanError(f"{patience_s:g} s of patience; {LEAST_PATIENCE_S:g} to 3600, or 0 for the engine's limits")
     try:
         chosen = _rungs(target, rungs)
         chosen_device, chosen_case, problem = _place(target, hardware, device, case)
@@ -184,6 +188,7 @@ def plan(
             "validity": validity,
             "without": sorted(without),
             **({"contract": _contract(contract)} if contract is not None else {}),
+            **({PATIENCE: float(patience_s)} if patience_s else {}),
             HELD_OUT: held_out,
         },
     )

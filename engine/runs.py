@@ -43,6 +43,7 @@ class Execution:
 
     def __init__(self, plan: Plan, services: Services) -> None:
         self.plan = plan
+        services = services.patient(plan.patience_s)
         self._services = services
         self._arms: list[Arm] = []
         self._reporter = Reporter(plan, services, self._arms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,14 @@ class Services:
     def peak(self) -> records.Peak | None:
         """The newest ceilings of the GPU; None where none were measured."""
         return self.peaks.get(self.gpu)
+
+    def patient(self, patience_s: float) -> Services:
+        """The same, with limits of at most `patience_s` for a rung's sign of progress; 0 leaves them as they are."""
+        if not patience_s:
+            return self
+        other = copy.copy(self)
+        other.limits = self.limits.within(patience_s)
+        return other
 
     async def look_at_gpu(self) -> str:
         """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""

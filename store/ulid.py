@@ -2,8 +2,7 @@
 
 48 bits of milliseconds since 1970 and 80 random bits, in Crockford's base 32 (no I, L, O, U). Within one
 millisecond, and while the wall clock stands still or steps back, a maker counts the random part up, so the
-ids of one process always ascend. The time in an id is a label like every wall time, never used for
-arithmetic.
+ids of one process always ascend. The time in an id is a label like every wall time.
 """
 
 from __future__ import annotations
@@ -59,3 +58,13 @@ _maker = UlidMaker()
 def new_ulid() -> str:
     """A ULID that sorts after every other one of this process."""
     return _maker.new()
+
+
+def made_s(ulid: str) -> float:
+    """When it was made, by its maker's wall clock: seconds since 1970. Raises ValueError for what is no ULID."""
+    if len(ulid) != LENGTH:
+        raise ValueError(f"a ULID has {LENGTH} characters, not {len(ulid)}")
+    value = 0
+    for sign in ulid:
+        value = value << 5 | ALPHABET.index(sign)
+    return (value >> _RANDOM_BITS) / 1e3

@@ -7,6 +7,7 @@ escaped for the form that it goes into. No Textual and no click; what reads the 
 from __future__ import annotations
 
 import html
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from aisp.tui.results import timing_words
 if TYPE_CHECKING:
     from aisp.store import History
     from aisp.store.record import Arm
-    from aisp.store.samples import Samples
+    from aisp.store.samples import Floats, Samples
 
 MOST_RUNGS = 8  # rows of a table in Markdown: what is pasted into a pull request must stay short
 SHORT_HASH = 12
@@ -288,16 +289,61 @@ def _package(history: History, run_id: str) -> str:
     return packages.write(history, run_id, made_by())
 
 
+def _kernelbench(history: History, run_id: str) -> str:
+    from aisp.store.results import kernelbench
+
+    shared = read(history, run_id)
+    stats = {rung: _stats(taken.kept_ms) for rung, taken in shared.samples.items() if len(taken.kept_ms)}
+    return plain.json_document(kernelbench.document(shared.run, stats, shared.machine)) + "\n"
+
+
+def _traces(history: History, run_id: str) -> str:
+    from aisp.store.results import traces  # reads sources by their syntax trees
+
+    shared = read(history, run_id)
+    record = shared.run.record
+    try:
+        sources = history.snapshot(record.snapshot) if record.snapshot else {}
+    except LookupError:  # they were not kept
+        sources = {}
+    rows = traces.lines(shared.run, traces.asked(shared.run, sources), shared.facts)
+    return "".join(f"{json.dumps(row, allow_nan=False)}\n" for row in rows)
+
+
+def _smaller(history: History, run_id: str) -> str:
+    from aisp.store.results import dashboards
+
+    shared = read(history, run_id)
+    return json.dumps(dashboards.smaller_is_better(shared.run, shared.machine), indent=1, allow_nan=False) + "\n"
+
+
+def _stats(times_ms: Floats) -> dict[str, float]:
+    return {
+        "mean": float(times_ms.mean()),
+        "std": float(times_ms.std()),
+        "min": float(times_ms.min()),
+        "max": float(times_ms.max()),
+        "num_trials": len(times_ms),
+    }
+
+
 FORMS: Mapping[str, tuple[str, Callable[[History, str], str]]] = {
     "md": ("Markdown, to paste into a pull request", lambda history, run_id: markdown(read(history, run_id))),
     "html": ("a page with plot, checks and machine, in one file", lambda history, run_id: page(read(history, run_id))),
     "svg": ("a picture of samples and distribution", _picture),
     "json": ("a package that another aisp imports: record, sources, samples", _package),
+    "kernelbench": ("its rungs as samples of KernelBench's eval_results.json", _kernelbench),
+    "trace": ("its rungs as Trace lines of FlashInfer-Bench or SOL-ExecBench", _traces),
+    "smaller-is-better": ("its times as customSmallerIsBetter data, for dashboards of CI", _smaller),
 }
 """What a run can be written as: what that is, and what writes it. All raise LookupError for no such run."""
+
+
+ENDINGS = {"kernelbench": "eval_results.json", "trace": "jsonl", "smaller-is-better": "bench.json"}
+"""How a file's name ends where that is not the form's own name."""
 
 
 def file_name(target: str, run_id: str, form: str) -> str:
     """A name for the file: "ch07-transpose-01jz0000.md"."""
     stem = "".join(sign if sign.isalnum() or sign in "_." else "-" for sign in target) or "run"
-    return f"{stem}-{run_id[-8:].lower()}.{form}"
+    return f"{stem}-{run_id[-8:].lower()}.{ENDINGS.get(form, form)}"

@@ -248,7 +248,7 @@ class Schema:
         dims = {n for spec in (*target.inputs, *target.outputs) for dim in spec.dims for n in catalog.names(dim)}
         if any(spec.made for spec in target.inputs):
             dims = set(target.cases[0].axes)
-        axes = [_axis(target, name, sized=name in dims) for name in target.cases[0].axes]
+        axes = [_axis(target, name, sized=name in dims, host=host) for name in target.cases[0].axes]
         layouts = (Layout.CONTIGUOUS, *(Layout(name) for name in target.fuzz.layouts))
         return Schema(
             target=target,
@@ -362,13 +362,17 @@ def fits(schema: Schema, axes: Mapping[str, int]) -> bool:
 # -- axes --------------------------------------------------------------------------------------------------------
 
 
-def _axis(target: Target, name: str, *, sized: bool) -> Axis:
-    """Candidates of one axis: the declared cases' values, and the usual edges where it is a size."""
+def _axis(target: Target, name: str, *, sized: bool, host: bool) -> Axis:
+    """Candidates of one axis: the declared cases' values, and the usual edges where it is a size. One that is fixed to
+    its default has the size of the case `cpu` on a host, where that case stands in for the default."""
     declared = sorted({case.axes[name] for case in target.cases})
     extent = target.fuzz.axes.get(name)
     default = target.cases[0].axes[name]
     if extent is not None and extent.values:
-        return Axis(name, tuple(sorted(extent.values)), tuple(sorted(extent.values)), default)
+        values = tuple(sorted(extent.values))
+        if host and values == (default,):
+            values = (target.usual_case("cpu").axes[name],)
+        return Axis(name, values, values, default)
     if not sized and extent is None:  # a parameter: only its author knows what it may be
         return Axis(name, tuple(declared), tuple(declared), default)
     allowed = extent or Extent()

@@ -79,6 +79,12 @@ class Truth:
     note: str = ""
 
 
+def working_bytes(target: Target, axes: Mapping[str, int]) -> int:
+    """What a reference is expected to take at its worst, in fp64. Tensors of unknown shape count nothing."""
+    specs = [spec for spec in (*target.inputs, *target.outputs) if spec.shaped]
+    return sum(math.prod(catalog.shape(spec, axes)) for spec in specs) * 8 * WORKING_COPIES
+
+
 class Oracle:
     """Runs one target's reference."""
 
@@ -272,9 +278,7 @@ class Oracle:
         Raises:
             BudgetError: nowhere.
         """
-        specs = [spec for spec in (*self._target.inputs, *self._target.outputs) if spec.shaped]
-        count = sum(math.prod(catalog.shape(spec, case.axes)) for spec in specs)
-        needed = count * 8 * WORKING_COPIES
+        needed = working_bytes(self._target, case.axes)
         free = free_bytes(self._device) * SHARE_OF_FREE
         if needed <= free:
             return self._device, 1, ""

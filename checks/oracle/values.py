@@ -64,8 +64,9 @@ def inputs_of(
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
     In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
-    one element of every input that is not static has another. A set with other kinds of values is set 0 with
-    `changes_of`.
+    one element of every input that is not static has another; where the problem's own rule is the judge and its code
+    poses inputs, whose values may hang together (a symmetric matrix), it has fresh values of its own instead. A set
+    with other kinds of values is set 0 with `changes_of`.
 
     Args:
         first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
@@ -82,7 +83,8 @@ def inputs_of(
         for name, change in changes_of(target, case, seed).items():
             change.laid(found[name])
         return found
-    if case.like is not None:
+    structured = target.rule is not None and target.rule.alone and any(spec.posed for spec in target.inputs)
+    if case.like is not None and not structured:
         like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
         return _with_one_changed(target, case, seed, like)
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}

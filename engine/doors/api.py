@@ -28,7 +28,7 @@ from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.kernels.catalog.loader import rungs_among
 from aisp.store.outcomes import Verdict
-from aisp.store.results import numbers, telling
+from aisp.store.results import evidence, numbers, telling
 from aisp.store.results.reading import Claim, Reading
 from aisp.store.text import clean_line
 
@@ -42,6 +42,8 @@ CANDIDATE = "optimized_candidate"
 """The rung that a candidate is, beside the target's own."""
 _ENTRIES = (f"{CANDIDATE}.py", "optimized.py", "candidate.py")
 """Which of several Python files of a candidate is the one with `run`."""
+DIGITS = 16
+"""Of the hash of its content in the name of a collection: there may be many thousands of them."""
 _TRUSTED = ("reference.py", "inputs.py", "rule.py")
 """What the verifier reads, and no candidate brings."""
 
@@ -193,8 +195,8 @@ def compare(
         tolerance=tolerance,
         on_host=device == "cpu",
     )
-    target = _written(made.stem, made.name, made.files)
-    request = _request(target, device=device, quick=quick, replicas=replicas, again=again)
+    target = written_target(made.stem, made.name, made.files)
+    request = request_of(target, device=device, quick=quick, replicas=replicas, again=again)
     answer = asking.ask(request)
     notes = made.notes
     usual = target.case(answer.reading.record.case or "default").axes
@@ -225,22 +227,29 @@ def evaluate(
         RefusedError: there is no such target, the candidate is none, or the target cannot run here.
         NotHereError, EngineUnavailableError: as of `compare`.
     """
-    against = _target(target)
-    theirs = _candidate(files)
+    made = beside(target_of(target), candidate(files))
+    request = request_of(made, device=device, quick=quick, replicas=replicas, again=again, rungs=[CANDIDATE])
+    return Compared(asking.ask(request), CANDIDATE, {CANDIDATE: "the candidate"})
+
+
+def beside(against: Target, theirs: Mapping[str, bytes]) -> Target:
+    """A target with the files of a candidate beside its own, written where the engine finds it.
+
+    Raises:
+        RefusedError: a file would take the place of the target's own, or what comes of it is no target.
+    """
     own = sources.read_sources(against)
     others = {f"{rung}.py" for rung in rungs_among(tuple(theirs)) if rung != CANDIDATE}
     for name in theirs:
         if name in own or name in others or name in _TRUSTED:
             raise RefusedError(f"{name} would take the place of the target's own; give it another name")
-    chapter = against.chapter.rpartition("/")[2]
-    made = _written(chapter, against.name, own | theirs)
-    request = _request(made, device=device, quick=quick, replicas=replicas, again=again, rungs=[CANDIDATE])
-    return Compared(asking.ask(request), CANDIDATE, {CANDIDATE: "the candidate"})
+    return written_target(against.chapter.rpartition("/")[2], against.name, own | dict(theirs))
 
 
-def _request(
-    target: Target, *, device: str, quick: bool, replicas: int, again: bool, rungs: Sequence[str] = ()
+def request_of(
+    target: Target, *, device: str, quick: bool, replicas: int = 0, again: bool = False, rungs: Sequence[str] = ()
 ) -> requests.StartRuns:
+    """The request for one run of a target that lies in a folder."""
     return requests.StartRuns(
         seq=0,  # the connection numbers it
         roots=[str(target.folder)],
@@ -253,13 +262,27 @@ def _request(
     )
 
 
-def _written(stem: str, name: str, files: Mapping[str, bytes]) -> Target:
+def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True) -> tuple[Reading, bool]:
+    """The run of a target that lies in a folder of its own, and whether it was known: one that is stored, where a
+    further one could not better it, else a new one. Blocks, and raises, as `compare` does."""
+    from aisp.store import History  # numpy: only once something may be stored
+
+    with History(paths.database_file()) as history:
+        known = asking.known(history, target.id, rung, quick=quick)
+    here = known is not None and (device == "auto" or known.record.device.startswith(device))
+    if known is not None and here and evidence.of_run(known, rung).verdict.settled:
+        return known, True
+    request = request_of(target, device=device, quick=quick, rungs=[rung])
+    return asking.ask(request).reading, False
+
+
+def written_target(stem: str, name: str, files: Mapping[str, bytes]) -> Target:
     """The target of these files, in a folder that is named after them. Raises RefusedError where they are none."""
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(f"{file}\0{len(files[file])}\0".encode())
         digest.update(files[file])
-    collection = f"{stem}-{digest.hexdigest()[:8]}"
+    collection = f"{stem}-{digest.hexdigest()[:DIGITS]}"
     folder = written.keep(paths.judged_dir(), collection, name, files, most=written.JUDGED)
     return _one(folder)
 
@@ -273,7 +296,7 @@ def _one(path: Path) -> Target:
     return found.targets[0]
 
 
-def _target(named: str | os.PathLike[str]) -> Target:
+def target_of(named: str | os.PathLike[str]) -> Target:
     """The target of an id, a name or a path. Raises RefusedError."""
     is_path = not isinstance(named, str) or named.endswith(".py") or (os.sep in named and ":" not in named)
     if is_path:
@@ -284,7 +307,7 @@ def _target(named: str | os.PathLike[str]) -> Target:
         raise RefusedError(clean_line(str(error), limit=1000)) from None
 
 
-def _candidate(files: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, bytes]:
+def candidate(files: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, bytes]:
     """The files of a candidate, the one with `run` under the name of its rung. Raises RefusedError."""
     found = _texts(files) if isinstance(files, Mapping) else _read(Path(files))
     modules = [name for name in found if name.endswith(".py") and "/" not in name]

@@ -20,10 +20,12 @@ from aisp.engine import client, paths
 from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
 from aisp.store.results.reading import Reading
+from aisp.store.results.standing import CUT_SHORT
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.store import History
     from aisp.store.record import Run
 
 CANCEL_PATIENCE_S = 10.0
@@ -110,14 +112,8 @@ def read(run_id: str, told: Run | None) -> Answer:
     try:
         with History(paths.database_file()) as history:
             record = history.run(run_id)
-            code = record.code
-            held = {
-                mark.rung: mark
-                for mark in history.quarantines()
-                if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
-            }
             facts = history.environment(record.environment) if record.environment else {}
-            run = Reading(record, held)
+            run = reading(history, record)
             taken = [some.processes for rung, some in history.samples(record.id).items() if run.bar(rung) is None]
             return Answer(run, facts, max(taken, default=0))
     except (LookupError, StoreError) as error:
@@ -126,6 +122,31 @@ def read(run_id: str, told: Run | None) -> Answer:
                 f"the end of run {run_id} was not heard and cannot be read: {clean_line(str(error), limit=1000)}"
             ) from None
         return Answer(Reading(told))
+
+
+def reading(history: History, record: Run) -> Reading:
+    """A stored run with what other runs hold against its rungs. Raises StoreError."""
+    code = record.code
+    held = {
+        mark.rung: mark
+        for mark in history.quarantines()
+        if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
+    }
+    return Reading(record, held)
+
+
+LOOK_BACK = 40
+"""Runs of a target that are looked through for one that is known."""
+
+
+def known(history: History, target: str, rung: str, *, quick: bool | None = None) -> Reading | None:
+    """The newest run of a target, in this mode or in any, that has come to an end of its own with this rung, or has not
+    ended; None where there is none. Raises StoreError."""
+    for record in history.newest(LOOK_BACK, target):
+        unfit = record.state in CUT_SHORT or (record.state.final and record.arm(rung) is None)
+        if not unfit and (quick is None or record.quick == quick):
+            return reading(history, record)
+    return None
 
 
 class _Waiting:
@@ -169,15 +190,12 @@ class _Waiting:
         if self._cancelled:
             return
         async with await client.connect_from_now() as engine:
-            if self._request.device == "cuda" and (why := (await engine.status()).gpu_note):
-                raise NotHereError(f"no GPU here: {clean_line(why, limit=1000)}")
+            await need_gpu(engine, self._request)
             replied = asyncio.ensure_future(engine.request(structs.replace(self._request, seq=engine.next_seq())))
             try:
                 reply = await asyncio.shield(replied)
-                if reply.error or not reply.run_ids:
-                    raise RefusedError(clean_line(reply.error or "; ".join(reply.refused.values()), limit=2000))
-                self.run_id = reply.run_ids[0]
-                self.told = await self._end(engine)
+                self.run_id = planned(reply)
+                self.told = await ended(engine, self.run_id)
             except asyncio.CancelledError:
                 with contextlib.suppress(client.EngineUnavailableError):
                     reply = await replied  # a run that was asked for is known by its reply alone
@@ -185,16 +203,34 @@ class _Waiting:
                         await engine.request(requests.Cancel(seq=engine.next_seq(), run_id=run_id))
                 raise
 
-    async def _end(self, engine: Connection) -> Run | None:
-        """The run at its end; None where it ended unheard."""
-        async for batch in engine.batches():
-            for event in batch:
-                if isinstance(event, events.RunFinished) and event.run.id == self.run_id:
-                    return event.run
-            if any(isinstance(event, events.Gap) for event in batch):
-                queue = (await engine.status()).queue
-                if all(item.run_id != self.run_id for item in queue):
-                    return None
-        raise client.EngineUnavailableError(
-            f"the engine went away before the end of run {self.run_id}; `aisp history` shows what it had finished"
-        )
+
+async def need_gpu(engine: Connection, request: requests.StartRuns) -> None:
+    """Raise NotHereError where a request asks for a GPU and the engine has none."""
+    if request.device == "cuda" and (why := (await engine.status()).gpu_note):
+        raise NotHereError(f"no GPU here: {clean_line(why, limit=1000)}")
+
+
+def planned(reply: events.Reply) -> str:
+    """The id of the one run that was asked for. Raises RefusedError where it was not planned."""
+    if reply.error or not reply.run_ids:
+        raise RefusedError(clean_line(reply.error or "; ".join(reply.refused.values()), limit=2000))
+    return reply.run_ids[0]
+
+
+async def ended(engine: Connection, run_id: str) -> Run | None:
+    """Wait for a run's end: its record as that is told; None where it ended unheard.
+
+    Raises:
+        EngineUnavailableError: the engine went away before.
+    """
+    async for batch in engine.batches():
+        for event in batch:
+            if isinstance(event, events.RunFinished) and event.run.id == run_id:
+                return event.run
+        if any(isinstance(event, events.Gap) for event in batch):
+            queue = (await engine.status()).queue
+            if all(item.run_id != run_id for item in queue):
+                return None
+    raise client.EngineUnavailableError(
+        f"the engine went away before the end of run {run_id}; `aisp history` shows what it had finished"
+    )

@@ -70,6 +70,8 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         without: ids of checks to leave out, to see what they are good for; such a run is SUSPECT and has no verdict.
         naive: also ask what the naive harness would say; None for "in full runs".
         contract: what the runs are meant to keep; it stands in their manifests, and changes nothing of how they run.
+        patience_s: how long the process of a rung may give no sign of progress, where that is less than the engine's
+            limits; 0 for these. Where many are tried, one that hangs keeps the others waiting for so long.
     """
 
     seq: int
@@ -87,6 +89,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     without: list[str] = []
     naive: bool | None = None
     contract: FrozenContract | None = None
+    patience_s: float = 0.0
     again: bool = False
 
 

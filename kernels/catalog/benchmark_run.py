@@ -6,10 +6,8 @@
     spec:     {workload, precision, cacheState, replicas, ..., kpi, layer, bottleneck}
     results:  [...]                         what runs came to; not part of the contract
 
-`PLACES` says where each key of a contract stands. What is read goes through the contract's own checks. PyYAML is an
-extra of the installation and imported when a document is read or written: `MissingYamlError` says how to get it. A
-document's size, depth and count of values are bounded, and aliases are refused: ten lines of them can stand for
-gigabytes.
+`PLACES` says where each key of a contract stands. What is read goes through `yaml_text`, which bounds it, and
+through the contract's own checks.
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
-from . import contracts
+from . import contracts, yaml_text
 from .contracts import KEYS, MAX_BYTES, Contract
 from .frontmatter import EnoughError, Reader, shown
 from .grammar import suggest
@@ -27,8 +24,6 @@ from .model import Problem
 
 API_VERSION = "aisp/v1"
 KIND = "BenchmarkRun"
-MAX_DEPTH = 20
-MAX_VALUES = 10_000
 
 _OTHERWISE = {
     "title": ("metadata", "title"),
@@ -48,28 +43,11 @@ PLACES: Mapping[str, tuple[str, ...]] = {key: _OTHERWISE.get(key, ("spec", *key.
 _HEAD = ("apiVersion", "kind", "metadata", "spec", "results")
 
 
-class MissingYamlError(ImportError):
-    """PyYAML is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("YAML needs PyYAML, which is not installed; `pip install 'aisp[yaml]'` brings it")
-
-
-def _yaml() -> ModuleType:
-    """PyYAML. Raises MissingYamlError."""
-    try:
-        import yaml  # an extra of the installation, for these documents alone
-    except ImportError:
-        raise MissingYamlError from None
-    found: ModuleType = yaml
-    return found
-
-
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def write(contract: Contract, results: Sequence[Mapping[str, object]] = ()) -> str:
-    """A contract as YAML, with what runs came to where it is given. Raises MissingYamlError."""
+    """A contract as YAML, with what runs came to where it is given. Raises yaml_text.MissingYamlError."""
     document: dict[str, object] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -86,7 +64,7 @@ def write(contract: Contract, results: Sequence[Mapping[str, object]] = ()) -> s
         inner[name] = list(value) if isinstance(value, tuple) else value
     if results:
         document["results"] = [dict(result) for result in results]
-    text = _yaml().safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    text = yaml_text.library().safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return str(text)
 
 
@@ -97,7 +75,7 @@ def parse(data: bytes, path: Path) -> tuple[Contract | None, tuple[Problem, ...]
     """The contract that the document with these bytes says, or everything that is wrong with it.
 
     Raises:
-        MissingYamlError: PyYAML is not installed.
+        yaml_text.MissingYamlError: PyYAML is not installed.
     """
     reader = Reader(path)
     try:
@@ -121,44 +99,15 @@ def _told(key: str) -> str:
 
 def _load(reader: Reader, data: bytes) -> dict[str, object] | None:
     """The document as plain data; None, and a problem, where it is none or too much."""
-    yaml = _yaml()
-    if len(data) > MAX_BYTES:
-        reader.wrong("", f"the document has {len(data):,} bytes", f"keep it within {MAX_BYTES:,}")
-        return None
     try:
-        text = data.decode("utf-8-sig")
-        if told := _too_much(yaml, text):
-            reader.wrong("", told, "write the values out, and no more of them than are needed")
-            return None
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark is not None else ""
-        what = getattr(error, "problem", None) or str(error).partition("\n")[0] or "nested too deeply"
-        reader.wrong("", f"not YAML{place}: {what}", "each line is key: value, indented by two spaces below its table")
+        document = yaml_text.load(data, most=MAX_BYTES)
+    except yaml_text.YamlTextError as error:
+        reader.wrong("", error.told, error.fix)
         return None
     if not isinstance(document, dict):
         reader.wrong("", f"{shown(document)} is no document", f"begin it with apiVersion: {API_VERSION}")
         return None
     return document
-
-
-def _too_much(yaml: ModuleType, text: str) -> str:
-    """What of a document is beyond its bounds, from its events, before anything is built of it; "" for nothing."""
-    depth = count = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            return f"it has an alias at line {event.start_mark.line + 1}"
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        count += isinstance(event, yaml.NodeEvent)
-        if depth > MAX_DEPTH:
-            return f"it is nested more than {MAX_DEPTH} deep"
-        if count > MAX_VALUES:
-            return f"it has more than {MAX_VALUES:,} values"
-    return ""
 
 
 def _plain(reader: Reader, document: dict[str, object]) -> dict[str, object]:

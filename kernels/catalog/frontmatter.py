@@ -35,6 +35,7 @@ from .model import (
     RungExpectation,
     TensorSpec,
 )
+from .parameters import MAX_PARAMETERS, Parameter, ParameterError
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
@@ -58,7 +59,7 @@ _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
 _EXPECT_NEEDS = _EXPECT_KEYS[:3]
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly", "expect")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly", "expect", "parameters")
 _RUNG_EXPECT_KEYS = ("ms", "limiter", "counters")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
@@ -90,6 +91,7 @@ class RungNotes:
     instructions: tuple[str, ...] = ()
     formerly: str = ""
     expect: RungExpectation | None = None
+    parameters: tuple[Parameter, ...] = ()
 
 
 @dataclass(slots=True)
@@ -481,7 +483,25 @@ class Reader:
                 instructions=self.words(notes, "instructions", f"{place}.instructions", as_ptx),
                 formerly=formerly.strip() if isinstance(formerly, str) else "",
                 expect=self._rung_expect(notes, f"{place}.expect"),
+                parameters=self._parameters(notes, f"{place}.parameters"),
             )
+
+    def _parameters(self, notes: dict[str, object], place: str) -> tuple[Parameter, ...]:
+        """Constants of a rung and the values to try: `{ BLOCK = [64, 128] }`."""
+        fix = "write parameters = { BLOCK = [64, 128] }: a constant at the top of its file, and the values to try"
+        given = self.take(notes, "parameters", (dict,), place, fix)
+        if not isinstance(given, dict) or not self.few(given, MAX_PARAMETERS, place):
+            return ()
+        found: list[Parameter] = []
+        for name, values in given.items():
+            if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
+                self.wrong(f"{place}.{name}", f"{shown(values)} is no list of numbers or texts", fix)
+                continue
+            try:
+                found.append(Parameter(str(name), tuple(values)))
+            except ParameterError as error:
+                self.wrong(f"{place}.{name}", str(error), fix)
+        return tuple(found)
 
     def _rung_expect(self, notes: dict[str, object], place: str) -> RungExpectation | None:
         """What is predicted of one rung: `{ ms = [0.19, 0.23], limiter = "bytes" }`."""

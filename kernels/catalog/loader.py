@@ -180,11 +180,14 @@ def _of_others(file: Path) -> list[Problem]:
     """What to do with a file that is in a format of others; nothing where it is in none."""
     from .formats import Part, recognise  # only where a file is no target of ours
 
+    found = recognise(file)
+    if found is None:
+        return []
+    dialect, part = found
     told = {
-        Part.PROBLEM: ("is a KernelBench problem, and no answer to it", f"ANSWER --against {file.name}"),
-        Part.CANDIDATE: ("is an answer to a KernelBench problem", f"{file.name} --against PROBLEM"),
+        Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"ANSWER --against {file.name}"),
+        Part.CANDIDATE: (f"is an answer to a {dialect.TITLE} problem", f"{file.name} --against PROBLEM"),
     }
-    part = recognise(file)
     return [Problem(file, "", told[part][0], f"`aisp bench judge {told[part][1]}`")] if part in told else []
 
 
@@ -208,6 +211,7 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
         instructions=notes.instructions if notes else (),
         formerly=notes.formerly if notes else "",
         expect=notes.expect if notes else None,
+        parameters=notes.parameters if notes else (),
     )
 
 

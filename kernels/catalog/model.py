@@ -10,8 +10,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import choosing
+
+if TYPE_CHECKING:  # it parses
+    from .parameters import Parameter
 
 
 class Goal(enum.StrEnum):
@@ -309,6 +313,8 @@ class Rung:
     # Its name in results from before its file was renamed; "" where it never was.
     formerly: str = ""
     expect: RungExpectation | None = None
+    # Constants of its file that may have other values, which `aisp bench tune` searches.
+    parameters: tuple[Parameter, ...] = ()
 
     def unsupported(self, axes: Mapping[str, int]) -> str:
         """Why the rung need not get a case with these axes right, as it declares; "" where it must."""

@@ -319,6 +319,12 @@ def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[s
     return {stem: kind_of(stem, frozenset((stem,))) for stem in rungs}
 
 
+def kind_of(source: bytes) -> Kind:
+    """How one file reaches the hardware by its own imports, as `find_kinds` says of a rung. It is not remembered: what
+    somebody sends in is seen once."""
+    return _scan.__wrapped__(source, "", frozenset())[0]
+
+
 @lru_cache(maxsize=4096)  # a collection is read again after every save, and nearly all of it is as it was
 def _scan(data: bytes, folder_name: str, siblings: frozenset[str]) -> tuple[Kind, frozenset[str]]:
     """The kind that one file's own imports give, and the siblings it imports."""

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Literal
 
 from aisp.store.outcomes import Validity, Verdict
 from aisp.store.results import comparison, suite
+from aisp.store.results.best_of import best_of
 from aisp.store.results.comparison import EQUIVALENCE, Difference, Side
 from aisp.store.results.suite import NORMAL_95
 
@@ -694,17 +695,11 @@ def _best(gaps: Sequence[_Gap], now: Side, spread: _Spread | None) -> Against:
         return _judged(gaps[0], now, spread)
     leads = [-gap.log for gap in gaps]  # by how much each was ahead of now
     errors = [_own_error(gap.then_error, spread, controlled=gap.control is not None) for gap in gaps]
-    noise = [(error or 0.0) ** 2 for error in errors]
-    mean = statistics.fmean(leads)
-    real = max(0.0, statistics.variance(leads) - statistics.fmean(noise))
-    shares = [real / (real + own) if real + own > 0 else 1.0 for own in noise]
-    taken = [mean + share * (lead - mean) for share, lead in zip(shares, leads, strict=True)]
-    at = max(range(len(gaps)), key=lambda index: (taken[index], leads[index]))
-    gap, share = gaps[at], shares[at]
+    best = best_of(leads, errors)
+    gap = gaps[best.index]
     now_error = _own_error(gap.now_error, spread, controlled=gap.control is not None)
-    left = math.sqrt(share * noise[at] + (1 - share) ** 2 * statistics.fmean(noise) / len(gaps))
-    found = _against(gap, now, -taken[at], None if errors[at] is None else _together(left, now_error))
-    return replace(found, best_of=len(gaps), luck=-math.expm1(taken[at] - leads[at]))
+    found = _against(gap, now, -best.lead, None if best.error is None else _together(best.error, now_error))
+    return replace(found, best_of=len(gaps), luck=best.luck)
 
 
 # -- history -----------------------------------------------------------------------------------------------------------

@@ -795,6 +795,14 @@ def test_held_out_shapes_are_named_and_a_target_without_any_has_nothing_to_ask(t
     assert ev.held_out(arm_facts(target, "optimized"), alone)[0] is Status.NOT_APPLICABLE
 
 
+def test_a_task_that_leaves_nothing_to_draw_is_not_held_against_the_run(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    run = replace(run_facts(target), arms=(arm_facts(target, "optimized"),))
+    answers = [ev.drawn_cases(replace(run, drawn=drawn)) for drawn in (Drawn(), Drawn(fixed="it has one shape"))]
+    assert [status for status, _ in answers] == [Status.SUSPECT, Status.NOT_APPLICABLE]
+    assert answers[1][1] == "it has one shape"
+
+
 def test_a_refused_report_is_caught_in_the_channels_name(tmp_path: Path) -> None:
     target = lesson(tmp_path / "one", PLAIN)
     check = next(check for check in ev.CHECKS if check.id == "evaluation.result_channel")

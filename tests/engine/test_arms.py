@@ -292,7 +292,14 @@ def test_limits_come_from_the_environment_where_it_names_a_positive_number(monke
     monkeypatch.setenv("AISP_COMPILE_LIMIT_S", "7.5")
     monkeypatch.setenv("AISP_PROGRESS_LIMIT_S", "2")
     monkeypatch.setenv("AISP_TOTAL_LIMIT_S", "90")
-    assert Limits.from_environment() == Limits(7.5, 2.0, 90.0, 2.0)
+    assert Limits.from_environment() == Limits(7.5, 2.0, 90.0, 2.0, 7.5)
+
+
+def test_a_runs_own_patience_is_with_its_rungs_and_never_more_than_the_limits() -> None:
+    limits = Limits(300.0, 60.0)
+    assert limits.within(90.0) == Limits(90.0, 60.0)
+    assert limits.within(5.0) == Limits(5.0, 5.0)
+    assert (limits.within(5.0).verifier_s, limits.within(5.0).total_s) == (300.0, 3600.0)
 
 
 @pytest.mark.parametrize("nonsense", ["", "soon", "0", "-5", "nan"])

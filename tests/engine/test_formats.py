@@ -22,7 +22,10 @@ async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate:
     ("problem", "candidate"),
     [
         pytest.param(text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW, id="class indices, one number out"),
-        pytest.param(text.MADE, text.MADE_NEW, id="an input that its own code makes"),
+        pytest.param(text.MADE, text.MADE_NEW, id="inputs that its own code makes"),
+        pytest.param(text.VIEW, text.VIEW_NEW, id="a view, which is made dense"),
+        pytest.param(text.TWO, text.TWO_NEW, id="two outputs, one of whole numbers"),
+        pytest.param(text.DROPOUT, text.DROPOUT_NEW, id="dropout and batch norm in train mode"),
     ],
 )
 async def test_a_right_candidate_is_right(
@@ -31,6 +34,29 @@ async def test_a_right_candidate_is_right(
     result = await judged(shared, tmp_path, problem, candidate)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+async def test_an_answer_that_leaves_the_dropout_out_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
+    result = await judged(shared, tmp_path, text.DROPOUT, text.WITHOUT_DROPOUT)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+async def test_zeros_pass_by_kernelbenchs_rule_and_not_by_ours(shared: EngineUnderTest, tmp_path: Path) -> None:
+    arm = (await judged(shared, tmp_path, text.SOFTMAX, text.ZEROS_NEW)).arm("optimized")
+    assert arm.correctness is Correctness.WRONG
+    assert arm.rule is not None
+    assert (arm.rule.name, arm.rule.right) == ("KernelBench: allclose, atol = rtol = 0.0001", True)
+
+
+async def test_class_indices_that_are_cast_to_fractions_pass_by_ours_alone(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    arm = (await judged(shared, tmp_path, text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW)).arm("optimized")
+    assert arm.correctness is Correctness.CORRECT
+    assert arm.rule is not None
+    assert arm.rule.right is False
+    assert "float32 of whole numbers, and Model itself raises then" in arm.rule.detail
 
 
 async def test_a_candidate_gets_the_weights_by_name_and_the_log_says_so(

@@ -124,6 +124,21 @@ async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is
     assert all(arm.doubt and arm.doubt.check == "evaluation.value_families" for arm in arms)
 
 
+async def test_a_case_of_the_timed_shape_is_left_out_where_its_truth_would_take_too_much() -> None:
+    for axes, posed in (("{ N = 1024 }", 1), ("{ N = 33554432 }", 0)):
+        fixed = target('x = "float32 [N] normal"', 'y = "float32 [N]"', axes=axes,
+                       tables=f"[fuzz]\naxes = {{ N = [{axes.split()[3]}] }}")  # fmt: skip
+        known = Counting()
+        made = Gate(
+            target=fixed, case=fixed.cases[0], device="cpu", seed=9, without=frozenset(), first_set=1000,
+            ask_judge=known.judge, blob=lambda: BLOB,
+        )  # fmt: skip
+        await made.pose(fixed.rungs)
+        assert known.count(jobs.Pose) == len(made.facts().posed) == posed
+        assert ("its axes leave no shape but the timed one" in made.facts().fixed) is (posed == 0)
+        assert made.facts().why == ()
+
+
 async def test_a_reference_that_fails_on_the_drawn_cases_is_told_and_does_not_end_the_run() -> None:
     made, _ = await through(Counting(failing=SHAPE))
     assert made.facts().posed == ()

@@ -287,6 +287,7 @@ def test_no_two_runs_have_the_same_seed_or_id(ladder: Target) -> None:
         ({"device": "tpu"}, "no device 'tpu'; auto, cuda or cpu"),
         ({"device": "\x1b]0;x"}, "no device '␛]0;x'"),
         ({"replicas": -1}, "-1 replicas; 1 to 100, or 0 for the usual number"),
+        ({"patience_s": 0.5}, "0.5 s of patience; 1 to 3600, or 0 for the engine's limits"),
         ({"replicas": 101}, "101 replicas"),
         ({"rungs": ["optimised"]}, "mine:one has no rung 'optimised'; it has baseline, "),
         ({"case": "huge"}, "mine:one has no case 'huge'; it has default, cpu"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisp.kernels.catalog import benchmark_run, contracts
+from aisp.kernels.catalog import benchmark_run, contracts, yaml_text
 from aisp.kernels.catalog.contracts import FIELDS, KEYS, Contract, Metric, ToleranceRule
 from aisp.kernels.catalog.model import LIMITERS
 from aisp.store.outcomes import Limiter, TolerancePolicy
@@ -238,7 +238,7 @@ def test_a_document_with_a_slip_or_too_much_in_it_is_told(text: str, expected: s
 )
 def test_without_pyyaml_it_is_said_how_to_get_it(use: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(benchmark_run.MissingYamlError, match=r"pip install 'aisp\[yaml\]'"):
+    with pytest.raises(yaml_text.MissingYamlError, match=r"pip install 'aisp\[yaml\]'"):
         use()
 
 

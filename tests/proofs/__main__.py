@@ -10,6 +10,7 @@ PROGRAMS = {
     "bench": ("tests.proofs.bench", "how fast the app, the engine and the store are (docs/speed.md)"),
     "evil": ("tests.proofs.evil", "the fault matrix; which scene notices a protection taken out (docs/reliability.md)"),
     "chaos": ("tests.proofs.chaos", "processes killed at random points; a long life of one engine"),
+    "fleet": ("tests.proofs.fleet", "many candidates over Ray, the command killed on the way (docs/fleet.md)"),
     "fuzz": ("tests.proofs.fuzz", "hostile frames on the line, nonsense in lessons"),
     "oracle": ("tests.proofs.oracle", "how often the comparator errs, by policy (docs/oracle_proof.md)"),
     "gallery": ("tests.proofs.audit.gallery", "one cheat of the gallery, with its checks or without some"),
@@ -25,6 +26,8 @@ PROGRAMS = {
     "spread": ("tests.proofs.agreement.spread", "replicas in forked and in started processes"),
     "agreement": ("tests.proofs.agreement.report", "take in what those five left (docs/measurement.md)"),
     "nightly": ("tests.proofs.nightly", "nights of a suite of unchanged code, and of planted slowdowns: what is told"),
+    "formats": ("tests.proofs.formats", "checkouts of problems of others: how many are listed, how many opened"),
+    "many": ("tests.proofs.many", "many candidates of one target, a part of them broken, the driver killed on the way"),
     "pages": ("tests.proofs.pages", "write the pages of docs/ that are made from code or recordings"),
 }
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from aisp.store.ulid import ALPHABET, UlidMaker, new_ulid
+from aisp.store.ulid import ALPHABET, UlidMaker, made_s, new_ulid
 
 
 def ulid_wall_ms(ulid: str) -> int:
@@ -59,3 +59,10 @@ def test_threads_never_make_the_same_id() -> None:
         thread.join()
     assert len(set(made)) == 2000
     assert all(len(one) == 26 and set(one) <= set(ALPHABET) for one in made)
+
+
+def test_an_id_says_when_it_was_made() -> None:
+    assert made_s(UlidMaker(wall_ms=lambda: 1_700_000_000_123).new()) == 1_700_000_000.123
+    for wrong in ("", "01JZ", "U" * 26):
+        with pytest.raises(ValueError):
+            made_s(wrong)

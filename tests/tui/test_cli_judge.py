@@ -81,8 +81,12 @@ def test_the_engine_is_asked_for_the_target_that_the_file_is(
 def test_a_folder_of_problems_is_listed_and_a_problem_is_shown(tmp_path: Path) -> None:
     answer, problem = kernelbench.written(tmp_path, kernelbench.LAYER, kernelbench.REORDERED)
     listed = judge(tmp_path, "--json")
-    (one,) = json.loads(listed.stdout)["problems"]
-    assert one == {"level": 1, "number": 12, "name": "Of ours", "path": str(problem)}
+    document = json.loads(listed.stdout)
+    (one,) = document["problems"]
+    where = {"format": "kernelbench", "path": str(problem), "reason": None}
+    assert one == {"level": 1, "number": 12, "name": "Of ours"} | where
+    assert document["formats"] == {"kernelbench": 1}
+    assert "1 problem: KernelBench 1" in judge(tmp_path).stdout
     shown = json.loads(judge(problem, "--json").stdout)
     assert (shown["weights"], shown["inputs"]["x"]) == (True, "float32 [batch_size, in_features] normal")
     assert f"aisp bench judge CANDIDATE --against {problem}" in judge(problem).stdout
@@ -97,8 +101,11 @@ def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
     answer, problem = kernelbench.written(tmp_path, kernelbench.SIDE_EFFECT, kernelbench.MATMUL_NEW)
     shown = judge(answer, "--against", str(problem))
     assert (shown.exit_code, "line 5: print('loaded') has an effect of its own" in shown.output) == (2, True)
-    assert "has no class ModelNew" in judge(file, "--against", str(problem)).output
-    assert "is no problem" in judge(answer, "--against", str(answer)).output
+    assert "has an effect" in judge(file, "--against", str(problem)).output
+    problem.write_text(kernelbench.MATMUL)
+    assert "sums.py: has no class ModelNew" in judge(file, "--against", str(problem)).output
+    told = judge(answer, "--against", str(answer)).output
+    assert "answer.py is no problem; formats that are read: " in told
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "holds no problems" in judge(empty).output

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine import trust
+from aisp.engine.documents import run_json
 from aisp.engine.protocol import events, requests
 from aisp.engine.trust import FixtureView
 from aisp.kernels import catalog
@@ -23,7 +24,7 @@ from aisp.store.results.audit import Kind, Outcome, Row
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import by_check, counts
 from aisp.tui.cli import audit, quarantine
-from aisp.tui.cli.follow import Followed, Follower, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, result_lines, summary
 from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli

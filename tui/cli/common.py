@@ -6,6 +6,7 @@ Nothing here imports torch, numpy, textual or the store; the engine's client is 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -259,11 +260,6 @@ def needs_text(needs: Needs) -> str:
     return ", ".join(parts) or plain.DASH
 
 
-def needs_json(needs: Needs) -> dict[str, int | None]:
-    """`needs` for JSON."""
-    return {"sm": needs.sm, "gpus": needs.gpus}
-
-
 def engine_roots(roots: Sequence[str]) -> list[str]:
     """`roots` as the engine wants them: absolute. Wrong usage where a name is not UTF-8 and cannot be
     sent."""
@@ -277,6 +273,11 @@ def engine_roots(roots: Sequence[str]) -> list[str]:
                 "engine; rename it, or make a link to it with another name"
             ) from None
     return absolute
+
+
+def file_stem(text: str) -> str:
+    """A name of somebody else's as the name of a folder that we make."""
+    return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "unnamed"
 
 
 def say_waiting(sentence: str) -> None:

@@ -64,11 +64,11 @@ def new(file: str, origin: str | None, as_json: bool) -> None:
 
 def _of_yaml(path: Path) -> Contract:
     """The contract that a BenchmarkRun document says."""
-    from aisp.kernels.catalog import benchmark_run  # and PyYAML: only for such a document
+    from aisp.kernels.catalog import benchmark_run, yaml_text  # and PyYAML: only for such a document
 
     try:
         return _checked(*benchmark_run.parse(_bytes(path), path))
-    except benchmark_run.MissingYamlError as error:
+    except yaml_text.MissingYamlError as error:
         raise NotHereError(str(error)) from None
 
 
@@ -189,11 +189,11 @@ def _run_json(run: Reading, broken: Sequence[Breach], figure: Figure, frozen: Co
 
 
 def _say_yaml(contract: Contract, results: Sequence[Mapping[str, object]]) -> None:
-    from aisp.kernels.catalog import benchmark_run  # and PyYAML
+    from aisp.kernels.catalog import benchmark_run, yaml_text  # and PyYAML
 
     try:
         text = benchmark_run.write(contract, results)
-    except benchmark_run.MissingYamlError as error:
+    except yaml_text.MissingYamlError as error:
         raise NotHereError(str(error)) from None
     common.say(text.rstrip("\n"))
 

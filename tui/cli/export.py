@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 @click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
 @click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
 @click.option("--json", "form", flag_value="json", help="A package that `aisp bench import` takes in elsewhere.")
+@click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
+@click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
+@click.option(
+    "--smaller-is-better",
+    "form",
+    flag_value="smaller-is-better",
+    help="customSmallerIsBetter data, for dashboards of CI.",
+)
 @click.pass_context
 def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
     """Write a stored run for somebody else, into FILE or to stdout.
@@ -33,15 +41,17 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     A run is named by its id or the beginning of it; a target by its id or name, which means its last
     result.
 
-    Exit status: 0; 1 the run cannot be packed; 2 no such run, or FILE cannot be written; 3 the store cannot be read.
+    Exit status: 0; 1 the run cannot be packed, or has nothing for that form; 2 no such run, or FILE cannot be written;
+    3 the store cannot be read.
     """
     from aisp.store.packages import PackageError
+    from aisp.store.results.dashboards import NothingError
     from aisp.tui.cli import stored  # the store and numpy
 
     try:
         with stored.history() as opened:
             text = FORMS[form][1](opened, run_of(opened, wanted))
-    except PackageError as error:
+    except (PackageError, NothingError) as error:
         common.note(f"aisp: {clean_line(str(error), limit=1000)}")
         ctx.exit(EXIT_NO)
     if file is None:

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from aisp.engine import following
 from aisp.engine.protocol import events
@@ -28,8 +25,6 @@ from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
 from aisp.tui.results import quality_notes, state_words, timing_words
 
-SCHEMA = 2
-"""Of a run as JSON; docs/commands.md says what changed with each."""
 KEPT_OUTPUT_LINES = 10
 BAR_CELLS = 10
 
@@ -353,30 +348,6 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
         plain.percent(arm.sol),
         arm.correctness.value if arm.correctness.known else plain.DASH,
     ]
-
-
-def run_json(run: Reading) -> dict[str, Any]:
-    """A run for JSON: its record, the comparisons as they may be shown, and what is held against its rungs.
-
-    Names that schema 1 had for the same stand beside: `run_id`, `status`, an arm's `status` and `samples`.
-    """
-    record = run.record
-    told: dict[str, Any] = msgspec.to_builtins(record, builtin_types=(bytes,))
-    for arm, known in zip(told["arms"], record.arms, strict=True):
-        arm |= {"status": arm["state"], "samples": arm["sample_count"]}
-        if known.naive is not None:
-            arm["naive"]["speedup"] = known.naive.speedup
-    return {
-        "schema": SCHEMA,
-        "run_id": record.id,
-        "status": record.state.value,
-        **told,
-        "folder": clean_line(record.folder),
-        "comparisons": msgspec.to_builtins(run.comparisons),
-        "policy": record.policy,
-        "without": list(record.without),
-        "quarantined": [of_quarantine(held).as_json() for held in run.quarantined.values()],
-    }
 
 
 def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = None, refused: Iterable[str] = ()) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.engine.documents import run_json
 from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
 from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
@@ -15,7 +16,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.follow import result_lines, run_json
+from aisp.tui.cli.follow import result_lines
 from aisp.tui.earlier import foreign_machine
 from aisp.tui.results import state_words
 

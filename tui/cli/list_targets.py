@@ -10,6 +10,7 @@ import click
 
 from aisp.engine import paths
 from aisp.store.outcomes import State, Validity
+from aisp.store.results import catalogued
 from aisp.store.results.reading import Bar
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -106,24 +107,7 @@ def target_json(target: Target, found: Standing | None, marks: Sequence[Bar] = (
     """A target for JSON; the schema is in docs/commands.md."""
     last, attempt = (found.result, found.attempt) if found else (None, None)
     return {
-        "id": target.id,
-        "chapter": target.chapter,
-        "title": target.title,
-        "goal": target.goal,
-        "needs": common.needs_json(target.needs),
-        "techniques": list(target.techniques),
-        "folder": plain.jsonable(bytes(target.folder)),
-        "rungs": [
-            {
-                "name": rung.name,
-                "role": rung.role,
-                "kind": rung.kind,
-                "needs": common.needs_json(rung.needs),
-                "summary": rung.summary,
-            }
-            for rung in target.rungs
-        ],
-        "cases": [{"name": case.name, "axes": case.axes, "timed": case.timed} for case in target.cases],
+        **catalogued.target_json(target),
         "quarantined": [mark.as_json() for mark in marks],
         "last": last.as_json() if last else None,
         "last_try": attempt.as_json() if attempt else None,

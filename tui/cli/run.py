@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aisp.engine.documents import run_json
 from aisp.store.outcomes import State
 from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, summary
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from aisp.engine.documents import run_json
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import snapshot_hash
@@ -21,7 +22,7 @@ from aisp.store.results.progress import MOST_SHARE
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, suite_plan
-from aisp.tui.cli.follow import BAR_CELLS, Followed, run_json, summary
+from aisp.tui.cli.follow import BAR_CELLS, Followed, summary
 from aisp.tui.cli.run import Session
 from aisp.tui.cli.tree import NotHereError
 from aisp.tui.progress import bar, doing, process_words

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from aisp.engine.documents import run_json
 from aisp.store.record import Arm
 from aisp.store.results import edits
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, summary
 from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
 
 if TYPE_CHECKING:

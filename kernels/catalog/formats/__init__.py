@@ -1,48 +1,72 @@
-"""Problem formats of others, read as they are: which one a file or a folder is in, without importing anything.
+"""Problem formats of others, read as they are: which one a path is in, and what a folder holds, importing nothing.
 
-A module per dialect makes of a problem and a candidate the files of a folder in our own layout (`onefile.Parts`), so
-that nothing behind the catalogue knows that there are dialects. Foreign text is read by its syntax tree.
+A module per dialect (`shared.Dialect`) makes of a problem and a candidate the files of a folder in our own layout
+(`onefile.Parts`), so that nothing behind the catalogue knows that there are dialects. Foreign text is read by its
+syntax tree.
 """
 
 from __future__ import annotations
 
-import enum
-import re
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aisp.kernels.catalog import onefile
+from . import backendbench, gpumode, kernelbench, multikernel, robust, trace
+from .shared import Dialect, Listed, Opened, Part
 
-from . import kernelbench
+__all__ = ["DIALECTS", "Dialect", "Listed", "Opened", "Part", "answered", "answers", "listed", "named", "recognise"]
 
-_MODEL = re.compile(rb"^class[ \t]+Model[ \t]*[(:]", re.MULTILINE)
-_INPUTS = re.compile(rb"^def[ \t]+get_inputs[ \t]*\(", re.MULTILINE)
-_OURS = re.compile(rb"^def[ \t]+reference[ \t]*\(", re.MULTILINE)
-_CANDIDATE = re.compile(rb"^class[ \t]+ModelNew[ \t]*[(:]", re.MULTILINE)
-
-
-class Part(enum.StrEnum):
-    """What a path is, of KernelBench: the one dialect so far."""
-
-    PROBLEM = "problem"
-    CANDIDATE = "candidate"  # an answer to a problem, which it does not name
-    COLLECTION = "collection"  # a folder of problems
+DIALECTS: tuple[Dialect, ...] = (robust, backendbench, gpumode, trace, kernelbench, multikernel)
+"""In the order in which they are asked: where two would take a path, the one that asks more of it stands first."""
+MAX_CHECKOUTS = 256
+"""Checkouts in one folder that are looked into."""
 
 
-def recognise(path: Path) -> Part | None:
-    """What a file is by what it defines, and a folder by the names in it; None where it is in no format of others, or
-    cannot be read."""
-    if path.is_dir():
-        found = next(kernelbench.collection(path), None)
-        return Part.COLLECTION if found is not None else None
-    if not onefile.is_one_file(path):
-        return None
+def recognise(path: Path) -> tuple[Dialect, Part] | None:
+    """The first dialect that takes a file or a folder, and as what; None where none does, or it cannot be read."""
+    for dialect in DIALECTS:
+        part = dialect.part(path)
+        if part is not None:
+            return dialect, part
+    found = next(listed(path), None) if path.is_dir() else None  # checkouts, each of which is a collection
+    return None if found is None else (found[0], Part.COLLECTION)
+
+
+def answered(problem: Path, candidate: Path) -> Dialect | None:
+    """The dialect in which a candidate is judged: the first in which the other path is a problem, before that the first
+    in which the candidate is one too. None where it is no problem in any."""
+    taken = [dialect for dialect in DIALECTS if dialect.part(problem) is Part.PROBLEM]
+    both = (dialect for dialect in taken if dialect.part(candidate) is Part.CANDIDATE)
+    return next(both, taken[0] if taken else None)
+
+
+def answers(folder: Path) -> list[Path]:
+    """The candidates below a folder that name their problem themselves."""
+    return trace.answers(folder) if folder.is_dir() else []
+
+
+def named(problems: Path, candidates: Sequence[Path]) -> dict[Path, Path]:
+    """The problem that each candidate itself names, of a folder of problems or of one; those that name none, or one
+    that is not there, are left out."""
+    return trace.problems_of([path for path in candidates if path.is_file()], problems)
+
+
+def listed(folder: Path) -> Iterator[tuple[Dialect, Listed]]:
+    """The problems of every dialect below a folder and the checkouts (with a .git) that lie in it. A path is told once,
+    by the first dialect that has it."""
+    told: set[str] = set()
+    for place in (folder, *_checkouts(folder)):
+        for dialect in DIALECTS:
+            for each in dialect.collection(place):
+                if (path := os.fspath(each.path)) not in told:
+                    told.add(path)
+                    yield dialect, each
+
+
+def _checkouts(folder: Path) -> list[Path]:
     try:
-        with path.open("rb") as file:
-            data = file.read(onefile.MAX_BYTES)
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
-        return None
-    if _OURS.search(data):
-        return None
-    if _CANDIDATE.search(data):  # which often repeats the Model and the inputs that it was asked about
-        return Part.CANDIDATE
-    return Part.PROBLEM if _MODEL.search(data) and _INPUTS.search(data) else None
+        return []
+    return [folder / name for name in names[:MAX_CHECKOUTS] if (folder / name / ".git").exists()]

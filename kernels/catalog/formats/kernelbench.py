@@ -17,22 +17,31 @@ Both files are read by their syntax trees and never imported. They become the fi
     reference.py    the problem, and a run() that computes in the dtype of what it is given, fp64 for the truth
     baseline.py     the problem, and a prepare() that makes its Model as its author wrote it
     optimized.py    the candidate, and a prepare() that makes its ModelNew and gives it the Model's weights
-    inputs.py       the problem, and a make() that draws the weights as KernelBench does; where there are any
-    aisp_weights.py what these four share
+    inputs.py       the problem, a make() that draws the weights as KernelBench does, and a pose() that gives what its
+                    get_inputs() makes; where there are any
+    rule.py         KernelBench's own rule: allclose, atol = rtol
+    aisp_weights.py what these share
 
 The author's text stands at the head of each, so that line numbers are the file's own.
 
 Inputs: `torch.rand(M, K)`, `randn`, `randint`, `ones`, `zeros`, and these scaled and shifted, become tensor lines in
 our grammar, with the whole numbers at the head of the file as axes: the values are then ours, other ones for every set.
-What is more than that is `made` by the problem's own code, once. Integers stay integers. Numbers, None, True and texts
-among the inputs are passed as they are.
+What is more than that is posed by the problem's own code, with another seed for every set. Integers stay integers.
+Numbers, None, True and texts among the inputs are passed as they are; lists and what Python computes are `made`, once.
 
 Weights: seed 42 for `get_init_inputs()`, again for `Model(*init)`, again for `ModelNew(*init)`, as KernelBench does.
 Then ModelNew gets every tensor of the Model's state_dict that it has under the same name in the same shape; what had
 other values, and what has no counterpart, is printed to the run's log.
 
-The shape of the output is not written in such a file: it is declared open, and is what the reference's is. Its dtype is
-that of the first floating input, int64 where forward() ends with an argmax or argmin.
+Outputs are declared open: shape and dtype are what the reference's are.
+
+A Model is never put into eval() there, nor here. Batch norm then takes the statistics of its batch, the same ones in
+every call. A Model whose forward() draws random numbers (dropout) is called, as ModelNew is, behind a seed that comes
+with the set as one more input: both draw the same numbers where they draw them from PyTorch in the same order. Where
+fp64 draws others than the dtype of the inputs (a GPU's dropout does), the truth is that of this dtype.
+
+KernelBench's own rule (rule.py) is told beside ours. Its harness casts every input tensor to the floating precision:
+where Model itself raises then, no candidate passes there.
 
 A problem has one shape, and a candidate may rely on it: the drawn cases of a run keep it. Only axes that neither the
 weights nor the Model use are halved for the case `cpu`.
@@ -42,32 +51,44 @@ from __future__ import annotations
 
 import ast
 import collections
-import hashlib
+import contextlib
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import frontmatter, onefile
 from aisp.kernels.catalog.grammar import GrammarError, evaluate, is_axis_name, names
-from aisp.kernels.catalog.model import UNCOUNTED, Problem
+from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+
+from .shared import Listed, Opened, Part, leads_out, provenance, small
+
+NAME = "kernelbench"
+TITLE = "KernelBench"
 
 TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 """KernelBench's, by precision. Ours are relative to max(RMS of the reference, |reference|): zeros never pass."""
 
 SEED = 42
+SEED_LINE = "int64 [1] integers(0, 2147483648) cpu"
+"""Of the input that decides which numbers a forward() draws."""
 WEIGHTS = "aisp_weights"
 MAX_STATEMENTS = 200  # of get_inputs(), looked at
 MAX_DEPTH = 64  # of one of its expressions
 MAX_STEPS = 5000  # of reading them: names that stand for names that stand for names
 
+_MODEL = re.compile(rb"^class[ \t]+Model[ \t]*[(:]", re.MULTILINE)
+_INPUTS = re.compile(rb"^def[ \t]+get_inputs[ \t]*\(", re.MULTILINE)
+_OURS = re.compile(rb"^def[ \t]+reference[ \t]*\(", re.MULTILINE)
+_CANDIDATE = re.compile(rb"^class[ \t]+ModelNew[ \t]*[(:]", re.MULTILINE)
 _FILE = re.compile(r"(\d{1,6})_(.+)\.py\Z")
 _LEVEL = re.compile(r"level_?(\d{1,3})\Z", re.IGNORECASE)
 _HEAD = "KernelBench"  # the folder that holds the levels in a checkout
+_OTHERS = "reference"  # that of the categories of MultiKernelBench, whose problems are judged by another rule
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -84,42 +105,43 @@ _DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "
 _PLACING = ("cuda", "cpu", "contiguous", "requires_grad_", "detach")  # methods that leave values as they are
 _CASTING = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
 _IGNORED = ("device", "requires_grad", "pin_memory")  # arguments of torch.rand and the like
+_POSED = "any [...] posed"
 _USUAL = ("0", "1")  # bounds of torch.rand; mean and deviation of torch.randn
-_POSITIONS = ("argmax", "argmin")
+_COMPUTED = ("int", "float", "bool", "len", "max", "min", "round", "abs", "sum", "tuple", "list", "range", "dict")
+"""Builtins that make no tensor; what the module math computes is none either."""
+_DROPOUT = re.compile(r"(?:alpha_?|feature_?)*dropout[123]?d?_?\Z", re.IGNORECASE)
+_RATES = {
+    "TransformerEncoderLayer": (3, 0.1),
+    "TransformerDecoderLayer": (3, 0.1),
+    "Transformer": (5, 0.1),
+    "MultiheadAttention": (2, 0.0),
+}
+"""Modules of torch with a rate of dropout: its place among their arguments, and what it is unless they are told."""
+_RANDOM = re.compile(r"rrelu|gumbel_softmax|fractional_?max_?pool", re.IGNORECASE)
+_DRAWING = re.compile(
+    r"(?:rand(?:n|int|perm)?(?:_like)?|bernoulli_?|multinomial|normal_?|uniform_|exponential_|geometric_|random_)\Z"
+)
+"""Names of functions that draw numbers."""
+_ONCE = re.compile(r"_*(?:init|reset)")
+"""Functions in which drawing is part of making a Model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One problem of a collection, by its file's name."""
+def part(path: Path) -> Part | None:
+    """What a path is: a folder by the names in it, a Python file by the classes and functions at its left edge."""
+    if path.is_dir():
+        if next(collection(path), None) is not None:
+            return Part.COLLECTION
+        from .kernelbench_runs import is_runs  # it reads problems through this module
 
-    level: int | None
-    number: int
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What the file of a problem says.
-
-    Attributes:
-        title: in words.
-        axes: whole numbers at its head that inputs depend on.
-        inputs: our tensor lines, in the order of forward()'s parameters; "made" for what the problem's code makes.
-        outputs: likewise.
-        weights: whether a Model is made with arguments or has state of its own.
-        cpu: axes of the case that runs without a GPU; None where the shapes do not allow a smaller one.
-        problems: why it is no problem that can be judged; all else is empty then.
-    """
-
-    path: Path
-    title: str = ""
-    axes: Mapping[str, int] = field(default_factory=dict)
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    weights: bool = False
-    cpu: Mapping[str, int] | None = None
-    problems: tuple[Problem, ...] = ()
+        return Part.RUNS if is_runs(path) else None
+    data = small(path, onefile.SUFFIX)
+    if not data or _OURS.search(data):
+        return None
+    if _CANDIDATE.search(data):  # which often repeats the Model and the inputs that it was asked about
+        return Part.CANDIDATE
+    if path.absolute().parent.parent.name == _OTHERS:
+        return None
+    return Part.PROBLEM if _MODEL.search(data) and _INPUTS.search(data) else None
 
 
 def collection(folder: Path) -> Iterator[Listed]:
@@ -130,16 +152,17 @@ def collection(folder: Path) -> Iterator[Listed]:
     levels = [(folder, _level_of(folder.name))]
     for head in (folder, folder / _HEAD):
         levels += sorted(
-            ((head / name, _level_of(name)) for name in _names(head) if _level_of(name) is not None),
+            ((head / name, _level_of(name)) for name in names_in(head) if _level_of(name) is not None),
             key=lambda pair: pair[1] or 0,
         )
     for place, level in levels:
-        found = [(int(match[1]), match[2], name) for name in _names(place) if (match := _FILE.match(name))]
+        found = [(int(match[1]), match[2], name) for name in names_in(place) if (match := _FILE.match(name))]
         for number, words, name in sorted(found):
             yield Listed(level, number, words.strip("_").replace("_", " "), place / name)
 
 
-def _names(folder: Path) -> list[str]:
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder; none where it cannot be read."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - thousands of names, of which no path is made
     except OSError:
@@ -155,7 +178,7 @@ def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
     problem = _Problem(path)
     try:
-        problem.take(_bytes(path))
+        problem.take(contents(path))
     except (RefusedError, RecursionError) as error:
         return Opened(path, problems=problem.reader.ended(error))
     return problem.opened()
@@ -167,13 +190,13 @@ def against(candidate: Path, path: Path) -> Parts:
     Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
     """
     problem, answer = _Problem(path), Reader(candidate)
-    data, answered = _bytes(path), _bytes(candidate)
+    data, answered = contents(path), contents(candidate)
     try:
         problem.take(data)
     except (RefusedError, RecursionError) as error:
         return Parts({}, problem.reader.ended(error))
     try:
-        _check_candidate(answer, answered)
+        check_candidate(answer, answered)
     except (RefusedError, RecursionError) as error:
         return Parts({}, answer.ended(error))
     try:
@@ -182,34 +205,38 @@ def against(candidate: Path, path: Path) -> Parts:
         return Parts({}, problem.reader.ended(error))
 
 
-def _bytes(path: Path) -> bytes:
+def contents(path: Path) -> bytes:
+    """What a regular file holds. Raises OSError."""
     from aisp.kernels.catalog.sources import read_bytes  # it reads one-file targets, and this module is no part of it
 
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(f"{path} is not a regular file")
+    if leads_out(path):
+        raise OSError(f"{path} is a link that leads out of its checkout; name the file that it stands for")
     return read_bytes(os.fspath(path))
 
 
-def _check_candidate(reader: Reader, data: bytes) -> None:
+def check_candidate(reader: Reader, data: bytes) -> None:
     """Whether a ModelNew can be made of it. What the file does when it is imported is its own affair: a process of its
     own imports it."""
     tree = reader.tree(data)
     if not any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body):
         raise reader.refuse(0, "has no class ModelNew", "write class ModelNew(nn.Module) with the problem's arguments")
-    _refuse_names(reader, tree, ("prepare",))
-    _refuse_neighbours(reader, tree)
+    refuse_names(reader, tree, ("prepare",))
+    refuse_neighbours(reader, tree)
     reader.hold()
 
 
-def _refuse_names(reader: Reader, tree: ast.Module, taken: tuple[str, ...]) -> None:
+def refuse_names(reader: Reader, tree: ast.Module, taken: tuple[str, ...]) -> None:
+    """Collect names of the file that are written behind it."""
     for node in tree.body:
-        for name in _bound(node):
+        for name in bound_names(node):
             if name in taken:
                 reader.wrong(node.lineno, f"{name} is a name that is written behind the file", "give it another name")
 
 
-def _refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
-    """A run has these two files alone."""
+def refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
+    """Collect modules that lie beside the file: a run has this file alone."""
     folder = reader.path.parent
     for name, line in onefile.imported(tree.body):
         if (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file():
@@ -263,9 +290,12 @@ class _Problem:
         self.axes: dict[str, int] = {}
         self.inputs: dict[str, str] = {}
         self.arguments: list[str] = []  # of forward(), as code: names of inputs, and what is passed as it is
-        self.made: dict[str, int] = {}  # inputs that the problem's code makes, with their place in get_inputs()
+        self.made: dict[str, int] = {}  # inputs that are no tensors, with their place in get_inputs()
+        self.posed: dict[str, int] = {}  # tensors that the problem's code makes, likewise
         self.weights = False
         self.model = "model"  # the input that holds them
+        self.random = False  # forward() draws numbers
+        self.seed = "seed"  # the input that decides which
         self._steps = 0
         self._literals: dict[str, ast.expr] = {}  # bound once at the head of the file
         self._tied: set[str] = set()  # axes that weights, the Model or a number among the inputs use
@@ -285,8 +315,8 @@ class _Problem:
                 self._functions[node.name] = node
             elif isinstance(node, ast.ClassDef) and node.name == "Model":
                 self._class = node
-        _refuse_names(reader, tree, ("run", "prepare", "make"))
-        _refuse_neighbours(reader, tree)
+        refuse_names(reader, tree, ("run", "prepare", "make", "pose", "judge"))
+        refuse_neighbours(reader, tree)
         if self._class is None:
             reader.wrong(0, "has no class Model", "write class Model(nn.Module): it decides what is right")
         if "get_inputs" not in self._functions:
@@ -302,20 +332,39 @@ class _Problem:
         start = next((node for node in own if node.name == "__init__"), None)
         alone = all(ast.unparse(base) in ("nn.Module", "torch.nn.Module") for base in self._class.bases)
         self.weights = not (alone and self._makes_nothing() and (start is None or all(map(_is_plain, start.body))))
+        self.random = draws(tree, self._literals | self._given(start))
         while self.model in (*self.inputs, *self.axes):
             self.model += "_"
+        while self.seed in (*self.inputs, *self.axes):
+            self.seed += "_"
         self._tie(tree)
 
     def _take_literals(self, tree: ast.Module) -> None:
         counted: dict[str, int] = {}
         for node in tree.body:
-            for name in _bound(node):
+            for name in bound_names(node):
                 counted[name] = counted.get(name, 0) + 1
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                self._literals[node.targets[0].id] = node.value
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._literals |= _assigned(node.targets[0], node.value)
         changed = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
         for name in [name for name in self._literals if counted[name] > 1 or name in changed]:
             del self._literals[name]
+
+    def _given(self, start: ast.FunctionDef | None) -> dict[str, ast.expr]:
+        """What the arguments of Model stand for: what get_init_inputs() gives them, else their defaults."""
+        if start is None:
+            return {}
+        names = [each.arg for each in (*start.args.posonlyargs, *start.args.args)]
+        defaults = start.args.defaults
+        found: dict[str, ast.expr] = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+        node = self._functions.get("get_init_inputs")
+        last = node.body[-1] if node is not None else None
+        value = last.value if isinstance(last, ast.Return) else None
+        if isinstance(value, ast.List | ast.Tuple) and not any(isinstance(each, ast.Starred) for each in value.elts):
+            found |= dict(zip(names[1:], value.elts, strict=False))
+        # `dropout` that is given `dropout` stands for the one at the head of the file.
+        own = {name for name, each in found.items() if isinstance(each, ast.Name) and each.id == name}
+        return {name: each for name, each in found.items() if name not in own}
 
     def _makes_nothing(self) -> bool:
         """Whether a Model is made without arguments."""
@@ -343,13 +392,15 @@ class _Problem:
                 if isinstance(value, _Number | _Fixed):
                     self.arguments.append(self._constant(value))
                     continue
+                line = "made" if isinstance(value, tuple) else str(value)
             except _UnclearError:
-                value = None
-            line = "made" if value is None or isinstance(value, tuple) else str(value)
-            if line != "made" and not self._holds(name, line):
-                line = "made"
+                line = "made" if _computed(place) else _POSED
+            if line not in ("made", _POSED) and not self._holds(name, line):
+                line = _POSED
             if line == "made":
                 self.made[name] = index
+            elif line == _POSED:
+                self.posed[name] = index
             self.inputs[name] = line
             self.arguments.append(name)
         if not self.inputs:
@@ -536,7 +587,7 @@ class _Problem:
         """Find the axes that something else than the inputs depends on."""
         used: set[str] = set()
         for node in tree.body:
-            if node is self._functions["get_inputs"] and not self.made:
+            if node is self._functions["get_inputs"] and not (self.made or self.posed):
                 continue
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
                 continue
@@ -553,25 +604,48 @@ class _Problem:
 
     @property
     def all_inputs(self) -> dict[str, str]:
-        """Lines of `[inputs]`, the weights last."""
-        return self.inputs | ({self.model: "made static"} if self.weights else {})
+        """Lines of `[inputs]`: get_inputs(), the weights, the seed."""
+        weights = {self.model: "made static"} if self.weights else {}
+        return self.inputs | weights | ({self.seed: SEED_LINE} if self.random else {})
 
     def outputs(self) -> dict[str, str]:
         """Lines of `[outputs]`: what forward() returns last."""
         assert self._forward is not None
-        floats = [line.split()[0] for line in self.inputs.values() if "float" in line.split()[0]]
-        usual = floats[0] if floats else "float32"
         ends = [node for node in self._forward.body if isinstance(node, ast.Return)]
         value = ends[-1].value if ends else None
-        values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        count = len(value.elts) if isinstance(value, ast.Tuple | ast.List) else 1
         taken = "_" if any(name.startswith("out") for name in self.all_inputs) else ""
-        found: dict[str, str] = {}
-        for index, each in enumerate(values):
-            called = each.func if isinstance(each, ast.Call) else None
-            position = isinstance(called, ast.Attribute) and called.attr in _POSITIONS
-            name = f"out{index if len(values) > 1 else ''}{taken}"
-            found[name] = f"{'int64' if position else usual} [...]"
-        return found
+        return {f"out{index if count > 1 else ''}{taken}": "any [...]" for index in range(count)}
+
+    @property
+    def precision(self) -> str:
+        """The dtype in which KernelBench would run it: that of the first floating input whose dtype is written down,
+        else its own default."""
+        known = (line.partition(" ")[0] for line in self.inputs.values())
+        return next((dtype for dtype in known if dtype in TOLERANCE), "float32")
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know before a verdict."""
+        found = []
+        if self.random:
+            found.append(
+                "forward() draws random numbers: every call stands behind a seed of its set, and an answer must draw "
+                "the same numbers from PyTorch in the same order"
+            )
+        if self.posed:
+            found.append(f"its own code makes {', '.join(self.posed)}, with another seed for every set")
+        if self.made:
+            found.append(f"its own code makes {', '.join(self.made)} once, with the same values in every call")
+        if self.whole:
+            found.append(
+                f"whole numbers stay whole in {', '.join(self.whole)}; KernelBench's harness makes fractions of them"
+            )
+        return tuple(found)
+
+    @property
+    def whole(self) -> list[str]:
+        """Inputs of whole numbers."""
+        return [name for name, line in self.inputs.items() if "int" in line.partition(" ")[0]]
 
     @property
     def title(self) -> str:
@@ -582,45 +656,97 @@ class _Problem:
         return first or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
 
     def _for_host(self) -> dict[str, int] | None:
-        free = set() if self.made else set(self.axes) - self._tied
-        return onefile.for_host({"axes": self.axes, "inputs": self.inputs, "outputs": {}}, free)
+        """Axes of the case `cpu`. What the problem's code makes keeps its size, which its drawn tensors tell."""
+        free = set() if self.made or self.posed else set(self.axes) - self._tied
+        lines = {name: line for name, line in self.inputs.items() if name not in (*self.made, *self.posed)}
+        return onefile.for_host({"axes": self.axes, "inputs": lines | self._drawn_inside(), "outputs": {}}, free)
+
+    def _drawn_inside(self) -> dict[str, str]:
+        """The tensors that get_inputs() draws on the way to those that it returns, as lines."""
+        found: dict[str, str] = {}
+        _, local = self._returned(self._functions["get_inputs"])
+        for node in ast.walk(self._functions["get_inputs"]) if self.posed else ():
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "torch":
+                assert isinstance(node, ast.Call)
+                with contextlib.suppress(_UnclearError, GrammarError):
+                    found[f"drawn{len(found)}"] = str(self._drawn(called.attr, node, local, 0))
+        return found
 
     def opened(self) -> Opened:
         """What was read."""
         cpu = self._for_host()
-        return Opened(self.path, self.title, self.axes, self.all_inputs, self.outputs(), self.weights, cpu)
+        lines = self.all_inputs
+        return Opened(self.path, self.title, self.axes, lines, self.outputs(), self.weights, cpu, self.notes())
 
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
         taken = ", ".join(self.all_inputs)
         given, passed = ", ".join(self.inputs), ", ".join(self.arguments)
         model = self.model if self.weights else f"{WEIGHTS}.NONE"
+        seed = self.seed if self.random else "None"
         head = f"\n\n\nimport {WEIGHTS}  # what follows is aisp's\n\n\n"
         run = (
             f"{head}def run({taken}):\n"
-            f"    return {WEIGHTS}.exactly(lambda aisp_made, {given}: aisp_made({passed}), Model, {model}, {given})\n"
+            f"    def aisp_call(aisp_made, {given}):\n"
+            f"        return aisp_made({passed})\n\n"
+            f"    return {WEIGHTS}.exactly(aisp_call, Model, {model}, {seed}, {self.precision!r}, {given})\n"
         )
 
         def prepare(name: str) -> str:
-            made = f"{WEIGHTS}.aligned({name}, {model}, {given})"
+            seeded = f"        {WEIGHTS}.seed({self.seed})\n" if self.random else ""
             return (
-                f"{head}def prepare({taken}):\n    aisp_made = {made}\n    return lambda {taken}: aisp_made({passed})\n"
+                f"{head}def prepare({taken}):\n"
+                f"    aisp_made = {WEIGHTS}.aligned({name}, {model}, {given})\n\n"
+                f"    def aisp_call({taken}):\n"
+                f"{seeded}"
+                f"        return {WEIGHTS}.dense(aisp_made({passed}))\n\n"
+                f"    return aisp_call\n"
             )
 
         files = {
             "reference.py": data + run.encode(),
             "baseline.py": data + prepare("Model").encode(),
             "optimized.py": answered + prepare("ModelNew").encode(),
-            f"{WEIGHTS}.py": _SHARED.encode(),
+            "rule.py": self._rule(data, head, model).encode("utf-8", "surrogateescape"),
+            f"{WEIGHTS}.py": SHARED.encode(),
         }
-        if self.weights or self.made:
-            init = "get_init_inputs" if "get_init_inputs" in self._functions else "list"
-            weights = f"{self.model!r}: {WEIGHTS}.drawn(Model, {init}, device)" if self.weights else ""
-            data_made = f"**{WEIGHTS}.given(get_inputs, {self.made!r}, device)" if self.made else ""
-            made = ", ".join(filter(None, (weights, data_made)))
-            files["inputs.py"] = data + f"{head}def make(axes, device, generator):\n    return {{{made}}}\n".encode()
+        if self.weights or self.made or self.posed:
+            files["inputs.py"] = data + (head + self._makers()).encode()
         files[onefile.lesson_name()] = self._lesson(data, candidate, answered)
         return files
+
+    def _makers(self) -> str:
+        """make() and pose() of inputs.py."""
+        init = "get_init_inputs" if "get_init_inputs" in self._functions else "list"
+        weights = f"{self.model!r}: {WEIGHTS}.drawn(Model, {init}, device)" if self.weights else ""
+        others = f"**{WEIGHTS}.given(get_inputs, {self.made!r}, device)" if self.made else ""
+        made = ", ".join(filter(None, (weights, others)))
+        found = [f"def make(axes, device, generator):\n    return {{{made}}}\n"] if made else []
+        if self.posed:
+            call = f"{WEIGHTS}.posed(get_inputs, {self.posed!r})"
+            found.append(f"def pose(axes, device, generator):\n    return {call}\n")
+        return "\n\n".join(found)
+
+    def _rule(self, data: bytes, head: str, model: str) -> str:
+        """rule.py. Where inputs are whole numbers it holds the problem, whose Model may not take fractions."""
+        tolerance = TOLERANCE[self.precision]
+        same = f"    return {WEIGHTS}.allclose(outputs, expected, {tolerance!r})\n"
+        judge = "def judge(inputs, outputs, expected):\n"
+        if not self.whole:
+            return f"import {WEIGHTS}\n\n\n{judge}{same}"
+        model = f"inputs[{self.model!r}]" if self.weights else model
+        called = ", ".join(f"inputs[{name!r}]" if name in self.inputs else name for name in self.arguments)
+        return (
+            f"{data.decode('utf-8', 'surrogateescape')}{head}{judge}"
+            f"    def aisp_call(aisp_made, inputs):\n"
+            f"        return aisp_made({called})\n\n"
+            f"    given = {{name: inputs[name] for name in {tuple(self.inputs)!r}}}\n"
+            f"    why = {WEIGHTS}.refused(aisp_call, Model, {model}, given, {self.precision!r})\n"
+            f"    if why:\n"
+            f"        return why\n"
+            f"{same}"
+        )
 
     def _lesson(self, data: bytes, candidate: Path, answered: bytes) -> bytes:
         import tomli_w  # only where a target is made
@@ -630,6 +756,7 @@ class _Problem:
             "title": self.title,
             "flops": UNCOUNTED,
             "tolerance": TOLERANCE,
+            "rule": {"name": f"KernelBench: allclose, atol = rtol = {TOLERANCE[self.precision]:g}"},
             "axes": self.axes,
             "inputs": self.all_inputs,
             "outputs": self.outputs(),
@@ -642,12 +769,9 @@ class _Problem:
         }
         text = [f"# {self.title}", "", "A KernelBench problem and an answer to it.", ""]
         for what, path, held in (("problem", self.path, data), ("candidate", candidate, answered)):
-            text.append(f"- {what}: `{path}`, sha256 {hashlib.sha256(held).hexdigest()}")
-        if self.made:
-            text += [
-                "",
-                f"The problem's own code makes {', '.join(self.made)}: once, with the same values in every call.",
-            ]
+            text.append(provenance(what, path, held))
+        for note in self.notes():
+            text += ["", f"{note[0].upper()}{note[1:]}."]
         lines = "\n".join(text)
         lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
         _, found = frontmatter.read(self.path, lesson)
@@ -660,13 +784,96 @@ class _Problem:
 # -- expressions and statements ----------------------------------------------------------------------------------------
 
 
-def _bound(node: ast.stmt) -> list[str]:
+def bound_names(node: ast.stmt) -> list[str]:
     """Names that a statement at the head of a module binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+
+
+def _computed(node: ast.expr) -> bool:
+    """Whether an expression is no tensor for sure: a list, a dictionary, what a builtin or the module math computes."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        if isinstance(called, ast.Name):
+            return called.id in _COMPUTED
+        return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "math"
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr | ast.ListComp | ast.Compare)
+
+
+def draws(tree: ast.AST, known: Mapping[str, ast.expr]) -> bool:
+    """Whether code may draw random numbers when forward() is called; `known`: what names stand for."""
+    found = _Draws(known)
+    found.visit(tree)
+    return found.found
+
+
+class _Draws(ast.NodeVisitor):
+    """Whether forward() may draw random numbers, as far as its file shows.
+
+    Attributes:
+        found: it names what does so in train mode at a rate that is not known to be 0, or draws outside of what makes
+            a Model or its inputs.
+    """
+
+    def __init__(self, known: Mapping[str, ast.expr]) -> None:
+        """`known`: what names stand for, the arguments of Model among them."""
+        self.found = False
+        self._known = known
+        self._once = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Look into what a call of forward() may come to."""
+        if node.name in ("get_inputs", "get_init_inputs"):
+            return
+        making = _ONCE.match(node.name) is not None
+        self._once += making
+        self.generic_visit(node)
+        self._once -= making
+
+    def visit_If(self, node: ast.If) -> None:
+        """What runs as a program alone is no part of it."""
+        if not onefile.says_nothing(node):
+            self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """One call, and what stands in it."""
+        whole = ast.unparse(node.func) if isinstance(node.func, ast.Attribute | ast.Name) else ""
+        base, name = whole.partition(".")[0], whole.rpartition(".")[2]
+        told = {each.arg: each.value for each in node.keywords if each.arg}
+        rates = [value for key, value in told.items() if "dropout" in key]
+        if _DROPOUT.match(name) and base != "self":  # what a module has by that name was made somewhere
+            place = 0 if name[:1].isupper() else 1  # nn.Dropout(p), F.dropout(x, p)
+            given = node.args[place] if len(node.args) > place else told.get("p", ast.Constant(0.5))
+            switch = told.get("training")
+            off = isinstance(switch, ast.Constant) and not switch.value
+            rates += [] if off else [given]
+        elif name in _RATES and not rates:
+            place, usual = _RATES[name]
+            rates += [node.args[place] if len(node.args) > place else ast.Constant(usual)]
+        drawing = not self._once and _DRAWING.match(name) is not None
+        drawing = drawing or _RANDOM.match(name) is not None
+        self.found = self.found or drawing or not all(map(self._is_zero, rates))
+        self.generic_visit(node)
+
+    def _is_zero(self, node: ast.expr, depth: int = 0) -> bool:
+        if isinstance(node, ast.IfExp):
+            return self._is_zero(node.body, depth) and self._is_zero(node.orelse, depth)
+        if isinstance(node, ast.Name) and node.id in self._known and depth < MAX_DEPTH:
+            return self._is_zero(self._known[node.id], depth + 1)
+        return isinstance(node, ast.Constant) and node.value in (0, None)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
+    """What names stand for behind `a = 1` or `a, b = 1, 2`."""
+    if isinstance(target, ast.Name):
+        return {target.id: value}
+    if not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)):
+        return {}
+    pairs = zip(target.elts, value.elts, strict=True)
+    return {one.id: other for one, other in pairs if isinstance(one, ast.Name)}
 
 
 def _is_plain(node: ast.stmt) -> bool:
@@ -722,14 +929,24 @@ def _shifted(line: _Line, operator: str, by: _Number) -> _Line:
     return _replaced(line, (moved, high if line.distribution == "normal" else f"({high} {operator} {by.text})"))
 
 
-_SHARED = f'''\
-"""How weights are drawn, and how a module gets those of another by name."""
+SHARED = f'''\
+"""How a problem's weights and inputs are made, its truth is computed, and its own rule judges."""
+
+import random
+import sys
 
 import torch
 
 SEED = {SEED}
 MOST_TOLD = 20
+ALIKE = {{"float32": 2.5e-5, "float16": 2.5e-3, "bfloat16": 2.5e-3}}  # a quarter of the tolerance
 NONE = {{"init": [], "state": {{}}}}
+
+_told = set()
+_refused = []
+
+
+# -- what the problem's code makes
 
 
 def drawn(cls, get_init_inputs, device):
@@ -743,12 +960,25 @@ def drawn(cls, get_init_inputs, device):
 
 
 def given(get_inputs, wanted, device):
-    """Inputs that only the problem's code can make, by name, from their places in its list."""
+    """Inputs that are no tensors, by name, from their places in the problem's list."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         found = list(get_inputs())
     moved = {{name: found[place] for name, place in wanted.items()}}
     return {{name: value.to(device) if hasattr(value, "to") else value for name, value in moved.items()}}
+
+
+def posed(get_inputs, wanted):
+    """Tensors that only the problem's code can make, likewise; PyTorch's generator stands where the set has put it."""
+    word = torch.initial_seed()
+    random.seed(word)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(word % 2**32)
+    found = list(get_inputs())
+    return {{name: found[place] for name, place in wanted.items()}}
+
+
+# -- a module with the problem's weights
 
 
 def aligned(cls, model, *inputs):
@@ -772,30 +1002,128 @@ def aligned(cls, model, *inputs):
     if len(told) > MOST_TOLD:
         print("weights:", len(told) - MOST_TOLD, "more")
     made.load_state_dict(same, strict=False)
-    tensors = [value for value in (*inputs, *state.values()) if isinstance(value, torch.Tensor)]
+    tensors = _tensors(inputs, model)
     if tensors:
         made = made.to(tensors[0].device)
     return made.requires_grad_(False)
 
 
-def exactly(call, cls, model, *inputs):
+def _tensors(inputs, model):
+    """Those of the inputs and of the weights; the first lies where the module is to be."""
+    return [value for value in (*inputs, *model["state"].values()) if isinstance(value, torch.Tensor)]
+
+
+def seed(number):
+    """Put PyTorch's generators where a set says, so that Model and ModelNew draw the same numbers.
+
+    Raises RuntimeError while a graph is captured: each replay would draw other numbers.
+    """
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("a call that stands behind a seed cannot be captured")
+    word = int(number)
+    torch.default_generator.manual_seed(word)
+    for generator in torch.cuda.default_generators:  # none before CUDA is used
+        generator.manual_seed(word)
+
+
+def dense(found):
+    """What a module returned, contiguous: a view is copied within the call, Model's and ModelNew's alike."""
+    if isinstance(found, (tuple, list)):
+        return tuple(map(dense, found))
+    return found.contiguous() if isinstance(found, torch.Tensor) else found
+
+
+# -- the truth
+
+
+def exactly(call, cls, model, number, precision, *inputs):
     """What the problem's Model gives, computed in the floating dtype of what it is given.
 
-    A Model that cannot be had in fp64 (it makes fp32 tensors in forward) computes in fp32, which is told.
+    In fp64 it may not be had: of a Model that makes fp32 tensors in forward, and of one that draws other random numbers
+    in fp64 than in the dtype that rungs get. The truth is computed in the narrower dtype then, which is told.
+
+    Args:
+        number: the seed of what forward() draws; None where it draws nothing.
+        precision: the dtype that rungs get.
     """
-    tensors = [value for value in (*inputs, *model["state"].values()) if isinstance(value, torch.Tensor)]
-    dtype = next((value.dtype for value in tensors if value.is_floating_point()), torch.float32)
-    made = aligned(cls, model, *inputs).to(dtype)
-    torch.manual_seed(SEED)
+    floating = (value.dtype for value in _tensors(inputs, model) if value.is_floating_point())
+    dtype = next(floating, torch.float32)
     try:
-        return call(made, *inputs)
+        wide = _called(call, cls, model, number, dtype, inputs)
+        if dtype != torch.float64 or number is None:
+            return wide
     except (RuntimeError, TypeError):
         if dtype != torch.float64:
             raise
-    narrow = [v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
-    found = call(aligned(cls, model, *narrow).float(), *narrow)
-    print("reference: Model does not compute in float64; the truth is that of float32")
-    several = found if isinstance(found, (tuple, list)) else [found]
-    wide = [value.double() if value.is_floating_point() else value for value in several]
-    return wide if len(wide) > 1 else wide[0]
+        wide = None
+    name = "float32" if number is None else precision
+    narrow = _called(call, cls, model, number, getattr(torch, name), inputs)
+    if wide is not None and _alike(wide, narrow, ALIKE[name]):
+        return wide
+    why = "does not compute in float64" if wide is None else "draws other random numbers in float64"
+    if why not in _told:
+        _told.add(why)
+        print(f"reference: Model {{why}}; the truth is that of {{name}}")
+    found = [value.double() if value.is_floating_point() else value for value in _several(narrow)]
+    return found if len(found) > 1 else found[0]
+
+
+def _called(call, cls, model, number, dtype, inputs):
+    cast = [v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
+    made = aligned(cls, model, *cast).to(dtype)
+    if number is None:
+        torch.manual_seed(SEED)
+    else:
+        seed(number)
+    return call(made, *cast)
+
+
+def _several(found):
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def _alike(wide, narrow, share):
+    """Whether two results differ by rounding alone, element by element, relative to max(RMS, |value|)."""
+    for one, other in zip(_several(wide), _several(narrow)):
+        if one.shape != other.shape:
+            return False
+        if not one.is_floating_point():
+            if not torch.equal(one, other):
+                return False
+            continue
+        size = torch.clamp(one.abs(), min=float(one.square().mean().sqrt()) if one.numel() else 0.0)
+        if not bool(((one - other.double()).abs() <= share * size).all()):
+            return False
+    return True
+
+
+# -- KernelBench's own rule
+
+
+def allclose(outputs, expected, tolerance):
+    """What is wrong by it: shapes, or an element off by more than tolerance * (1 + |element|). None for nothing."""
+    for index, (got, want) in enumerate(zip(outputs, expected)):
+        place = f"output {{index}}" if len(expected) > 1 else "the output"
+        if got.shape != want.shape:
+            return f"{{place}} has the shape {{list(got.shape)}}, not {{list(want.shape)}}"
+        want = want.to(got.dtype)
+        if not got.is_floating_point():
+            got, want = got.double(), want.double()
+        if not torch.allclose(want, got, atol=tolerance, rtol=tolerance):
+            return f"{{place}} is off by up to {{float((want - got).abs().max()):.3g}}"
+    return None
+
+
+def refused(call, cls, model, inputs, precision):
+    """Why no candidate passes in KernelBench's harness, which casts every tensor; "" where Model takes them so."""
+    if not _refused:
+        dtype = getattr(torch, precision)
+        cast = {{name: v.to(dtype) if isinstance(v, torch.Tensor) else v for name, v in inputs.items()}}
+        try:
+            call(aligned(cls, model, *cast.values()).to(dtype), cast)
+            _refused.append("")
+        except Exception as error:
+            said = str(error).partition("\\n")[0][:200]
+            _refused.append(f"its harness makes {{precision}} of whole numbers, and Model itself raises then: {{said}}")
+    return _refused[0]
 '''

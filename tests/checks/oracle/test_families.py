@@ -48,6 +48,13 @@ def test_few_and_small_cases_are_drawn_where_small_ones_are_allowed() -> None:
         assert all(largest(plain, axes) <= families.GATE_ELEMENTS for axes in found)
 
 
+def test_a_fixed_axis_is_drawn_as_the_case_that_is_run() -> None:
+    fixed = target('x = "float32 [N] normal"', 'y = "float32 [N]"', axes="{ N = 65536 }",
+                   tables="[fuzz]\naxes = { N = [65536] }\n[[cases]]\nname = \"cpu\"\naxes = { N = 512 }")  # fmt: skip
+    assert shapes(fixed, 1) == [{"N": 512}]
+    assert [dict(case.axes) for case in families.drawn_shapes(fixed, 1, fixed.rungs, host=False)] == [{"N": 65536}]
+
+
 def test_axes_that_admit_nothing_small_are_drawn_at_their_least() -> None:
     wide = target('x = "float32 [N] normal"', 'y = "float32 [N]"', axes="{ N = 65536 }",
                   tables="[fuzz]\naxes = { N = { least = 20000 } }")  # fmt: skip

@@ -134,6 +134,123 @@ class ModelNew(nn.Module):
         return -picked.mean()
 """
 
+SOFTMAX = '''\
+import torch
+import torch.nn as nn
+
+batch_size = 4
+dim = 65536
+
+
+class Model(nn.Module):
+    """Softmax over long rows, each value of which is small."""
+
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []
+'''
+
+ZEROS_NEW = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.zeros_like(x)
+"""
+
+TWO = '''\
+import torch
+import torch.nn as nn
+
+rows = 128
+columns = 64
+
+
+class Model(nn.Module):
+    """The largest value of each row, and where it stands."""
+
+    def forward(self, x):
+        values, places = x.max(dim=1)
+        return values, places
+
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+
+def get_init_inputs():
+    return []
+'''
+
+TWO_NEW = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        places = x.argmax(dim=1)
+        return x.gather(1, places[:, None])[:, 0], places
+"""
+
+DROPOUT = '''\
+import torch
+import torch.nn as nn
+
+batch_size = 64
+features = 128
+
+
+class Model(nn.Module):
+    """A linear layer, batch norm and dropout, none of which is ever in eval()."""
+
+    def __init__(self, features, rate):
+        super().__init__()
+        self.linear = nn.Linear(features, features)
+        self.norm = nn.BatchNorm1d(features)
+        self.dropout = nn.Dropout(rate)
+
+    def forward(self, x):
+        return torch.softmax(self.dropout(self.norm(self.linear(x))), dim=1)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, features)]
+
+
+def get_init_inputs():
+    return [features, 0.2]
+'''
+
+DROPOUT_NEW = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features, rate):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+        self.linear = nn.Linear(features, features)
+        self.rate = rate
+
+    def forward(self, x):
+        x = self.linear(x)
+        x = (x - x.mean(0)) * torch.rsqrt(x.var(0, correction=0) + self.norm.eps)
+        x = x * self.norm.weight + self.norm.bias
+        return torch.softmax(F.dropout(x, self.rate, training=True), dim=1)
+"""
+
+WITHOUT_DROPOUT = DROPOUT_NEW.replace("F.dropout(x, self.rate, training=True)", "x")
+
 MADE = """\
 import torch
 import torch.nn as nn
@@ -142,12 +259,12 @@ N = 64
 
 
 class Model(nn.Module):
-    def forward(self, lower, x, factor):
-        return lower @ x * factor
+    def forward(self, lower, x, factor, shape):
+        return (lower @ x * factor).reshape(shape)
 
 
 def get_inputs():
-    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5]
+    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]
 
 
 def get_init_inputs():
@@ -159,9 +276,13 @@ import torch
 
 
 class ModelNew(torch.nn.Module):
-    def forward(self, lower, x, factor):
-        return torch.mm(lower * factor, x)
+    def forward(self, lower, x, factor, shape):
+        assert lower.triu(1).count_nonzero() == 0
+        return torch.mm(lower * factor, x).reshape(shape)
 """
+
+VIEW = MATMUL.replace("torch.matmul(A, B)", "torch.matmul(A, B).t()")
+VIEW_NEW = MATMUL_NEW.replace("(B.t() @ A.t()).t().contiguous()", "B.t() @ A.t()")
 
 WITHOUT_FP64 = MATMUL.replace("torch.matmul(A, B)", "torch.matmul(A, B) @ torch.ones(N, 3)")
 WITHOUT_FP64_NEW = MATMUL_NEW.replace("(B.t() @ A.t()).t().contiguous()", "A @ (B @ torch.ones(B.shape[1], 3))")

@@ -23,6 +23,8 @@ PAIRS = {
     "layer": (text.LAYER, text.REORDERED),
     "cross_entropy": (text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW),
     "made": (text.MADE, text.MADE_NEW),
+    "two outputs": (text.TWO, text.TWO_NEW),
+    "dropout": (text.DROPOUT, text.DROPOUT_NEW),
 }
 
 
@@ -69,6 +71,13 @@ def test_inputs_are_lines_over_the_numbers_at_the_head_of_the_file(tmp_path: Pat
     assert catalog.shape(target.inputs[1], target.case("cpu").axes) == (512, 512)  # small enough for a CPU
 
 
+def test_numbers_that_are_assigned_together_are_axes_as_well(tmp_path: Path) -> None:
+    together = text.MATMUL.replace("M = 1024\nK = M * 2\n", "M, K = 1024, 2048\n")
+    opened = kernelbench.read(written(tmp_path, together, text.MATMUL_NEW)[1])
+    assert opened.inputs["A"] == "float32 [M, K] uniform"
+    assert opened.axes == {"M": 1024, "K": 2048, "N": 512}
+
+
 def test_class_indices_stay_whole_numbers(tmp_path: Path) -> None:
     target, _ = made(tmp_path, *PAIRS["cross_entropy"])
     assert target.inputs[1] == TensorSpec("targets", "int64", ("batch_size",), "integers", ("0", "num_classes"))
@@ -95,11 +104,16 @@ def test_drawn_cases_keep_the_shape_that_a_candidate_may_rely_on(tmp_path: Path)
     assert {name: extent.values for name, extent in target.fuzz.axes.items()} == {"N": (64,)}
 
 
-def test_what_a_line_cannot_say_is_made_by_the_problems_code_and_numbers_are_passed(tmp_path: Path) -> None:
+def test_what_a_line_cannot_say_is_posed_by_the_problems_code_and_numbers_are_passed(tmp_path: Path) -> None:
     target, place = made(tmp_path, *PAIRS["made"])
-    assert [(spec.name, spec.made) for spec in target.inputs] == [("lower", True), ("x", False)]
-    assert "aisp_made(lower, x, 3.5)" in (place / "baseline.py").read_text()
-    assert "code makes lower: once" in target.lesson
+    assert [(spec.name, spec.made, spec.posed) for spec in target.inputs] == [
+        ("lower", False, True),
+        ("x", False, False),
+        ("shape", True, False),
+    ]
+    assert "aisp_made(lower, x, 3.5, shape)" in (place / "baseline.py").read_text()
+    assert "Its own code makes lower, with another seed for every set." in target.lesson
+    assert "Its own code makes shape once" in target.lesson
 
 
 LINES = {
@@ -111,49 +125,115 @@ LINES = {
     "torch.randint(low=2, high=N, size=(N, N), dtype=torch.int32)": "int32 [N, N] integers(2, N)",
     "torch.ones(N).to(torch.float64)": "float64 [N] ones",
     "torch.zeros(N, dtype=torch.long)": "int64 [N] zeros",
-    "torch.randint(0, 2, (N,)).float() * 2 - 1": "made",
-    "torch.rand(N) * 0": "made",
-    "torch.rand(N).T": "made",
-    "torch.rand(N, generator=torch.Generator())": "made",
-    "numpy.ones(N)": "made",
-    "torch.rand(N ** N)": "made",
+    "torch.randint(0, 2, (N,)).float() * 2 - 1": "any [...] posed",
+    "torch.rand(N) * 0": "any [...] posed",
+    "torch.rand(N).T": "any [...] posed",
+    "torch.rand(N, generator=torch.Generator())": "any [...] posed",
+    "numpy.ones(N)": "any [...] posed",
+    "torch.rand(N ** N)": "any [...] posed",
+    "[torch.rand(N)]": "made",
+    "math.sqrt(N)": "made",
+    "tuple(range(N))": "made",
 }
 
 
 @pytest.mark.parametrize("expression", LINES)
 def test_expressions_are_read_as_lines_where_their_values_are_the_same(tmp_path: Path, expression: str) -> None:
-    problem = text.MADE.replace("torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5", f"{expression}, N, None")
+    problem = text.MADE.replace(
+        "torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]", f"{expression}, N, None, True"
+    )
     opened = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
     assert not opened.problems
     (line,) = opened.inputs.values()
     wanted = LINES[expression]
-    if wanted == "made":
-        assert line == "made"
-    else:
-        assert catalog.parse_tensor("x", line) == catalog.parse_tensor("x", wanted)
+    assert catalog.parse_tensor("x", line) == catalog.parse_tensor("x", wanted)
 
 
-def test_an_input_that_another_one_is_made_from_is_made_with_it(tmp_path: Path) -> None:
-    body = "    a = torch.rand(N, N)\n    b = a * 2\n    return [a, b, 1]\n"
-    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5]\n", body)
+def test_an_input_that_another_one_is_made_from_is_posed_with_it(tmp_path: Path) -> None:
+    body = "    a = torch.rand(N, N)\n    b = a * 2\n    return [a, b, 1, True]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
     opened = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
-    assert list(opened.inputs.values()) == ["made", "made"]
+    assert list(opened.inputs.values()) == ["any [...] posed", "any [...] posed"]
 
 
 def test_names_that_double_with_every_line_end_the_reading_and_not_the_machine(tmp_path: Path) -> None:
     doubled = "".join(f"n{index + 1} = n{index} + n{index}\n" for index in range(60))
     problem = text.MATMUL.replace("M = 1024\n", f"M = 1024\nn0 = 1\n{doubled}").replace("rand(M, K)", "rand(n60, K)")
     opened = kernelbench.read(written(tmp_path, problem, text.MATMUL_NEW)[1])
-    assert opened.inputs["A"] == "made"
-    huge = text.MADE.replace("3.5]", "9 ** 9 ** 9 ** 9]")
-    assert list(kernelbench.read(written(tmp_path, huge, text.MADE_NEW)[1]).inputs.values())[2] == "made"
+    assert opened.inputs["A"] == "any [...] posed"
+    huge = text.MADE.replace("3.5,", "9 ** 9 ** 9 ** 9,")
+    opened = kernelbench.read(written(tmp_path, huge, text.MADE_NEW)[1])
+    assert list(opened.inputs.values())[2] == "any [...] posed"
 
 
-def test_positions_are_whole_numbers_and_several_outputs_have_a_name_each(tmp_path: Path) -> None:
-    assert made(tmp_path, text.ARGMAX, text.MATMUL_NEW)[0].outputs[0].dtype == "int64"
+def test_outputs_have_a_name_each_and_are_what_the_references_are(tmp_path: Path) -> None:
+    (only,) = made(tmp_path, *PAIRS["matmul"])[0].outputs
+    assert (only.name, only.dtype, only.open) == ("out", "any", True)
     two = text.MATMUL.replace("return torch.matmul(A, B)", "return A @ B, A.argmin(1)")
     opened = kernelbench.read(written(tmp_path, two, text.MATMUL_NEW)[1])
-    assert dict(opened.outputs) == {"out0": "float32 [...]", "out1": "int64 [...]"}
+    assert dict(opened.outputs) == {"out0": "any [...]", "out1": "any [...]"}
+
+
+# -- random numbers ----------------------------------------------------------------------------------------------------
+
+RANDOM = {
+    "nn.Dropout(0.5)": True,
+    "nn.LSTM(4, 4, dropout=0.3)": True,
+    "nn.LSTM(4, 4, dropout=0.0)": False,
+    "nn.TransformerEncoderLayer(8, 2)": True,
+    "nn.TransformerEncoderLayer(8, 2, 16, 0.0)": False,
+    "nn.TransformerEncoderLayer(8, 2, dropout=0.0)": False,
+    "nn.MultiheadAttention(8, 2)": False,
+    "nn.MultiheadAttention(8, 2, 0.1)": True,
+    "nn.Dropout(self.rate)": True,
+    "nn.Dropout(NONE)": False,
+    "nn.LSTM(4, 4, dropout=NONE if K > 1 else 0.0)": False,
+    "nn.RReLU()": True,
+    "nn.BatchNorm1d(4)": False,
+    "nn.Parameter(torch.randn(4))": False,
+}
+
+
+@pytest.mark.parametrize("module", RANDOM)
+def test_a_forward_that_draws_is_called_behind_a_seed_of_its_set(tmp_path: Path, module: str) -> None:
+    start = "        super(Model, self).__init__()\n"
+    problem = text.MATMUL.replace(start, f"{start}        self.inner = {module}\n").replace(
+        "M = 1024", "NONE = 0.0\nM = 1024"
+    )
+    opened = kernelbench.read(written(tmp_path, problem, text.MATMUL_NEW)[1])
+    assert ("seed" in opened.inputs) is RANDOM[module]
+    assert any("draws random numbers" in note for note in opened.notes) is RANDOM[module]
+
+
+@pytest.mark.parametrize(("rate", "draws"), [("0.2", True), ("0.0", False), ("RATE", False), ("features * 0", True)])
+def test_a_rate_that_get_init_inputs_gives_is_known(tmp_path: Path, rate: str, draws: bool) -> None:
+    problem = text.DROPOUT.replace("[features, 0.2]", f"[features, {rate}]").replace(
+        "import torch\n", "import torch\nRATE = 0\n", 1
+    )
+    opened = kernelbench.read(written(tmp_path, problem, text.DROPOUT_NEW)[1])
+    assert ("seed" in opened.inputs) is draws
+    usual = text.DROPOUT.replace("[features, 0.2]", "[features]").replace("features, rate)", "features, rate=0.0)")
+    opened = kernelbench.read(written(tmp_path, usual, text.DROPOUT_NEW)[1])
+    assert "seed" not in opened.inputs
+
+
+def test_what_its_own_code_makes_runs_on_a_cpu_where_it_is_small(tmp_path: Path) -> None:
+    body = "    x = torch.rand(N, N)\n    return [x, torch.randint(0, 2, x.shape).bool(), 1, True]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
+    small = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
+    assert list(small.inputs.values()) == ["any [...] posed"] * 2
+    assert small.cpu == {"N": 64}
+    large = kernelbench.read(written(tmp_path, problem.replace("N = 64", "N = 4096"), text.MADE_NEW)[1])
+    assert large.cpu is None
+
+
+def test_what_is_drawn_in_forward_itself_is_seen_and_what_makes_inputs_is_not(tmp_path: Path) -> None:
+    drawing = text.MATMUL.replace("torch.matmul(A, B)", "torch.matmul(A, B) + torch.rand_like(A)[0, 0]")
+    assert "seed" in kernelbench.read(written(tmp_path, drawing, text.MATMUL_NEW)[1]).inputs
+    assert "seed" not in kernelbench.read(written(tmp_path, text.MATMUL, text.MATMUL_NEW)[1]).inputs
+    named = text.DROPOUT.replace("def forward(self, x)", "def forward(self, seed)").replace("(x)", "(seed)")
+    opened = kernelbench.read(written(tmp_path, named, text.DROPOUT_NEW)[1])
+    assert list(opened.inputs) == ["seed", "model", "seed_"]
 
 
 # -- what cannot be taken ----------------------------------------------------------------------------------------------
@@ -169,6 +249,7 @@ REFUSED = {
     "of one tensor": (text.MATMUL.replace("return [A, B]", "return torch.rand(M)"), "does not end with a list"),
     "of no tensor": (text.MATMUL.replace("[A, B]", "[1, 2]"), "get_inputs returns no tensor"),
     "with our name": (text.MATMUL + "def run(): ...\n", "run is a name that is written behind the file"),
+    "with another": (text.MATMUL + "def judge(): ...\n", "judge is a name that is written behind the file"),
     "not text": (b"\xff\xfe".decode("latin-1") + text.MATMUL, ""),
     "nested": (text.MATMUL.replace("[A, B]", "[" + "-" * 50_000 + "A, B]"), "nested"),
 }
@@ -198,18 +279,27 @@ def test_what_a_candidate_does_when_it_is_imported_is_its_own_affair(tmp_path: P
 # -- listing -----------------------------------------------------------------------------------------------------------
 
 
+def recognised(path: Path) -> Part | None:
+    """As what the path is taken, which must be by KernelBench's reader."""
+    found = formats.recognise(path)
+    if found is None:
+        return None
+    assert found[0].NAME == "kernelbench"
+    return found[1]
+
+
 def test_paths_are_recognised_by_what_they_hold(tmp_path: Path) -> None:
     answer, problem = written(tmp_path, text.MATMUL, text.MATMUL + text.MATMUL_NEW)
-    assert (formats.recognise(answer), formats.recognise(problem)) == (Part.CANDIDATE, Part.PROBLEM)
+    assert (recognised(answer), recognised(problem)) == (Part.CANDIDATE, Part.PROBLEM)
     for folder in (tmp_path, tmp_path / "KernelBench", tmp_path / "KernelBench" / "level1"):
-        assert formats.recognise(folder) is Part.COLLECTION
+        assert recognised(folder) is Part.COLLECTION
     ours = tmp_path / "ours.py"
     ours.write_text("def reference(x): ...\n\n\nclass Model: ...\n\n\ndef get_inputs(): ...\n")
-    assert formats.recognise(ours) is None
-    assert formats.recognise(tmp_path / "gone.py") is None
+    assert recognised(ours) is None
+    assert recognised(tmp_path / "gone.py") is None
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert formats.recognise(empty) is None
+    assert recognised(empty) is None
 
 
 def test_a_root_that_is_one_of_them_says_how_it_is_judged(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.sources import LESSON
 
 DECIDES_NOTHING = ("title", "techniques", "goal", "expect", "link", "link_in", "link_out")
-RUNGS_DECIDE_NOTHING = ("summary", "formerly", "expect")
+RUNGS_DECIDE_NOTHING = ("summary", "formerly", "expect", "parameters")
 """Of a front matter and of its rungs. All else counts, so that a new key does."""
 
 _OURS = re.compile(rb"\baisp\.kernels(?:\.| import )([\w.]+)")

@@ -1,0 +1,37 @@
+"""A run as a JSON document, the same for the command line and for the doors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from aisp.store.results.reading import Reading, of_quarantine
+from aisp.store.text import clean_line
+
+SCHEMA = 2
+"""Of a run as JSON; docs/commands.md says what changed with each."""
+
+
+def run_json(run: Reading) -> dict[str, Any]:
+    """A run for JSON: its record, the comparisons as they may be shown, and what is held against its rungs.
+
+    Names that schema 1 had for the same stand beside: `run_id`, `status`, an arm's `status` and `samples`.
+    """
+    record = run.record
+    told: dict[str, Any] = msgspec.to_builtins(record, builtin_types=(bytes,))
+    for arm, known in zip(told["arms"], record.arms, strict=True):
+        arm |= {"status": arm["state"], "samples": arm["sample_count"]}
+        if known.naive is not None:
+            arm["naive"]["speedup"] = known.naive.speedup
+    return {
+        "schema": SCHEMA,
+        "run_id": record.id,
+        "status": record.state.value,
+        **told,
+        "folder": clean_line(record.folder),
+        "comparisons": msgspec.to_builtins(run.comparisons),
+        "policy": record.policy,
+        "without": list(record.without),
+        "quarantined": [of_quarantine(held).as_json() for held in run.quarantined.values()],
+    }

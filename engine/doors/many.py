@@ -1,0 +1,586 @@
+"""Many candidates of one target, judged in few runs: cheap stages first, nothing twice, nothing lost.
+
+Candidates that are one file each are rungs of one run, up to `GROUP` of them, so that inputs, expected values and the
+baseline's samples are made once for all; a rung is named after its candidate's content. Where a run says nothing of a
+candidate (it ended as a whole, before its turn), that one is tried alone. Those that a full run is worth get one each,
+with fresh processes and without any other candidate in reach.
+
+Everything stands in the table (store.candidates) before the engine is asked. Whoever is killed and begins again finds
+what has an outcome there, what has ended in the store, and what is under way in the engine's queue, and asks for the
+rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisp.engine import client, paths, written
+from aisp.engine.doors import asking
+from aisp.engine.doors.api import CANDIDATE, candidate
+from aisp.engine.doors.asking import RefusedError
+from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog import sources
+from aisp.kernels.catalog.loader import rungs_among
+from aisp.kernels.catalog.parsing import refusal
+from aisp.store import History
+from aisp.store.candidates import LEASE_S, MOST_BYTES, Candidates, Level, Row, Standing, Wanted, owner_here
+from aisp.store.content import snapshot_hash
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State
+from aisp.store.results import candidate as results
+from aisp.store.results.candidate import FINALISTS, Outcome, Stage
+from aisp.store.text import clean_line
+from aisp.store.ulid import new_ulid
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Run
+
+GROUP = 6
+"""Candidates in one run: each has a process, and the baseline and the verifier have theirs, twice in a quick run."""
+AHEAD = 2
+"""Runs in the engine's queue at once, so that it never waits for us."""
+MOST_CANDIDATES = 20_000
+"""Of one folder."""
+OTHERS_S = 1.0
+"""How often one looks after rows that another process has leased."""
+_SAYS_NOTHING = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.UNAVAILABLE)
+"""A run that ended so is asked for once more."""
+ENTRY = f"{CANDIDATE}.py"
+"""The file of a candidate that has `run`."""
+_OPTIMIZED = "optimized.py"
+_RUNG = "optimized_k"
+_NOT_THEIRS = ("reference.py", "inputs.py", "rule.py", sources.LESSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The part of a target that all candidates share.
+
+    Attributes:
+        target: its id, which candidates are told by.
+        stem, name: of the folders that are written: the collection's, and the target's in it.
+        files: by relative name.
+        sources: their hash.
+    """
+
+    target: str
+    stem: str
+    name: str
+    files: Mapping[str, bytes]
+    sources: str
+
+    @staticmethod
+    def of(target: Target) -> Common:
+        """Of a target as it lies there."""
+        files = sources.read_sources(target)
+        stem = target.chapter.rpartition("/")[2]
+        return Common(target.id, stem, target.name, files, snapshot_hash(files))
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A candidate as somebody brings it.
+
+    Attributes:
+        name: what it is told by.
+        common: what it stands beside.
+        files: its own, the one with `run` as the rung `CANDIDATE`.
+        refused: why it cannot be one; there are no files then.
+    """
+
+    name: str
+    common: Common
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How candidates are judged.
+
+    Attributes:
+        device, case: as of a run.
+        patience_s: how long a rung may give no sign; 0 for the engine's limits.
+        finalists: how many get a full run at most; 0: none does.
+        ahead: runs in the engine's queue at once.
+        again: judge anew what was judged before.
+    """
+
+    device: str = "auto"
+    case: str = ""
+    patience_s: float = 0.0
+    finalists: int = FINALISTS
+    ahead: int = AHEAD
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A candidate that has come to its end at one level.
+
+    Attributes:
+        name: what it is told by.
+        level: quick or full.
+        outcome: what became of it; None where it was given up.
+        candidate: hash of its sources; "" where they could not be read.
+        why: why it was given up.
+        known: it had been judged before, in another batch or by a process that was ended.
+    """
+
+    name: str
+    level: Level
+    outcome: Outcome | None
+    candidate: str = ""
+    why: str = ""
+    known: bool = False
+
+
+def found_in(folder: Path) -> list[Path]:
+    """The candidates in a folder, by name: its Python files, and its sub-folders that hold one; hidden ones are none.
+
+    Raises:
+        RefusedError: there is none, or more than `MOST_CANDIDATES`.
+        OSError: it cannot be read.
+    """
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "__")):
+            continue
+        if (path.suffix == ".py" and path.is_file()) or (path.is_dir() and any(path.glob("*.py"))):
+            found.append(path)
+    if not found:
+        raise RefusedError(f"{clean_line(str(folder))} holds no candidates: Python files, or folders with one")
+    if len(found) > MOST_CANDIDATES:
+        raise RefusedError(f"{clean_line(str(folder))} holds {len(found):,} candidates, at most {MOST_CANDIDATES:,}")
+    return found
+
+
+def bring(path: Path, common: Common, *, name: str = "") -> Brought:
+    """The candidate at a path, told by its own name unless it is given one."""
+    told = name or path.name
+    try:
+        return beside(told, candidate(path), common)
+    except RefusedError as error:
+        return Brought(told, common, refused=clean_line(str(error), limit=1000))
+
+
+def beside(name: str, files: Mapping[str, bytes], common: Common) -> Brought:
+    """A candidate of these files, unless one of them would take the place of the target's own."""
+    others = {f"{rung}.py" for rung in rungs_among(tuple(files)) if rung != CANDIDATE}
+    taken = sorted(file for file in files if file in common.files or file in others or file in _NOT_THEIRS)
+    if taken:
+        why = f"{clean_line(taken[0])} would take the place of the target's own; give it another name"
+        return Brought(name, common, refused=why)
+    if (size := sum(map(len, files.values()))) > MOST_BYTES:
+        return Brought(name, common, refused=f"it has {size:,} bytes of sources, and at most {MOST_BYTES:,} are taken")
+    return Brought(name, common, files)
+
+
+def of_parts(name: str, files: Mapping[str, bytes], *, stem: str, told: str) -> Brought:
+    """A candidate of a problem in a format of others, as that format makes a target of the two (its `Parts`).
+
+    What stands beside the candidate is the same for all candidates of a problem, but for the words about the one: the
+    rung that is the candidate is taken out, and the baseline stands in its place.
+
+    Args:
+        name: what the candidate is told by.
+        files: of the whole target; its optimized.py is the candidate.
+        stem: what the problem is called.
+        told: the candidate's name in the lesson.
+    """
+    lesson = _without_candidate(files[sources.LESSON], told)
+    common_files = {**files, sources.LESSON: lesson, _OPTIMIZED: files["baseline.py"]}
+    common = Common(f"{stem}:{stem}", stem, stem, common_files, snapshot_hash(common_files))
+    return Brought(name, common, {ENTRY: files[_OPTIMIZED]})
+
+
+def _without_candidate(lesson: bytes, told: str) -> bytes:
+    """A lesson that says nothing of its candidate any more."""
+    import tomllib  # only for formats of others
+
+    import tomli_w
+
+    _, matter, body = lesson.decode("utf-8", "replace").split("+++\n", 2)
+    content = tomllib.loads(matter)
+    content.get("rungs", {}).pop("optimized", None)
+    kept = [line for line in body.splitlines(keepends=True) if told not in line]
+    return f"+++\n{tomli_w.dumps(content)}+++\n{''.join(kept)}".encode()
+
+
+def unparsed(files: Mapping[str, bytes]) -> Outcome | None:
+    """What becomes of a candidate that is not worth a process; None where it is."""
+    for name, data in sorted(files.items()):
+        if name.endswith(".py") and (why := refusal(data, name.replace(ENTRY, "the candidate"))):
+            return results.refused(clean_line(why, limit=1000))
+    if not re.search(rb"\b(?:run|prepare)\b", files[ENTRY]):
+        return results.refused("it has no function run(...)")
+    return None
+
+
+Tell = Callable[[Ended], None]
+
+
+class Judging:
+    """Candidates from their plan to their outcomes.
+
+    Attributes:
+        batch: the list of the table that they stand in.
+        running: ids of the runs that are under way for them, which nobody else has asked for.
+        total, ended: how many candidates there are, and how many came to their end, at the level that is under way.
+    """
+
+    def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
+        self.batch = new_ulid()
+        self.running: set[str] = set()
+        self.total = self.ended = 0
+        self._table, self._terms, self._tell = table, terms, tell
+        self._brought = sorted(brought, key=lambda one: (one.common.sources, _kind(one.files), one.name))
+        self._commons = {one.common.sources: one.common for one in brought}
+        self._owner = owner_here(self.batch)
+        self._conditions = ""
+        self._waiting: dict[str, asyncio.Future[Run | None]] = {}
+        self._names: dict[int, list[str]] = {}
+        self._told: set[int] = set()
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    async def work(self, engine: Connection) -> list[Ended]:
+        """Judge all of them; every candidate at every level at which it was judged, the quick ones first.
+
+        Raises:
+            EngineUnavailableError: the engine went away. What has an outcome keeps it.
+            StoppedError: somebody cancelled a run, or the engine starts no process at present.
+            StoreError: the table cannot be written.
+        """
+        try:
+            async with asyncio.TaskGroup() as beside:
+                helpers = [beside.create_task(self._listen(engine)), beside.create_task(self._renew())]
+                try:
+                    return await self._judge(engine)
+                finally:
+                    for helper in helpers:
+                        helper.cancel()
+        except* (client.EngineUnavailableError, StoppedError, StoreError) as group:
+            raise _first(group) from None
+        finally:
+            self._table.release(self._owner)
+
+    async def _judge(self, engine: Connection) -> list[Ended]:
+        status = await engine.status()
+        gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
+        terms = self._terms
+        given = {"device": terms.device, "gpus": gpus, "case": terms.case, "patience_s": terms.patience_s}
+        self._conditions = json.dumps({**given, "build": client.build_id()}, sort_keys=True)
+        self._table.requeue_expired()
+        quick = self._plan([one for one in self._brought if not one.refused], Level.QUICK)
+        ends = [self._refused(one) for one in self._brought if one.refused]
+        ends += await self._level(engine, quick, Level.QUICK)
+        rows = {row.number: row for row in map(self._table.row, set(quick.values()))}
+        outcomes = {number: found for number, row in rows.items() if (found := outcome_of(row)) is not None}
+        chosen = results.worth(outcomes, terms.finalists)
+        if not chosen:
+            return ends
+        best = {rows[number].candidate for number in chosen}
+        finalists = [one for one in self._brought if not one.refused and snapshot_hash(one.files) in best]
+        return ends + await self._level(engine, self._plan(finalists, Level.FULL), Level.FULL)
+
+    def _plan(self, wanted: Sequence[Brought], level: Level) -> dict[str, int]:
+        """Rows for these candidates: numbers by name. What need not be run has its outcome at once."""
+        numbers: dict[str, int] = {}
+        by_common: dict[str, list[Brought]] = {}
+        for one in wanted:
+            by_common.setdefault(one.common.sources, []).append(one)
+        for sources_hash, here in by_common.items():
+            common = self._commons[sources_hash]
+            planned = self._table.plan(
+                self.batch,
+                target=common.target,
+                sources=common.sources,
+                wanted=[Wanted(one.name, one.files) for one in here],
+                level=level,
+                conditions=self._conditions,
+                priority=level is Level.FULL,
+                again=self._terms.again,
+            )
+            numbers |= {one.name: row.number for one, row in zip(here, planned, strict=True)}
+            for one, row in zip(here, planned, strict=True):
+                if not row.state.ended and level is Level.QUICK and (outcome := unparsed(one.files)) is not None:
+                    self._table.finish(row.number, outcome.document())
+            dead = [row.number for row in planned if row.state is Standing.DEAD]
+            self._table.again(dead)  # somebody asks once more
+        return numbers
+
+    def _refused(self, one: Brought) -> Ended:
+        end = Ended(one.name, Level.QUICK, results.refused(one.refused))
+        self._tell(end)
+        return end
+
+    # -- one level -------------------------------------------------------------------------------------------------
+
+    async def _level(self, engine: Connection, numbers: Mapping[str, int], level: Level) -> list[Ended]:
+        """Bring all rows of a level to their end."""
+        self._names, self._told = {}, set()
+        for name, number in numbers.items():
+            self._names.setdefault(number, []).append(name)
+        self.total, self.ended = len(numbers), 0
+        for number in self._names:
+            self._note(self._table.row(number), known=True)
+        under_way: set[asyncio.Task[None]] = set()
+        done: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                while len(under_way) < self._terms.ahead and (groups := self._next(level)):
+                    under_way |= {asyncio.create_task(self._group(engine, group)) for group in groups}
+                if under_way:
+                    done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+                elif self._others_work(level):
+                    await asyncio.sleep(OTHERS_S)
+                    self._table.requeue_expired()
+                else:
+                    break
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, *done, return_exceptions=True)
+        rows = {number: self._table.row(number) for number in self._names}
+        return [_end(name, rows[number]) for name, number in numbers.items()]
+
+    def _others_work(self, level: Level) -> bool:
+        """Whether another process has leased rows of ours; what it has brought to an end is told."""
+        open_rows = False
+        for number in self._names.keys() - self._told:
+            row = self._table.row(number)
+            open_rows |= not row.state.ended
+            self._note(row, known=True)
+        return open_rows
+
+    def _note(self, row: Row, *, known: bool = False) -> None:
+        """Tell of a row that has come to its end, once."""
+        if not row.state.ended or row.number in self._told:
+            return
+        self._told.add(row.number)
+        for name in self._names.get(row.number, ()):
+            self.ended += 1
+            self._tell(_end(name, row, known=known and bool(row.run_id or row.attempts)))
+
+    def _next(self, level: Level) -> list[list[Row]]:
+        """Rows that wait, leased, as groups that one run each can judge: those that were asked for together before,
+        else those that stand beside the same files and are of one kind."""
+        rows = self._table.lease(self._owner, GROUP if level is Level.QUICK else 1, batch=self.batch, level=level)
+        groups: dict[tuple[str, ...], list[Row]] = {}
+        for row in rows:
+            files = self._table.files(row.candidate)
+            alone = str(row.number) if len(files) > 1 else ""
+            key = (row.asked_as,) if row.asked_as else ("", row.sources, _kind(files), alone)
+            groups.setdefault(key, []).append(row)
+        return list(groups.values())
+
+    # -- one run ---------------------------------------------------------------------------------------------------
+
+    async def _group(self, engine: Connection, rows: list[Row]) -> None:
+        """Judge these rows in one run, and those of which it says nothing in one each."""
+        for row in await self._run(engine, rows):
+            await self._run(engine, [replace(row, asked_as="")])
+
+    async def _run(self, engine: Connection, rows: list[Row]) -> list[Row]:
+        """Judge these rows in one run; those of which it says nothing since another candidate took part. One that was
+        alone in a run that says nothing has failed."""
+        asked_as = rows[0].asked_as
+        run_id, told = await self._earlier(engine, asked_as, rows) if asked_as else ("", None)
+        if not run_id:
+            try:
+                run_id = await self._ask(engine, rows)
+            except _NoRunError as error:
+                for_all = error.outcome
+                return self._finished(rows, lambda row: for_all, error.why, alone=len(rows) == 1)
+            told = await self._end(engine, run_id)
+        reading = (await asyncio.to_thread(asking.read, run_id, told)).reading
+        record = reading.record
+        if record.state is State.CANCELLED:
+            raise StoppedError(f"run {run_id} was cancelled; what has an outcome keeps it")
+        if record.state is State.UNAVAILABLE and all(arm.state is State.UNAVAILABLE for arm in record.arms):
+            raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
+        alone = len(rows) == 1 and sum(arm.rung.startswith(_RUNG) for arm in record.arms) <= 1
+        return self._finished(
+            rows,
+            lambda row: results.of_run(reading, rung_of(row.candidate), alone=alone),
+            record.reason or f"run {run_id} says nothing of it",
+            alone=alone,
+        )
+
+    def _finished(
+        self, rows: Sequence[Row], outcome: Callable[[Row], Outcome | None], why: str, *, alone: bool
+    ) -> list[Row]:
+        """Note the outcomes of a run's rows. Returns those that have none, unless each was alone: it has failed."""
+        silent = []
+        for row in rows:
+            found = outcome(row)
+            if found is not None and (found.run_id or alone):
+                self._table.finish(row.number, found.document(), run_id=found.run_id)
+            elif alone:
+                self._table.fail(row.number, self._owner, why)
+            else:
+                silent.append(row)
+                continue
+            self._note(self._table.row(row.number))
+        return silent
+
+    async def _earlier(self, engine: Connection, asked_as: str, rows: Sequence[Row]) -> tuple[str, Run | None]:
+        """The run that was asked for before, for these rows, by a process that is gone; "" where there is none."""
+        queue = (await engine.status()).queue
+        for item in queue:
+            if item.target == asked_as:
+                return item.run_id, await self._end(engine, item.run_id)
+        since = max(row.planned_s for row in rows)
+        quick = rows[0].level is Level.QUICK
+
+        def stored() -> Run | None:
+            with History(paths.database_file()) as history:
+                return next(
+                    (
+                        run
+                        for run in history.history(asked_as, limit=20)
+                        if run.quick == quick
+                        and run.state.final
+                        and run.state not in _SAYS_NOTHING
+                        and datetime.datetime.fromisoformat(run.wall).timestamp() >= since - 1.0
+                        and all(run.arm(rung_of(row.candidate)) for row in rows)
+                    ),
+                    None,
+                )
+
+        run = await asyncio.to_thread(stored)
+        return ("", None) if run is None else (run.id, run)
+
+    async def _ask(self, engine: Connection, rows: Sequence[Row]) -> str:
+        """Have a run planned for these rows; its id. Raises _NoRunError where it cannot be."""
+        target, folder = self._write(rows)
+        numbers = [row.number for row in rows]
+        self._table.asked(self._owner, numbers, target)
+        request = requests.StartRuns(
+            seq=engine.next_seq(),
+            roots=[str(folder)],
+            targets=[target],
+            rungs=[rung_of(row.candidate) for row in rows],
+            device=self._terms.device,
+            case=self._terms.case,
+            quick=rows[0].level is Level.QUICK,
+            patience_s=self._terms.patience_s,
+        )
+        reply = await engine.request(request)
+        if reply.error or not reply.run_ids:
+            why = clean_line("; ".join(reply.refused.values()) or reply.error, limit=1000)
+            # What a machine lacks it lacks the next time too; anything else is tried once more.
+            raise _NoRunError(why, Outcome(State.UNAVAILABLE, Stage.LOAD, why=why) if reply.refused else None)
+        run_id = reply.run_ids[0]
+        if not reply.joined:
+            self.running.add(run_id)
+        self._table.begun(self._owner, numbers, run_id)
+        return run_id
+
+    def _write(self, rows: Sequence[Row]) -> tuple[str, Path]:
+        """The target of these rows, below the state directory: its id, and its folder."""
+        common = self._commons[rows[0].sources]
+        files = dict(common.files)
+        for row in rows:
+            own = self._table.files(row.candidate)
+            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
+        digest = hashlib.sha256()
+        for name in sorted(files):
+            digest.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
+            digest.update(files[name])
+        collection = f"{common.stem}-{digest.hexdigest()[:12]}"
+        folder = written.keep(paths.judged_dir(), collection, common.name, files, most=written.JUDGED)
+        return f"{collection}:{common.name}", folder
+
+    # -- listening -------------------------------------------------------------------------------------------------
+
+    async def _end(self, engine: Connection, run_id: str) -> Run | None:
+        """Wait for a run's end: its record as it was told; None where it ended unheard."""
+        future = self._waiting.setdefault(run_id, asyncio.get_running_loop().create_future())
+        if all(item.run_id != run_id for item in (await engine.status()).queue) and not future.done():
+            future.set_result(None)  # it ended before anybody listened for it
+        try:
+            return await future
+        finally:
+            self._waiting.pop(run_id, None)
+            self.running.discard(run_id)
+
+    async def _listen(self, engine: Connection) -> None:
+        async for batch in engine.batches():
+            for event in batch:
+                if isinstance(event, events.RunFinished):
+                    self._heard(event.run.id, event.run)
+            if any(isinstance(event, events.Gap) for event in batch):
+                queued = {item.run_id for item in (await engine.status()).queue}
+                for run_id in self._waiting.keys() - queued:
+                    self._heard(run_id, None)
+        raise client.EngineUnavailableError(
+            "the engine went away before the end; what has an outcome keeps it: the same command goes on from there"
+        )
+
+    def _heard(self, run_id: str, run: Run | None) -> None:
+        future = self._waiting.get(run_id)
+        if future is not None and not future.done():
+            future.set_result(run)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_S / 3)
+            self._table.renew(self._owner)
+
+
+class StoppedError(Exception):
+    """Somebody has cancelled what was asked for, or the engine starts no process for anybody at present."""
+
+
+class _NoRunError(Exception):
+    """The engine plans no run: why, and what that means for a candidate that is alone; None where it means nothing."""
+
+    def __init__(self, why: str, outcome: Outcome | None) -> None:
+        super().__init__(why)
+        self.why, self.outcome = why, outcome
+
+
+def rung_of(candidate: str) -> str:
+    """The rung that a candidate is, by the hash of its sources."""
+    return f"{_RUNG}{candidate[:12]}"
+
+
+def outcome_of(row: Row) -> Outcome | None:
+    """What became of a row; None where it has no outcome, or one of another kind."""
+    if row.outcome is None:
+        return None
+    try:
+        return Outcome.of_document(row.outcome)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _end(name: str, row: Row, *, known: bool = False) -> Ended:
+    return Ended(name, row.level, outcome_of(row), row.candidate, row.reason, known)
+
+
+def _kind(files: Mapping[str, bytes]) -> str:
+    """What candidates must have alike to be in one run: where Triton is interpreted, none of a run has a time."""
+    return "triton" if any(b"triton" in data for data in files.values()) else ""
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

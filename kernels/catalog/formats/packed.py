@@ -1,0 +1,437 @@
+"""Calls whose arguments differ from case to case: how a target of ours carries them, whatever they are.
+
+A problem of others often has a list of cases: other shapes, dtypes, and numbers, texts and None between the tensors.
+Ours has one line for each input. So the arguments of a call are packed: tensors into slots, inputs `any [...] posed`,
+and all else, with the place of every tensor, as text into a static input of bytes:
+
+    call = "uint8 [...] posed static cpu"
+    x    = "any [...] posed"
+
+`pose()` packs, in the verifier alone. A rung's prepare() reads `call` once; from then on a call puts the tensors
+where they belong. A tensor that is not contiguous travels as the stretch of memory that it lies in, and is viewed
+with its strides. So no line of a problem that makes inputs runs in a rung's process, and what is timed is the call.
+
+Which case it is, is the value of one axis. The cases that are small enough for any machine are judged in every full
+run; the others are run by their names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aisp.kernels.catalog import frontmatter
+from aisp.kernels.catalog.model import UNCOUNTED
+from aisp.kernels.catalog.onefile import Reader
+
+from . import kernelbench
+
+NAME = "aisp_packed"
+CALL = "call"
+MAX_CASES = 128
+MAX_SLOTS = 32
+SPARE_SLOTS = 8  # for tensors in lists
+JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
+HOST_ELEMENTS = 2**20  # of the case that a machine without a GPU times
+
+OPEN_TENSOR = "any [...] posed"
+OPEN_BYTES = "uint8 [...] posed static cpu"
+OPEN_OUTPUT = "any [...]"
+DRAWS = (
+    "forward draws random numbers: every call stands behind a seed of its set, and an answer must draw the same "
+    "numbers from PyTorch in the same order"
+)
+
+_PLAIN = ("int", "float", "str", "bool", "list", "tuple", "dict", "List[int]", "list[int]", "Tuple[int]", "tuple[int]")
+_SEVERAL = ("List[", "list[", "Sequence[", "Iterable[", "Tuple[", "tuple[")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a problem.
+
+    Attributes:
+        name: as `--case` takes it.
+        elements: of its largest tensor; None where nobody has written that down.
+    """
+
+    name: str
+    elements: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """All cases of a problem, by the value of one axis.
+
+    Attributes:
+        axis: its name; its values count the cases from 0.
+        usual: which one is timed where a GPU is.
+        known: the cases, at least one.
+    """
+
+    axis: str
+    known: tuple[Case, ...]
+    usual: int = 0
+
+    @property
+    def cpu(self) -> int | None:
+        """The case that is timed on a machine without a GPU: the largest of those that are small enough, the first
+        where no size is known; None where all are too large."""
+        sizes = [(case.elements, -index) for index, case in enumerate(self.known) if case.elements is not None]
+        if not sizes:
+            return 0
+        small = [pair for pair in sizes if pair[0] <= HOST_ELEMENTS]
+        return -max(small)[1] if small else None
+
+    def front(self) -> dict[str, Any]:
+        """Axes, cases and fuzz of the front matter."""
+        cpu = self.cpu
+        small = [index for index, case in enumerate(self.known) if (case.elements or 0) <= JUDGED_ELEMENTS]
+        listed: list[dict[str, Any]] = [{"name": "cpu", "axes": {self.axis: cpu}}] if cpu is not None else []
+        listed += [
+            {"name": case.name, "axes": {self.axis: index}, "timed": index not in small}
+            for index, case in enumerate(self.known)
+        ]
+        return {
+            "axes": {self.axis: self.usual},
+            "cases": listed,
+            "fuzz": {"axes": {self.axis: small or [self.usual]}},
+        }
+
+
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """The name, with as many underscores behind it as it takes to be no other's."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def call_name(slots: Sequence[str]) -> str:
+    """The name of the input that says what the slots are."""
+    return free_name(CALL, slots)
+
+
+def inputs(slots: Sequence[str]) -> dict[str, str]:
+    """The lines of a packed call's inputs."""
+    return {call_name(slots): OPEN_BYTES} | dict.fromkeys(slots, OPEN_TENSOR)
+
+
+def with_model(lines: Mapping[str, str], *, random: bool) -> dict[str, str]:
+    """The lines, and those of a Model's weights and of the seed of what it draws, if it does."""
+    found = dict(lines)
+    found[free_name("model", list(found))] = "made static"
+    if random:
+        found[free_name("seed", list(found))] = kernelbench.SEED_LINE
+    return found
+
+
+def outputs(count: int, taken: Sequence[str]) -> dict[str, str]:
+    """The lines of so many outputs, of which nothing is known before they are there."""
+    names = [f"out{index if count > 1 else ''}" for index in range(count)]
+    end = "_" if any(name.startswith("out") for name in taken) else ""
+    return {f"{name}{end}": OPEN_OUTPUT for name in names}
+
+
+def plain_name(path: Path) -> str:
+    """A path's last part as a lesson may have it."""
+    return "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in path.name)
+
+
+def lesson(
+    reader: Reader,
+    cases: Cases,
+    *,
+    title: str,
+    tolerance: Mapping[str, float],
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    rule: str,
+    rungs: Mapping[str, str],
+    text: Sequence[str],
+    needs: Mapping[str, Mapping[str, int]] | None = None,
+) -> bytes:
+    """lesson.md of a packed target. Raises RefusedError where it would be none.
+
+    Args:
+        reader: of the problem, which collects what is wrong.
+        rule: the name of the problem's own rule, which rule.py holds.
+        rungs: a summary for each.
+        needs: what a rung needs of a machine.
+        text: lines below the title.
+    """
+    import tomli_w  # only where a target is made
+
+    front = cases.front()
+    content: dict[str, Any] = {
+        "title": title,
+        "flops": UNCOUNTED,
+        "tolerance": dict(tolerance),
+        "axes": front["axes"],
+        "inputs": dict(inputs),
+        "outputs": dict(outputs),
+        "cases": front["cases"],
+        "fuzz": front["fuzz"],
+        "rule": {"name": rule},
+        "rungs": {name: {"summary": summary} for name, summary in rungs.items()},
+    }
+    for name, needed in (needs or {}).items():
+        content["rungs"][name]["needs"] = dict(needed)
+    lines = "\n".join((f"# {title}", "", *text))
+    made = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
+    _, found = frontmatter.read(reader.path, made)
+    for each in found:
+        reader.wrong(0, f"{each.key}: {each.message}", each.fix)
+    reader.hold()
+    return made
+
+
+# -- what a signature says ---------------------------------------------------------------------------------------------
+
+
+def slots(arguments: ast.arguments, *, without: Collection[str] = ()) -> list[str]:
+    """Names of the slots that a function's arguments need: of each that may be a tensor its own, and some more where
+    there are lists of tensors or a star. `self` takes none."""
+    found: list[str] = []
+    more = SPARE_SLOTS if arguments.vararg is not None else 0
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
+    for arg, default in zip(plain, defaults + list(arguments.defaults), strict=True):
+        if arg.arg in ("self", *without):
+            continue
+        note = ast.unparse(arg.annotation) if arg.annotation is not None else ""
+        if "Tensor" in note and any(word in note for word in _SEVERAL):
+            more = SPARE_SLOTS
+        elif "Tensor" not in note and (note.strip("'\"") in _PLAIN or _is_plain(default)):
+            continue
+        found.append(arg.arg)
+    return (found + [free_name(f"more{index}", found) for index in range(more)])[:MAX_SLOTS]
+
+
+def _is_plain(default: ast.expr | None) -> bool:
+    """Whether a default says that no tensor is meant: a number or a text, and not None."""
+    return isinstance(default, ast.Constant) and default.value is not None
+
+
+def draws(tree: ast.Module) -> bool:
+    """Whether a call may draw random numbers: a class of the file does, or a function that one of them names."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    used = {each.id for node in classes for each in ast.walk(node) if isinstance(each, ast.Name)}
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in used]
+    return any(kernelbench.draws(node, {}) for node in (*classes, *functions))
+
+
+def returned(function: ast.FunctionDef) -> list[str]:
+    """Names of what a function returns at its end, "" where it has none: as many as its annotation says, else as many
+    as there are between commas."""
+    ends = [node for node in function.body if isinstance(node, ast.Return)]
+    value = ends[-1].value if ends else None
+    values: Sequence[ast.expr | None] = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    said = _said(function.returns)
+    if said > 1 and len(values) != said:
+        return [""] * said
+    return [each.id if isinstance(each, ast.Name) else "" for each in values]
+
+
+def _said(note: ast.expr | None) -> int:
+    """How many a `tuple[Tensor, Tensor]` is; 0 where it does not say."""
+    if not isinstance(note, ast.Subscript) or ast.unparse(note.value).rpartition(".")[2].lower() != "tuple":
+        return 0
+    inner = note.slice
+    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
+
+
+# -- what a target holds -----------------------------------------------------------------------------------------------
+
+
+def rule(tolerances: Mapping[str, float], names: Sequence[str], *, equal_nan: bool = False) -> bytes:
+    """rule.py: allclose with atol = rtol, by the dtype of the output; all other dtypes must be equal.
+
+    A problem's own rule compares with what its own code gives in its own dtype, and not with fp64.
+
+    Args:
+        names: of all inputs, in the order in which run() takes them.
+    """
+    return _RULE.format(tolerances=dict(tolerances), names=list(names), equal_nan=equal_nan).encode()
+
+
+_RULE = '''\
+"""allclose with atol = rtol, by dtype, with what the problem's own code gives in its own dtype; all else must be equal.
+Where it cannot be run in that, with what it gives in fp64."""
+
+import reference
+import torch
+
+NAMES = {names}
+TOLERANCES = {tolerances}
+EQUAL_NAN = {equal_nan}
+
+
+def judge(inputs, outputs, expected):
+    try:
+        own = reference.run(*(inputs[name] for name in NAMES))
+    except (RuntimeError, NotImplementedError, TypeError):
+        own = expected
+    for place, (found, exact) in enumerate(zip(outputs, own if isinstance(own, (tuple, list)) else [own])):
+        if found.shape != exact.shape:
+            return f"output {{place}} has shape {{list(found.shape)}}, not {{list(exact.shape)}}"
+        wanted = exact.to(found.dtype)
+        tolerance = TOLERANCES.get(str(found.dtype).removeprefix("torch."))
+        if tolerance is None:
+            if not torch.equal(found, wanted):
+                return f"output {{place}} is not equal"
+        elif not torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=EQUAL_NAN):
+            apart = (found.double() - wanted.double()).abs().max().item()
+            return f"output {{place}} is not within {{tolerance}}: {{apart:.3g}} apart"
+    return None
+'''
+
+SHARED = '''\
+"""How a call's arguments travel: tensors in slots, all else as text in a tensor of bytes."""
+
+import json
+import math
+import operator
+
+import torch
+
+DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    *("int8", "uint8", "int16", "int32", "int64", "bool"),
+)
+WORDS = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+class PackError(ValueError):
+    """A call has arguments that cannot be carried; the message says which."""
+
+
+def pack(names, args, kwargs=None):
+    """The arguments of a call by the names of inputs: what it is under the first, tensors under the others, in order.
+    A tensor that is an argument of its own is in the slot of its place where there is one; what is unused is empty."""
+    call, *slots = names
+    found = {}
+    for place, value in enumerate(args):
+        if isinstance(value, torch.Tensor) and place < len(slots):
+            found[place] = value
+    free = [place for place in range(len(slots)) if place not in found]
+    spare = iter(free)
+
+    def written(value, own=None):
+        if isinstance(value, torch.Tensor):
+            place = own if own is not None else next(spare, None)
+            if place is None:
+                raise PackError(f"the call has more than {len(slots)} tensors")
+            found[place], kept = carried(value)
+            return kept | {"slot": place}
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, complex):
+            return {"complex": [repr(value.real), repr(value.imag)]}
+        if isinstance(value, (list, tuple)):
+            return {"list" if type(value) is list else "tuple": [written(each) for each in value]}
+        if isinstance(value, dict):
+            return {"dict": [[written(key), written(each)] for key, each in value.items()]}
+        if isinstance(value, torch.device):
+            return {"device": True}
+        word = str(value).removeprefix("torch.")
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)) and word in DTYPES + WORDS:
+            return {"torch": word}
+        raise PackError(f"an argument is {type(value).__name__}, which cannot be carried")
+
+    known = [written(value, place if place in found else None) for place, value in enumerate(args)]
+    named = {name: written(value) for name, value in (kwargs or {}).items()}
+    text = json.dumps({"args": known, "kwargs": named}).encode()
+    made = {call: torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+    made.update((name, found.get(place, torch.empty(0))) for place, name in enumerate(slots))
+    return made
+
+
+def carried(tensor):
+    """What of a tensor travels, and how it is seen again."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or str(tensor.dtype).removeprefix("torch.") not in DTYPES:
+        raise PackError(f"an argument is a tensor of {tensor.layout} {tensor.dtype}, which cannot be carried")
+    size = list(tensor.shape)
+    if tensor.is_contiguous() or not tensor.numel():
+        return tensor.contiguous(), {"size": size}
+    stride = list(tensor.stride())
+    extent = 1 + sum((n - 1) * step for n, step in zip(size, stride))
+    flat = torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset())
+    return flat.clone(), {"size": size, "stride": stride}
+
+
+def reader(call):
+    """What makes of the tensors in the slots the arguments and keywords of the call."""
+    said = json.loads(bytes(call.tolist()).decode())
+    args = [taker(value) for value in said["args"]]
+    kwargs = {name: taker(value) for name, value in said["kwargs"].items()}
+
+    def arguments(*slots):
+        return [take(slots) for take in args], {name: take(slots) for name, take in kwargs.items()}
+
+    return arguments
+
+
+def taker(value):
+    """What takes one argument out of the slots."""
+    if not isinstance(value, dict):
+        return lambda slots: value
+    if "slot" in value:
+        place, size, stride = value["slot"], value["size"], value.get("stride")
+        if stride is None:
+            return operator.itemgetter(place)
+        return lambda slots: torch.as_strided(slots[place], size, stride)
+    ((kind, held),) = value.items()
+    if kind in ("list", "tuple"):
+        several, inner = {"list": list, "tuple": tuple}[kind], [taker(each) for each in held]
+        return lambda slots: several(take(slots) for take in inner)
+    if kind == "dict":
+        pairs = [(taker(key), taker(each)) for key, each in held]
+        return lambda slots: {key(slots): take(slots) for key, take in pairs}
+    if kind == "device":
+        return lambda slots: slots[0].device if slots else torch.device("cpu")
+    made = getattr(torch, held) if kind == "torch" else float(held) if kind == "float" else complex(*map(float, held))
+    return lambda slots: made
+
+
+def prepared(make, call, *slots, behind=0, before=None):
+    """What is timed: the arguments put together, `behind` more inputs after them, and the call of what `make` makes of
+    the first ones; `before` gets the last input of all, a seed, before each call."""
+    arguments = reader(call)
+    made = make(*arguments(*slots)[0])
+    count = len(slots)
+
+    def timed(call, *given):
+        args, kwargs = arguments(*given[:count])
+        if before is not None:
+            before(given[-1])
+        return flat(made(*args, *given[count : count + behind], **kwargs))
+
+    return timed
+
+
+def flat(result):
+    """What a call returned as contiguous tensors, one after the other: those in lists and tuples too, numbers as
+    tensors of one. None is left out."""
+    found = []
+
+    def take(value):
+        if isinstance(value, torch.Tensor):
+            found.append(value.contiguous())
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                take(each)
+        elif isinstance(value, (bool, int, float)):
+            found.append(torch.tensor(value))
+        elif value is not None:
+            raise TypeError(f"a call returned {type(value).__name__}, not a tensor")
+
+    take(result)
+    return tuple(found)
+'''

@@ -1,0 +1,589 @@
+"""robust-kbench: a task is a Model whose forward() calls a function, to be replaced forward or backward.
+
+    tasks/layernorm/func_forward.py       forward_fn(...), class Model(..., init_method), get_inputs(...)
+    tasks/layernorm/func_backward.py      the same, and class AutogradFunction with backward_fn
+    tasks/layernorm/config_forward.json   {"single_input_configs": [{...}], "multi_init_configs": [...], ...}
+    tasks/layernorm/config_backward.json
+
+A problem is one of the two Python files. Its cases are the products of initialisations, inputs and shared settings: the
+`single_*` ones, of which the first is timed, then the `multi_*` ones. Shared settings go to both, and override.
+
+A candidate is a Python file with `forward_fn` or `backward_fn`, with the arguments that the task's has, or CUDA source
+with a PYBIND11 module, which is compiled by nvcc in the rung's process and refused where there is none.
+
+Forward, the outputs are Model's. Backward, they are the gradients of forward_fn for a random gradient of its output:
+one for each that AutogradFunction.backward returns, with respect to the argument in its place. The truth are those of
+torch's own autograd, in fp64; what is timed of each rung is one forward and one backward call.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import keyword
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aisp.kernels.catalog import onefile
+from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+
+from . import kernelbench, packed
+from .packed import Case, Cases
+from .shared import Listed, Opened, Part, checkout, contained, provenance, small
+
+NAME = "robustkbench"
+TITLE = "robust-kbench"
+
+TOLERANCE = {"float32": 1e-5, "float16": 1e-5, "bfloat16": 1e-5}
+"""Its own rule's."""
+STATED = {"float32": 1e-5}
+RULE = "robust-kbench: allclose, atol = rtol = 1e-5"
+DIRECTIONS = ("forward", "backward")
+MAX_CONFIGS = 1024  # of one list
+MAX_DEPTH = 4  # of a value in a configuration
+CASES = "aisp_cases"
+TASK = "aisp_task"
+AXIS = "config"
+
+_MODEL = re.compile(rb"^class[ \t]+Model[ \t]*[(:]", re.MULTILINE)
+_ANSWER = re.compile(rb"^(?:def[ \t]+(?:forward|backward)_fn[ \t]*\(|(?:forward|backward)_fn[ \t]*=)", re.MULTILINE)
+_BINDING = re.compile(rb"\bPYBIND11_MODULE\b")
+_PROBLEM = re.compile(r"func_(forward|backward)\.py\Z")
+_LEVEL = re.compile(r"level_?(\d{1,3})\Z", re.IGNORECASE)
+_NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
+_TAKEN = ("run", "prepare", "make", "pose")
+
+
+def part(path: Path) -> Part | None:
+    """What a path is: a folder by the names in it, a file by its name and by what is at its left edge."""
+    if path.is_dir():
+        return Part.COLLECTION if next(collection(path), None) is not None else None
+    if _PROBLEM.match(path.name):
+        return Part.PROBLEM if _MODEL.search(small(path, onefile.SUFFIX)) else None
+    if path.suffix == ".cu":
+        return Part.CANDIDATE if _BINDING.search(small(path, ".cu")) else None
+    data = small(path, onefile.SUFFIX)
+    return Part.CANDIDATE if data and _ANSWER.search(data) and not _MODEL.search(data) else None
+
+
+def collection(folder: Path) -> Iterator[Listed]:
+    """The problems of a checkout, of its folder `tasks`, of a level, or of one task, by level and name: one for each
+    direction. No file is opened."""
+    yield from _of_task(folder, None)
+    for head in (folder, folder / "tasks"):
+        yield from _of_folder(head, _level(head.name))
+        for place in (head, head / "kernelbench"):
+            levels = [(level, name) for name in _folders(place) if (level := _level(name)) is not None]
+            for level, name in sorted(levels):
+                yield from _of_folder(place / name, level)
+
+
+def _of_folder(folder: Path, level: int | None) -> Iterator[Listed]:
+    for name in sorted(_folders(folder), key=_order):
+        yield from _of_task(folder / name, level)
+
+
+def _of_task(task: Path, level: int | None) -> Iterator[Listed]:
+    start = os.fspath(task)
+    match = _NUMBERED.match(task.name)
+    for direction in DIRECTIONS:
+        if not os.path.isfile(f"{start}/func_{direction}.py"):  # noqa: PTH113 - thousands, of which no path is made
+            continue
+        config = f"config_{direction}.json"
+        reason = "" if os.path.isfile(f"{start}/{config}") else f"{config} is missing"  # noqa: PTH113 - likewise
+        words = (match[2] if match else task.name).strip("_").replace("_", " ")
+        number = int(match[1]) if match else None
+        yield Listed(level, number, f"{words} {direction}", task / f"func_{direction}.py", reason)
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _order(name: str) -> tuple[int, str]:
+    match = _NUMBERED.match(name)
+    return (int(match[1]) if match else -1, name)
+
+
+def _level(name: str) -> int | None:
+    found = _LEVEL.match(name)
+    return int(found[1]) if found else None
+
+
+def read(path: Path) -> Opened:
+    """What the problem in that file is. Raises OSError where it cannot be read."""
+    task = _Task(path)
+    try:
+        task.take(kernelbench.contents(path))
+    except (RefusedError, RecursionError) as error:
+        return Opened(path, problems=task.reader.ended(error))
+    return task.opened()
+
+
+def against(candidate: Path, problem: Path) -> Parts:
+    """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
+    no files. Raises OSError where one cannot be read."""
+    task, answer = _Task(problem), Reader(candidate)
+    data, answered = kernelbench.contents(problem), kernelbench.contents(candidate)
+    try:
+        task.take(data)
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, task.reader.ended(error))
+    try:
+        if candidate.suffix == ".cu":
+            _check_cuda(answer, answered)
+        else:
+            _check_python(answer, answered, task.function)
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, answer.ended(error))
+    try:
+        return Parts(task.files(data, candidate, answered))
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, task.reader.ended(error))
+
+
+def _check_python(reader: Reader, data: bytes, function: str) -> None:
+    tree = reader.tree(data)
+    if not any(function in kernelbench.bound_names(node) for node in tree.body):
+        fix = f"write def {function}(...) with the arguments that the task's has"
+        raise reader.refuse(0, f"has no function {function}", fix)
+    kernelbench.refuse_names(reader, tree, ("prepare",))
+    kernelbench.refuse_neighbours(reader, tree)
+    reader.hold()
+
+
+def _check_cuda(reader: Reader, data: bytes) -> None:
+    """Whether CUDA source can be taken here: with a binding, and with a compiler."""
+    if len(data) > onefile.MAX_BYTES:
+        raise reader.refuse(0, f"has {len(data):,} bytes", f"keep it within {onefile.MAX_BYTES:,}")
+    if not _BINDING.search(data):
+        fix = "write PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(...) }"
+        raise reader.refuse(0, "has no PYBIND11_MODULE", fix)
+    if not has_compiler():
+        fix = "install the CUDA toolkit, or judge it where nvcc is on the PATH or below $CUDA_HOME"
+        raise reader.refuse(0, "needs nvcc, and there is none here", fix)
+
+
+def has_compiler() -> bool:
+    """Whether nvcc is where torch's extension builder looks for it."""
+    homes = [home for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
+    return shutil.which("nvcc") is not None or any((Path(home) / "bin" / "nvcc").is_file() for home in homes)
+
+
+class _Task:
+    """One direction of a task, as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reader = Reader(path)
+        self.backward = path.name == "func_backward.py"
+        self.slots: list[str] = []
+        self.outputs: dict[str, str] = {}
+        self.places: list[int] = []  # arguments of forward_fn whose gradients are judged
+        self.settings: list[dict[str, Any]] = []  # by case: keywords for Model, and for get_inputs
+        self.cases = Cases(AXIS, (Case("config0"),))
+        self.title = ""
+        self.random = False  # forward() draws numbers
+        self.notes: list[str] = []
+
+    @property
+    def function(self) -> str:
+        """What a candidate replaces."""
+        return "backward_fn" if self.backward else "forward_fn"
+
+    def take(self, data: bytes) -> None:
+        """Read it. Raises RefusedError, with the reader's problems."""
+        reader = self.reader
+        tree = reader.tree(data)
+        for node in tree.body:
+            if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
+                reader.wrong(*found)
+        kernelbench.refuse_names(reader, tree, _TAKEN)
+        kernelbench.refuse_neighbours(reader, tree)
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        for name in ("forward_fn", "get_inputs"):
+            if name not in functions:
+                reader.wrong(0, f"has no function {name}", f"write def {name}(...) at the left edge")
+        if "Model" not in classes:
+            reader.wrong(0, "has no class Model", "write class Model(nn.Module), whose forward takes fn=forward_fn")
+        if self.backward and "AutogradFunction" not in classes:
+            fix = "write class AutogradFunction(torch.autograd.Function), whose backward calls backward_fn"
+            reader.wrong(0, "has no class AutogradFunction", fix)
+        reader.hold()
+        model, inputs = classes["Model"], functions["get_inputs"]
+        forward, start = _method(model, "forward"), _method(model, "__init__")
+        if forward is None or "fn" not in _names(forward.args):
+            line = model.lineno if forward is None else forward.lineno
+            raise reader.refuse(line, "Model.forward takes no fn", "write def forward(self, x, fn=forward_fn)")
+        self.slots = packed.slots(forward.args, without=("fn",))
+        if not self.slots:
+            raise reader.refuse(forward.lineno, "forward takes no tensor", "write def forward(self, x, fn=forward_fn)")
+        said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
+        direction = "backward" if self.backward else "forward"
+        self.title = f"{' '.join(said.split()) or self.path.parent.name.replace('_', ' ')} ({direction})"
+        if self.backward:
+            self._take_gradients(classes["AutogradFunction"], functions["forward_fn"])
+        else:
+            count = len(packed.returned(functions["forward_fn"]))
+            self.outputs = packed.outputs(count, (*self.slots, packed.CALL, "model"))
+        self._take_configs(start, inputs)
+        reader.hold()
+        self.random = packed.draws(tree)
+        if self.random:
+            self.notes.append(packed.DRAWS)
+
+    def _take_gradients(self, function: ast.ClassDef, forward: ast.FunctionDef) -> None:
+        """Which arguments of forward_fn AutogradFunction.backward gives a gradient."""
+        backward = _method(function, "backward")
+        if backward is None:
+            raise self.reader.refuse(function.lineno, "AutogradFunction has no backward", "write backward(ctx, grad)")
+        ends = [node for node in backward.body if isinstance(node, ast.Return)]
+        value = ends[-1].value if ends else None
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        plain = _names(forward.args)
+        taken = {packed.CALL, "model", "grad", *self.slots}
+        for place, each in enumerate(values):
+            if each is None or (isinstance(each, ast.Constant) and each.value is None):
+                continue
+            if place >= len(plain) or isinstance(each, ast.Starred):
+                told = f"backward returns {len(values)} gradients, and forward_fn takes {len(plain)} arguments"
+                raise self.reader.refuse(each.lineno, told, "return one for each argument, None where there is none")
+            name = packed.free_name(f"d_{plain[place]}", [*taken, *self.outputs])
+            self.outputs[name] = packed.OPEN_OUTPUT
+            self.places.append(place)
+        if not self.places:
+            raise self.reader.refuse(backward.lineno, "backward returns no gradient", "return one for each argument")
+
+    # -- configurations --------------------------------------------------------------------------------------------
+
+    def _take_configs(self, start: ast.FunctionDef | None, inputs: ast.FunctionDef) -> None:
+        wanted = f"config_{'backward' if self.backward else 'forward'}.json"
+        place = self.path.parent / wanted
+        if not place.is_file():
+            raise self.reader.refuse(0, f"{wanted} is missing", f"put {wanted} beside {self.path.name}")
+        if not contained(place, checkout(self.path)):
+            raise self.reader.refuse(0, f"{wanted} leads out of the checkout", "put it beside the task")
+        data = small(place)
+        try:
+            content = json.loads(data, parse_constant=_refuse_constant)
+            if not isinstance(content, dict):
+                raise ValueError("it is no table")
+            lists = {key: _configs(content, key) for key in content if key.endswith("_configs")}
+        except (ValueError, RecursionError) as error:
+            told = str(error) if isinstance(error, ValueError) else "nested too deeply"
+            fix = 'write {"single_input_configs": [{}], "single_init_configs": [{}], "single_shared_configs": [{}]}'
+            raise self.reader.refuse(0, f"{wanted}: {told}", fix) from None
+        found: list[dict[str, Any]] = []
+        product = 0
+        for kind in ("single", "multi"):
+            sides = [lists.get(f"{kind}_{side}_configs", ()) for side in ("init", "input", "shared")]
+            if not any(sides):
+                continue
+            sides = [side or [{}] for side in sides]
+            product += math.prod(map(len, sides))
+            for init, given, shared in itertools.islice(itertools.product(*sides), packed.MAX_CASES):
+                one = {"init": {**init, **shared}, "input": {**given, **shared}}
+                if one not in found:
+                    found.append(one)
+        if not found:
+            raise self.reader.refuse(0, f"{wanted} has no configurations", 'write "single_input_configs": [{}]')
+        self._check_keys(wanted, found, start, inputs)
+        if len(found) > packed.MAX_CASES - 1:
+            found = found[: packed.MAX_CASES - 1]
+            self.notes.append(f"the first {len(found)} of its {product:,} configurations are taken")
+        self._keep(found, start, inputs)
+
+    def _check_keys(
+        self, wanted: str, found: list[dict[str, Any]], start: ast.FunctionDef | None, inputs: ast.FunctionDef
+    ) -> None:
+        """Whether Model and get_inputs take what the configurations give them."""
+        for side, function, called in (("init", start, "Model"), ("input", inputs, "get_inputs")):
+            if function is not None and function.args.kwarg is not None:
+                continue
+            known = _names(function.args) if function is not None else []
+            unknown = sorted({key for one in found for key in one[side] if key not in known})
+            if unknown:
+                told = f"{wanted} gives {called} {', '.join(unknown[:5])}, which it does not take"
+                self.reader.wrong(function.lineno if function is not None else 0, told, "let the two agree")
+        self.reader.hold()
+
+    def _keep(self, found: list[dict[str, Any]], start: ast.FunctionDef | None, inputs: ast.FunctionDef) -> None:
+        """The cases, and one that is small enough for a CPU where none is: what get_inputs alone takes is halved."""
+        usual = _defaults(inputs.args)
+        own = set(_names(start.args)) if start is not None else set()
+        known = [Case(f"config{index}", _elements(usual, one["input"])) for index, one in enumerate(found)]
+        if all((case.elements or 0) > packed.HOST_ELEMENTS for case in known):
+            free = {key: n for key, n in (usual | found[0]["input"]).items() if key not in own and type(n) is int}
+            while free and _elements(usual, found[0]["input"] | free) > packed.HOST_ELEMENTS:
+                largest = max(free, key=lambda key: free[key])
+                if free[largest] < 2:
+                    free = {}
+                else:
+                    free[largest] //= 2
+            if free:
+                halved = {"init": found[0]["init"], "input": found[0]["input"] | free}
+                found = [*found, halved]
+                known.append(Case("halved", _elements(usual, halved["input"])))
+                sizes = ", ".join(f"{key}={n}" for key, n in free.items())
+                self.notes.append(f"the case cpu is not the task's own: its first configuration with {sizes}")
+        self.settings = found
+        self.cases = Cases(AXIS, tuple(known))
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    @property
+    def all_inputs(self) -> dict[str, str]:
+        """Lines of `[inputs]`: the call, its tensors, the gradient of the output where it is backward, the weights, and
+        the seed of what forward() draws."""
+        found = packed.inputs(self.slots)
+        if self.backward:
+            found[packed.free_name("grad", list(found))] = packed.OPEN_TENSOR
+        return packed.with_model(found, random=self.random)
+
+    def opened(self) -> Opened:
+        """What was read."""
+        cpu = self.cases.cpu
+        count = sum(case.name.startswith("config") for case in self.cases.known)
+        return Opened(
+            self.path,
+            self.title,
+            {AXIS: self.cases.usual},
+            self.all_inputs,
+            self.outputs,
+            True,
+            None if cpu is None else {AXIS: cpu},
+            (f"{count} configurations, each a case; a candidate writes {self.function}", *self.notes),
+        )
+
+    def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
+        """The target's files. Raises RefusedError where they are none."""
+        inputs = self.all_inputs
+        names = list(inputs)
+        carried, behind = names[: len(self.slots) + 1], names[len(self.slots) + 1 :]
+        first, *rest = carried
+        grad = behind.pop(0) if self.backward else ""
+        model, *seeds = behind
+        taken, given = ", ".join(names), ", ".join(carried)
+        weights, pack = kernelbench.WEIGHTS, packed.NAME
+        head = f"\n\n\nimport {CASES}, {pack}, {weights}  # what follows is aisp's\n\n\n"
+        build = f"{CASES}.of(%s, {model})"
+
+        def called(function: str) -> str:
+            """What a rung and the reference make of a module: its output, or its gradients."""
+            if not self.backward:
+                return f"lambda made, *given, **kwargs: made(*given, fn={function}, **kwargs)"
+            return f"lambda made, *given, **kwargs: {CASES}.gradients(made, {function}, {self.places!r}, given, kwargs)"
+
+        extra = f", {grad}" if grad else ""
+        seeded = f", before={weights}.seed" if seeds else ""
+        run = (
+            f"{head}def run({taken}):\n"
+            f"    aisp_args, aisp_kwargs = {pack}.reader({first})({', '.join(rest)})\n"
+            f"    aisp_made = {called('forward_fn')}\n\n"
+            f"    def aisp_call(made, *given):\n"
+            f"        return {pack}.flat(aisp_made(made, *given, **aisp_kwargs))\n\n"
+            f"    return {weights}.exactly(aisp_call, {build % 'Model'}, {model}, {seeds[0] if seeds else None}, "
+            f"'float32', *aisp_args{extra})\n"
+        )
+
+        def prepare(cls: str, function: str, before: str = "") -> str:
+            return (
+                f"def prepare({taken}):\n{before}"
+                f"    aisp_call = {called(function)}\n\n"
+                f"    def aisp_make(*args):\n"
+                f"        made = {weights}.aligned({build % cls}, {model}, *args)\n"
+                f"        return lambda *given, **kwargs: aisp_call(made, *given, **kwargs)\n\n"
+                f"    return {pack}.prepared(aisp_make, {given}, behind={int(self.backward)}{seeded})\n"
+            )
+
+        files = {
+            "reference.py": data + run.encode(),
+            "baseline.py": data + (head + prepare("Model", "forward_fn")).encode(),
+            "inputs.py": data + (head + self._inputs(carried, grad, model)).encode(),
+            f"{CASES}.py": _GIVEN.format(settings=self.settings).encode(),
+            f"{TASK}.py": data,
+            "rule.py": packed.rule(TOLERANCE, names),
+            f"{weights}.py": kernelbench.SHARED.encode(),
+            f"{pack}.py": packed.SHARED.encode(),
+        }
+        function, before = "forward_fn", ""
+        if self.backward:
+            function = f"{TASK}.AutogradFunction.apply"
+            before = f"    {TASK}.AutogradFunction.backward_fn = backward_fn\n"
+        body = f"import {TASK}\n\n\n" + prepare(f"{TASK}.Model", function, before)
+        cuda = candidate.suffix == ".cu"
+        if cuda:
+            bound = "backward" if self.backward and b'"backward"' in answered else "forward"
+            files["candidate.cu"] = answered
+            files["optimized.py"] = (_COMPILED.format(function=self.function, bound=bound) + head + body).encode()
+        else:
+            files["optimized.py"] = answered + (head + body).encode()
+        files[onefile.lesson_name()] = self._lesson(data, candidate, answered, cuda=cuda)
+        return files
+
+    def _inputs(self, carried: list[str], grad: str, model: str) -> str:
+        text = (
+            f"def make(axes, device, generator):\n"
+            f"    return {{{model!r}: {CASES}.weights(Model, axes[{AXIS!r}], device)}}\n\n\n"
+            f"def pose(axes, device, generator):\n"
+            f"    args = list(get_inputs(**{CASES}.SETTINGS[axes[{AXIS!r}]]['input']))\n"
+            f"    made = {packed.NAME}.pack({carried!r}, args)\n"
+        )
+        if grad:
+            text += f"    made[{grad!r}] = {CASES}.gradient(Model, axes[{AXIS!r}], args)\n"
+        return text + "    return made\n"
+
+    def _lesson(self, data: bytes, candidate: Path, answered: bytes, *, cuda: bool) -> bytes:
+        config = self.path.parent / f"config_{'backward' if self.backward else 'forward'}.json"
+        text = [f"A {TITLE} task and an answer to it.", ""]
+        text += [provenance("problem", self.path, data), provenance("configurations", config, small(config))]
+        text += [provenance("candidate", candidate, answered), "", *self.notes]
+        what = "gradients of forward_fn by torch's autograd" if self.backward else "forward_fn, as its author wrote it"
+        return packed.lesson(
+            self.reader,
+            self.cases,
+            title=self.title,
+            tolerance=STATED,
+            inputs=self.all_inputs,
+            outputs=self.outputs,
+            rule=RULE,
+            rungs={"baseline": what, "optimized": f"{self.function} of {packed.plain_name(candidate)}"},
+            needs={"optimized": {"gpus": 1}} if cuda else {},
+            text=text,
+        )
+
+
+def _method(cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next((node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def _names(arguments: ast.arguments) -> list[str]:
+    """Arguments that can be given by name, but for self and ctx."""
+    given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return [arg.arg for arg in given if arg.arg not in ("self", "ctx")]
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, Any]:
+    """Numbers that arguments have where none are given."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    pairs = list(zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True))
+    pairs += [(arg, value) for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
+    known = {arg.arg: value.value for arg, value in pairs if isinstance(value, ast.Constant)}
+    return {name: value for name, value in known.items() if type(value) is int}
+
+
+def _elements(usual: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    """Elements of an input at most: the product of all whole numbers that get_inputs is given."""
+    found = [n for n in (dict(usual) | dict(given)).values() if type(n) is int and n > 0]
+    return min(math.prod(found), 2**62)
+
+
+def _configs(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """One list of configurations. Raises ValueError."""
+    given = content[key]
+    if not isinstance(given, list) or len(given) > MAX_CONFIGS:
+        raise ValueError(f"{key} is no list of at most {MAX_CONFIGS}")
+    for one in given:
+        if not isinstance(one, dict):
+            raise ValueError(f"{key} holds something other than tables")
+        for name, value in one.items():
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise ValueError(f"{key}: {name[:60]!r} cannot name an argument")
+            _check_value(value, f"{key}: {name}", 0)
+    return given
+
+
+def _check_value(value: Any, place: str, depth: int) -> None:
+    if isinstance(value, list):
+        if depth >= MAX_DEPTH or len(value) > MAX_CONFIGS:
+            raise ValueError(f"{place} is nested too deeply, or too long")
+        for each in value:
+            _check_value(each, place, depth + 1)
+    elif isinstance(value, dict) or (type(value) is int and not -(2**63) <= value < 2**63):
+        raise ValueError(f"{place} is neither a number, a text, nor a list of these")
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+_GIVEN = '''\
+"""What a task is given in each case, and what is asked of it: its output, or gradients."""
+
+import torch
+
+import aisp_weights
+
+SETTINGS = {settings!r}
+
+
+def of(cls, model):
+    """What makes a `cls` as the case's settings say."""
+
+    def made():
+        return cls(**SETTINGS[model["case"]]["init"])
+
+    made.__name__ = cls.__name__
+    return made
+
+
+def weights(cls, case, device):
+    """The weights of a case, and which one it is."""
+    return aisp_weights.drawn(of(cls, {{"case": case}}), list, device) | {{"case": case}}
+
+
+def gradient(cls, case, args):
+    """A random gradient for the output of a case's call."""
+    with torch.no_grad():
+        found = of(cls, {{"case": case}})()(*args)
+    if not isinstance(found, torch.Tensor):
+        raise TypeError(f"forward returned {{type(found).__name__}}; gradients are asked of one tensor alone")
+    return torch.randn_like(found)
+
+
+def gradients(made, fn, places, given, kwargs):
+    """Gradients of `fn`, as `made` calls it, with respect to its arguments in those places. The last of `given` is the
+    gradient of its output; what it does not depend on has zeros."""
+    *args, grad = given
+    seen = {{}}
+
+    def through(*values, **named):
+        leaves = [v.detach().requires_grad_() if floats(v) else v for v in values]
+        seen["leaves"], seen["output"] = leaves, fn(*leaves, **named)
+        return seen["output"]
+
+    with torch.enable_grad():
+        made(*args, fn=through, **kwargs)
+    leaves = [seen["leaves"][place] for place in places]
+    found = torch.autograd.grad(seen["output"], leaves, grad, allow_unused=True)
+    return [torch.zeros_like(leaf) if each is None else each for each, leaf in zip(found, leaves)]
+
+
+def floats(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+'''
+
+_COMPILED = '''\
+"""CUDA source with a binding, compiled by nvcc when it is imported."""
+
+import hashlib
+import pathlib
+
+from torch.utils.cpp_extension import load
+
+SOURCE = pathlib.Path(__file__).with_name("candidate.cu")
+NAME = f"aisp_{{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}}"
+BUILT = load(name=NAME, sources=[str(SOURCE)], extra_cuda_cflags=["-O3"], with_cuda=True)
+{function} = BUILT.{bound}
+'''

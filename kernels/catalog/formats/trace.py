@@ -1,0 +1,298 @@
+"""SOL-ExecBench and FlashInfer trace: a definition in JSON, workloads in lines of JSON, solutions with their sources.
+
+    {"name": "rmsnorm_d128", "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
+     "inputs": {"x": {"shape": ["batch", "hidden"], "dtype": "bfloat16"}, "eps": {"shape": null, "dtype": "float32"}},
+     "outputs": {"y": {"shape": ["batch", "hidden"], "dtype": "bfloat16"}},
+     "reference": "def run(x, eps): ..."}
+
+One reader for both. SOL-ExecBench lays a problem out as a folder with definition.json and workload.jsonl; a data set of
+FlashInfer has the folders definitions/, workloads/ and solutions/, with the definition's name in each. A solution names
+its definition, so that a folder of problems is enough to judge it against.
+
+`trace_definition` reads a definition with its workloads, `trace_solution` a solution, `trace_stored` the headers of
+tensors in files, and `trace_target` makes a target of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aisp.kernels.catalog.grammar import GrammarError
+from aisp.kernels.catalog.onefile import Parts
+from aisp.kernels.catalog.sources import MAX_FILE_BYTES, read_bytes
+
+from . import trace_definition, trace_solution
+from .shared import Listed, Opened, Part, checkout, contained, provenance
+from .trace_definition import Definition, Reader, RefusedError, Source, one_line
+from .trace_stored import Stored, StoredError, find
+from .trace_target import Plan, about, files
+
+NAME = "trace"
+TITLE = "SOL-ExecBench and FlashInfer trace"
+
+MAX_LEVELS = 4  # of folders below that of a collection
+MAX_PARTS = 32  # of a tensor file's path
+MAX_ENTRIES = 200_000  # names that a listing looks at
+BLOBS = "FLASHINFER_TRACE_DIR"
+"""The variable that names where the tensors of SOL-ExecBench's FlashInfer problems lie, as its harness has it."""
+
+_DEFINITIONS = "definitions"
+_DEFINITION, _WORKLOADS = "definition.json", ("workload.jsonl", "workloads.jsonl")
+_SUFFIX = ".json"
+_HAS = {
+    key: re.compile(rb'(?<!\\)"' + key.encode() + rb'"\s*:') for key in ("axes", "reference", "entry_point", "sources")
+}
+
+
+def part(path: Path) -> Part | None:
+    """What a path is: a folder by the names in it, a file of JSON by its keys."""
+    if path.is_dir():
+        if (path / _DEFINITION).is_file():
+            return Part.PROBLEM
+        return Part.COLLECTION if next(collection(path), None) is not None else None
+    data = _small(path)
+    if _HAS["entry_point"].search(data) and _HAS["sources"].search(data):
+        return Part.CANDIDATE
+    return Part.PROBLEM if _HAS["axes"].search(data) and _HAS["reference"].search(data) else None
+
+
+def _small(path: Path) -> bytes:
+    """The bytes of a file of JSON that may be a definition or a solution; b"" for all else."""
+    try:
+        return read_bytes(os.fspath(path)) if path.suffix == _SUFFIX else b""
+    except (OSError, ValueError):
+        return b""
+
+
+def collection(folder: Path) -> Iterator[Listed]:
+    """The problems below a folder, by their names: those of every data set's definitions/, and each folder with a
+    definition.json. No file is opened. One without workloads beside it is listed with that reason."""
+    within = ""  # the definitions/ that the walk is in
+    for place, names in _walk(folder):
+        if within and place.startswith(within):
+            continue
+        if os.path.basename(place) == _DEFINITIONS:  # noqa: PTH119 - names
+            within = f"{place}{os.sep}"
+            yield from _data_set(Path(place).parent)
+        elif _DEFINITION in names:
+            reason = "" if any(name in names for name in _WORKLOADS) else f"there is no {_WORKLOADS[0]} beside it"
+            yield Listed(None, None, os.path.basename(place), Path(place, _DEFINITION), reason)  # noqa: PTH119
+
+
+def _data_set(root: Path) -> Iterator[Listed]:
+    """The definitions of a data set of FlashInfer."""
+    known = {name.removesuffix(".jsonl") for _, names in _walk(root / "workloads") for name in names}
+    for place, names in _walk(root / _DEFINITIONS):
+        for name in names:
+            if name.endswith(_SUFFIX):
+                stem = name.removesuffix(_SUFFIX)
+                reason = "" if stem in known else f"there is no workloads/**/{stem}.jsonl"
+                yield Listed(None, None, stem, Path(place, name), reason)
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Every folder from this one down with the names of its files, in their order. Links are not followed, and what
+    cannot be read is empty."""
+    left = MAX_ENTRIES
+    waiting = [(os.fspath(folder), 0)]
+    while waiting and left > 0:
+        place, level = waiting.pop()
+        names: list[str] = []
+        below: list[str] = []
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    left -= 1
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(entry.path)
+                    else:
+                        names.append(entry.name)
+        except OSError:
+            continue
+        yield place, sorted(names)
+        if level < MAX_LEVELS:
+            waiting += [(path, level + 1) for path in sorted(below, reverse=True)]
+
+
+def answers(folder: Path) -> list[Path]:
+    """The solutions below a folder, as far as it is looked at."""
+    found = (Path(place, name) for place, names in _walk(folder) for name in names if name.endswith(_SUFFIX))
+    return [path for path in found if part(path) is Part.CANDIDATE]
+
+
+def problems_of(candidates: Sequence[Path], folder: Path) -> dict[Path, Path]:
+    """The problem in a folder that each solution names; those that are none, or have none there, are left out.
+
+    A file or folder of the name is taken first; only where there is none of them are definitions opened to look for it.
+    """
+    wanted = {path: trace_solution.definition_of(_small(path)) for path in candidates}
+    missing = {name for name in wanted.values() if name}
+    if not missing:
+        return {}
+    known = [folder / _DEFINITION] if (folder / _DEFINITION).is_file() else [each.path for each in collection(folder)]
+    if folder.is_file():
+        known = [folder]
+    known.sort(key=lambda path: _called(path) not in missing)  # stable: the others stay in their order
+    found: dict[str, Path] = {}
+    for path in known:
+        if not missing:
+            break
+        if _HAS["axes"].search(data := _small(path)) and (name := _named(data)) in missing:
+            found[name] = path
+            missing.discard(name)
+    return {path: found[name] for path, name in wanted.items() if name in found}
+
+
+def _called(path: Path) -> str:
+    """What a problem is called by where it lies."""
+    return path.parent.name if path.name == _DEFINITION else path.stem
+
+
+def _named(data: bytes) -> str:
+    try:
+        found = trace_definition.decoded(data)
+    except ValueError:
+        return ""
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def read(path: Path) -> Opened:
+    """What a definition says, with the workloads that can be taken. Raises OSError where it cannot be read."""
+    reader = Reader(_file(path))
+    try:
+        definition, plan, _ = _planned(reader)
+        cpu = plan.for_host()
+    except RefusedError:
+        return Opened(path, problems=tuple(reader.problems))
+    except GrammarError as error:
+        reader.wrong("inputs", error.message, error.fix)
+        return Opened(path, problems=tuple(reader.problems))
+    title = one_line(f"{definition.name}, of {definition.dialect.words}", limit=300)
+    axes, inputs, outputs = plan.axes(0), plan.inputs(), plan.outputs()
+    return Opened(path, title, axes, inputs, outputs, cpu=cpu, notes=tuple(plan.notes()))
+
+
+def against(candidate: Path, problem: Path) -> Parts:
+    """The files of the target in which a solution is judged against a definition. Where one of the two cannot be
+    taken: its problems. Raises OSError where one cannot be read."""
+    reader = Reader(candidate)
+    try:
+        answered = read_bytes(os.fspath(candidate))
+        solution = trace_solution.read(reader, answered)
+    except RefusedError:
+        return Parts({}, tuple(reader.problems))
+    theirs = Reader(_file(problem))
+    try:
+        definition, plan, data = _planned(theirs)
+        if definition.name != solution.definition:
+            told = f"it answers {solution.definition!r}, and the problem is {definition.name!r}"
+            raise reader.refuse("definition", told, "judge it against the problem that it names")
+        told_of = [
+            provenance("definition", theirs.path, data),
+            f"{provenance('solution', candidate, answered)}; {about(solution)}",
+        ]
+        return Parts(files(plan, solution, told_of, theirs if theirs.problems else reader))
+    except RefusedError:
+        return Parts({}, tuple(theirs.problems or reader.problems))
+    except GrammarError as error:
+        theirs.wrong("inputs", error.message, error.fix)
+        return Parts({}, tuple(theirs.problems))
+
+
+def _file(problem: Path) -> Path:
+    return problem / _DEFINITION if problem.is_dir() else problem
+
+
+def _planned(reader: Reader) -> tuple[Definition, Plan, bytes]:
+    """A definition with its workloads and stored tensors. Raises RefusedError, GrammarError, OSError."""
+    path = reader.path
+    data = read_bytes(os.fspath(path))
+    root = _root(path)
+    place = _workloads(path, root)
+    why = "" if place is not None else "there is no workload.jsonl beside it, and no workloads/**/ with its name"
+    lines: list[tuple[int, bytes]] = []
+    if place is not None:
+        try:
+            lines = list(enumerate(read_bytes(os.fspath(place)).split(b"\n"), 1))
+        except OSError as error:
+            why = f"{place.name} cannot be read: {error.strerror or error} ({MAX_FILE_BYTES:,} bytes are the most)"
+    sol = root is None
+    definition = trace_definition.read(reader, data, lines, sol=sol and path.name == _DEFINITION, rest=why)
+    return (*_with_stored(reader, definition, path, root), data)
+
+
+def _root(path: Path) -> Path | None:
+    """The data set of FlashInfer that a definition lies in: the folder that has definitions/."""
+    for folder in list(path.absolute().parents)[: MAX_LEVELS + 1]:
+        if folder.name == _DEFINITIONS:
+            return folder.parent
+    return None
+
+
+def _workloads(path: Path, root: Path | None) -> Path | None:
+    """The file with a definition's workloads."""
+    beside = next((path.with_name(name) for name in _WORKLOADS if path.with_name(name).is_file()), None)
+    if root is None:
+        return beside
+    usual = (root / "workloads" / path.absolute().relative_to(root / _DEFINITIONS)).with_suffix(".jsonl")
+    if usual.is_file():
+        return usual
+    name = f"{path.stem}.jsonl"
+    return next((Path(place, name) for place, names in _walk(root / "workloads") if name in names), beside)
+
+
+def _with_stored(reader: Reader, definition: Definition, path: Path, root: Path | None) -> tuple[Definition, Plan]:
+    """The definition without the workloads whose tensors cannot be had, and the plan. Raises RefusedError."""
+    stored: dict[tuple[str, str], Stored] = {}
+    kept, notes = [], []
+    for workload in definition.workloads:
+        own: dict[tuple[str, str], Stored] = {}
+        try:
+            for tensor in definition.inputs:
+                given = workload.inputs.get(tensor.name)
+                if given is not None and given.source is Source.STORED:
+                    found = find(_blob(given.path, path, root), given.key)
+                    sizes = trace_definition.sizes(tensor, workload)
+                    if (found.dtype, found.shape) != (tensor.dtype, sizes):
+                        told = f"{given.key} is {found.dtype} {list(found.shape)}"
+                        raise StoredError(f"{told}, and {tensor.name} is {tensor.dtype} {list(sizes)}")
+                    own[workload.case, tensor.name] = found
+        except StoredError as error:
+            notes.append(one_line(f"a workload is left out ({workload.case}): {error}", limit=500))
+            continue
+        kept.append(workload)
+        stored |= own
+    if not kept:
+        raise reader.refuse(
+            "workloads", f"there is none that can be taken: {'; '.join(notes[:3])}", "bring their tensors"
+        )
+    definition = dataclasses.replace(definition, workloads=tuple(kept), notes=(*definition.notes, *notes))
+    return definition, Plan(definition, stored)
+
+
+def _blob(given: str, path: Path, root: Path | None) -> Path:
+    """The file that a workload names: below the data set, the definition's own folder, its checkout, or what the
+    variable BLOBS names, whose name the path may repeat. Raises StoredError."""
+    top = checkout(path)
+    named = os.environ.get(BLOBS, "")
+    places = [
+        place for place in (root, path.absolute().parent, top, Path(named) if named else None) if place is not None
+    ]
+    parts = Path(given).parts
+    if len(parts) > MAX_PARTS:
+        raise StoredError(f"{given[:60]}... has more than {MAX_PARTS} parts")
+    for place in places:
+        for start in range(len(parts)):
+            found = place.joinpath(*parts[start:])
+            if found.is_file():
+                if not any(contained(found, allowed) for allowed in places):
+                    raise StoredError(f"{given} leads out of {top}, and is not followed")
+                return found.resolve()
+    raise StoredError(f"there is no {given}")

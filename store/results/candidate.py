@@ -1,0 +1,244 @@
+"""What a run says of one candidate among others: how it ended, at which stage, and whether it is worth a full run.
+
+A run of several candidates ends as its worst one does. What is said of one here depends on that one, on the baseline
+and on the run as a whole, and on no other candidate.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Validity, Verdict
+from aisp.store.results import telling
+from aisp.store.results.best_of import best_of
+from aisp.store.results.suite import NORMAL_95
+
+if TYPE_CHECKING:
+    from aisp.store.record import Arm, Run
+    from aisp.store.results.reading import Reading
+
+FINALISTS = 3
+"""Candidates that get a full run where nobody says how many."""
+
+
+DETAIL_CHARS = 4000
+
+
+class Stage(enum.StrEnum):
+    """How far a candidate came, the cheapest first."""
+
+    PARSE = "parse"
+    LOAD = "load"  # imported, compiled, prepared, called once
+    VALUES = "values"  # outputs, also for held-out inputs
+    QUICK = "quick time"
+    FULL = "full time"
+
+
+_STAGES = {
+    "compile": Stage.LOAD,
+    "verify": Stage.VALUES,
+    "gate": Stage.VALUES,
+    "values": Stage.VALUES,
+    "warm-up": Stage.QUICK,
+    "measure": Stage.QUICK,
+    "challenge": Stage.QUICK,
+    "inspect": Stage.QUICK,
+}
+"""By a step of a run (store.record.Step): the stage that it belongs to."""
+_NOT_ITS_DOING = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a candidate at one level.
+
+    Attributes:
+        state: how it ended. OK: its outputs are right.
+        stage: where it came to its end, or the last one that it passed.
+        verdict: against the baseline; NONE where there is nothing to compare.
+        speedup, low, high: baseline time over its time with the 95 % interval; None where there is none to be shown.
+        floor: the noise floor as a ratio - 1.
+        median_ms: of a call.
+        check: which check caught it; "" where none did.
+        why: what happened, or why there is no verdict; "" for nothing.
+        detail: a trace, or the mismatch, cut to `DETAIL_CHARS`; printed by the candidate in part, so not to be trusted.
+        own_rule: what the problem's own rule says of it, in a sentence; "" where it has none.
+        shared: whether that is what we say too; None where it has none, or could not be asked.
+        run_id, rung: where the store has it; "" where no run was needed.
+    """
+
+    state: State
+    stage: Stage
+    verdict: Verdict = Verdict.NONE
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    floor: float | None = None
+    median_ms: float | None = None
+    check: str = ""
+    why: str = ""
+    detail: str = ""
+    own_rule: str = ""
+    shared: bool | None = None
+    run_id: str = ""
+    rung: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether its outputs are right and nothing was held against it."""
+        return self.state is State.OK and not self.check
+
+    @property
+    def word(self) -> str:
+        """How it ended, for a narrow column."""
+        if self.state is State.OK and self.check:
+            return Validity.CAUGHT.value
+        if self.state is State.OK:
+            return self.verdict.value if self.verdict.known else "right"
+        return telling.STATE_WORDS[self.state]
+
+    def document(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @staticmethod
+    def of_document(found: Mapping[str, Any]) -> Outcome:
+        """The inverse. Raises ValueError or TypeError for what is none."""
+        told = {each.name: found[each.name] for each in fields(Outcome) if each.name in found}
+        made = {"state": State(told["state"]), "stage": Stage(told["stage"]), "verdict": Verdict(told["verdict"])}
+        return Outcome(**{**told, **made})
+
+
+def refused(why: str) -> Outcome:
+    """Of a candidate that is not even parsed, or has nothing to run."""
+    return Outcome(State.USER_ERROR, Stage.PARSE, why=why)
+
+
+def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
+    """What a run that has ended says of a rung, beside it what the problem's own rule says; None where it says nothing,
+    and another attempt might.
+
+    Args:
+        alone: no other candidate took part, so that what is wrong with the run as a whole is this one's doing.
+    """
+    found, arm = _of_run(run, rung, alone=alone), run.arm(rung)
+    if found is None or arm is None or arm.rule is None:
+        return found
+    known = arm.rule.right is not None and not arm.rule.alone and arm.correctness.known
+    shared = arm.rule.right is not arm.correctness.wrong if known else None
+    return replace(found, own_rule=_by_itself(telling.by_own_rule(arm), rung), shared=shared)
+
+
+def _of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
+    """What our comparing, our checks and our clocks say."""
+    record, arm, bar = run.record, run.arm(rung), run.bar(rung)
+    if bar is not None and (bar.rung == rung or (alone and not bar.rung)):
+        state = arm.state if arm is not None and arm.state.final and arm.state not in _NOT_ITS_DOING else State.OK
+        found = "" if bar.mistake else bar.check
+        why = _by_itself((arm.reason if arm is not None else "") or bar.evidence, rung)
+        stage, detail = _stage(record, rung, state), _detail(arm)
+        return Outcome(state, stage, check=found, why=why, detail=detail, run_id=record.id, rung=rung)
+    if arm is None or not arm.state.final or bar is not None or run.bar(run.baseline) is not None:
+        return None
+    if arm.state in _NOT_ITS_DOING:
+        return None
+    if arm.state is State.UNAVAILABLE and (base := run.arm(run.baseline)) is not None and base.state is arm.state:
+        return None  # what is lacking is lacking for all
+    if arm.state is not State.OK:
+        why, stage = _by_itself(arm.reason or record.reason, rung), _stage(record, rung, arm.state)
+        return Outcome(arm.state, stage, why=why, detail=_detail(arm), run_id=record.id, rung=rung)
+    return _timed(run, arm)
+
+
+def _timed(run: Reading, arm: Arm) -> Outcome | None:
+    """Of a rung whose outputs are right."""
+    record, rung, item = run.record, arm.rung, run.comparison(arm.rung)
+    stage = Stage.QUICK if record.quick else Stage.FULL
+    right = Outcome(State.OK, stage, median_ms=arm.median_ms, run_id=record.id, rung=rung)
+    if item is None and arm.median_ms is None and record.state is State.OK:
+        return Outcome(
+            State.OK, Stage.VALUES, why="it was checked and not timed here", run_id=record.id, rung=rung
+        )  # Triton's interpreter
+    if item is None:
+        return None  # the run ended before it had a time
+    doubts = [
+        f"{found.check}: {found.evidence}"
+        for found in run.found(FindingStatus.SUSPECT)
+        if found.arm.removesuffix(TWIN_SUFFIX) in (rung, run.baseline, "")
+    ]
+    if doubts or record.without:
+        why = "; ".join(doubts) or "checks were left out"
+        return Outcome(right.state, stage, median_ms=arm.median_ms, why=why, run_id=record.id, rung=rung)
+    return Outcome(
+        State.OK,
+        stage,
+        item.verdict,
+        *(item.speedup, item.low, item.high, item.floor, arm.median_ms),
+        why=item.note,
+        run_id=record.id,
+        rung=rung,
+    )
+
+
+def _by_itself(why: str, rung: str) -> str:
+    """A reason without the rung's name, which nobody gave it."""
+    return why.replace(rung, "it")
+
+
+def _detail(arm: Arm | None) -> str:
+    return "" if arm is None else arm.detail[:DETAIL_CHARS]
+
+
+def _stage(record: Run, rung: str, state: State) -> Stage:
+    """Where a rung came to its end."""
+    if state is State.INCORRECT:
+        return Stage.VALUES
+    reached = [_STAGES[step.name] for step in record.steps if step.arm == rung and step.name in _STAGES]
+    last = reached[-1] if reached else Stage.LOAD
+    return Stage.FULL if last is Stage.QUICK and not record.quick else last
+
+
+def order(outcome: Outcome) -> tuple[bool, float, float]:
+    """Sorts outcomes, the best first: right ones, the fastest of them first, then those that came furthest."""
+    stages = list(Stage)
+    return not outcome.right, -(outcome.speedup or 0.0), -stages.index(outcome.stage)
+
+
+def worth(outcomes: Mapping[int, Outcome], most: int = FINALISTS) -> list[int]:
+    """Which of them a full run is worth, by their keys, the fastest first: right ones whose interval reaches the
+    fastest of them, and that were not found slower than the baseline; at most `most`."""
+    timed = {key: found for key, found in outcomes.items() if found.right and found.speedup is not None}
+    best = max((found.speedup or 0.0 for found in timed.values()), default=0.0)
+    reach = [key for key, found in timed.items() if found.verdict is not Verdict.SLOWER and (found.high or 0.0) >= best]
+    return sorted(reach, key=lambda key: (-(timed[key].speedup or 0.0), key))[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class Luck:
+    """The fastest of several in their quick runs, taken for what is left of its lead (store.results.best_of).
+
+    Attributes:
+        shown: the speed-up that it showed.
+        taken: the speed-up that it is taken for.
+        of: how many it is the best of.
+    """
+
+    shown: float
+    taken: float
+    of: int
+
+
+def luck(outcomes: Sequence[Outcome]) -> Luck | None:
+    """What the fastest of these is taken for; None where fewer than two have a time."""
+    timed = [found for found in outcomes if found.right and found.speedup]
+    if len(timed) < 2:
+        return None
+    errors = [
+        math.log(found.high / found.low) / (2 * NORMAL_95) if found.low and found.high else None for found in timed
+    ]
+    best = best_of([math.log(found.speedup or 1.0) for found in timed], errors)
+    return Luck(timed[best.index].speedup or 1.0, math.exp(best.lead), len(timed))

@@ -1,0 +1,601 @@
+"""What a program that writes kernels is told of one run: a verdict, its reason and the next move, as one small object.
+
+A result is read by whoever wrote the code that was judged, and often that is a model. So three rules hold here:
+
+* it is small: at most EVIDENCE_BYTES of JSON, what is longer lies behind a name (`aisp://run/ID/log`);
+* what the candidate may have worded itself (exceptions, printed lines, names that a check saw) stands under `quoted`,
+  which is marked as untrusted, and nowhere else;
+* what would let anybody foresee held-out inputs stays here: seeds and the numbers of held-out sets are taken out.
+
+Times are in ms, sizes in bytes, ratios are baseline time over the rung's time. None: not known, or not to be shown.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisp.store.outcomes import FindingStatus, FuzzVerdict, Limiter, State, Verdict
+from aisp.store.results import fuzz
+from aisp.store.results.best_of import best_of
+from aisp.store.results.numbers import percent
+from aisp.store.results.reading import MISTAKE
+from aisp.store.results.suite import NORMAL_95
+from aisp.store.text import clean, clean_line
+
+if TYPE_CHECKING:
+    from aisp.store.record import Failure, Finding, Fuzz, Run
+    from aisp.store.results.reading import Bar, Reading
+
+SCHEMA = 1
+EVIDENCE_BYTES = 4096
+"""Most bytes of one object as compact JSON: what optimisers of programs take as an artifact."""
+MOST_CHECKS = 12
+MESSAGE_CHARS = 400
+QUOTED_CHARS = 1200
+_LEAST_BYTES = 200
+_LEAST_CHARS = 30
+_SECRET_FROM = 1 << 31
+"""Whole numbers below this are counts and limits; seeds that nobody chose and numbers of held-out sets lie above."""
+WITHHELD = "[withheld]"
+AT_THE_BOUND = 0.9
+"""From this share of the speed of light on there is little left to gain."""
+
+
+class Outcome(enum.StrEnum):
+    """What a run says of a candidate, in one word."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNDECIDED = "undecided"
+    RIGHT = "right"  # right, and nothing was timed
+    WRONG = "wrong"
+    CAUGHT = "caught"  # a check found that its time is none
+    SUSPECT = "suspect"  # a time that is not to be believed
+    FAILED = "failed"  # it raised, crashed, hung or flooded
+    UNAVAILABLE = "unavailable"  # not here: no fault of the candidate's
+    PENDING = "pending"
+
+    @property
+    def settled(self) -> bool:
+        """Whether measuring the same once more is of no use."""
+        return self not in (Outcome.PENDING, Outcome.SUSPECT, Outcome.UNAVAILABLE)
+
+
+class Stage(enum.StrEnum):
+    """Which part of a run decided."""
+
+    QUEUE = "queue"
+    RUNNING = "running"
+    CODE = "code"  # it does not parse, import, compile or run
+    PROCESS = "process"  # its process came to another end than its own
+    VALUES = "values"
+    CHECKS = "checks"
+    TIME = "time"
+    MACHINE = "machine"
+
+
+_STAGES: Mapping[State, Stage] = {
+    State.PLANNED: Stage.QUEUE,
+    State.STARTING: Stage.RUNNING,
+    State.RUNNING: Stage.RUNNING,
+    State.OK: Stage.TIME,
+    State.INCORRECT: Stage.VALUES,
+    State.USER_ERROR: Stage.CODE,
+    State.CRASHED: Stage.PROCESS,
+    State.PREMATURE_EXIT: Stage.PROCESS,
+    State.OOM_KILLED: Stage.PROCESS,
+    State.CUDA_POISONED: Stage.PROCESS,
+    State.TIMEOUT_PROGRESS: Stage.PROCESS,
+    State.TIMEOUT_TOTAL: Stage.PROCESS,
+    State.OUTPUT_LIMIT: Stage.PROCESS,
+    State.UNAVAILABLE: Stage.MACHINE,
+    State.CANCELLED: Stage.MACHINE,
+    State.ENGINE_LOST: Stage.MACHINE,
+    State.INFRA_ERROR: Stage.MACHINE,
+    State.CHANGED: Stage.MACHINE,
+}
+_WORDS: Mapping[State, str] = {
+    State.PLANNED: "it waits in the queue",
+    State.STARTING: "its processes are being made ready",
+    State.RUNNING: "it is being measured",
+    State.INCORRECT: "its outputs differ from the fp64 reference's",
+    State.USER_ERROR: "its code raised an error, or does not compile",
+    State.CRASHED: "its process died by a signal",
+    State.PREMATURE_EXIT: "its process left before it was done",
+    State.OOM_KILLED: "its process needed more memory than there is",
+    State.CUDA_POISONED: "it left the GPU's context broken",
+    State.TIMEOUT_PROGRESS: "it made no progress and was ended",
+    State.TIMEOUT_TOTAL: "it took longer than a run may and was ended",
+    State.OUTPUT_LIMIT: "it printed more than a run may and was ended",
+    State.UNAVAILABLE: "it could not be run on this machine as it is",
+    State.CANCELLED: "it was cancelled",
+    State.ENGINE_LOST: "the engine went away meanwhile",
+    State.INFRA_ERROR: "the machine or aisp itself failed, not the candidate",
+    State.CHANGED: "the stored run is not what was written",
+}
+_FASTER_BY: Mapping[Limiter, str] = {
+    Limiter.BYTES: "device memory limits it: move fewer bytes (fuse, narrower types, read each byte once)",
+    Limiter.FLOPS: "arithmetic limits it: use tensor cores or a narrower type, or compute less",
+    Limiter.PCIE: "the link to host memory limits it: send less, or while something else computes",
+    Limiter.NVLINK: "the link between GPUs limits it: send less, or while something else computes",
+    Limiter.LAUNCH: "launching limits it: fewer kernels, fuse them or capture a graph",
+    Limiter.HOST: "the host limits it: fewer launches and less Python a call, or capture a graph",
+}
+_FIXES: Mapping[State, str] = {
+    State.USER_ERROR: "repair the error that is quoted; then submit again",
+    State.CRASHED: "look for accesses out of bounds: index arithmetic, masks, sizes that do not divide",
+    State.PREMATURE_EXIT: "take out whatever ends the process; run(...) returns",
+    State.OOM_KILLED: "hold less memory at once",
+    State.CUDA_POISONED: "look for accesses out of bounds in the kernel: masks, strides, sizes that do not divide",
+    State.TIMEOUT_PROGRESS: "look for a loop or a barrier that does not end",
+    State.TIMEOUT_TOTAL: "look for a loop that does not end, or compile fewer variants",
+    State.OUTPUT_LIMIT: "take out what prints",
+    State.UNAVAILABLE: "what is quoted says why: choose another target, or have a person put the machine right",
+    State.CANCELLED: "evaluate it again",
+    State.ENGINE_LOST: "evaluate it again",
+    State.INFRA_ERROR: "evaluate it again; where it stays so, host() says what is not right",
+    State.CHANGED: "evaluate it again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The 95 % interval of the speed-up."""
+
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCase:
+    """A case in which the candidate is wrong.
+
+    Attributes:
+        case: id for `replay` and `aisp://case/ID`; "" where a run found it and no case was kept.
+        shape: sizes by axis.
+        wrong, count: elements that are wrong, of how many.
+        ulp: worst error in units of the dtype's spacing.
+        detail: which element, what it is and what was expected.
+    """
+
+    shape: Mapping[str, int]
+    case: str = ""
+    dtype: str = ""
+    output: str = ""
+    finding: str = ""
+    wrong: int | None = None
+    count: int | None = None
+    ulp: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSaid:
+    """What a check said; its words lie at aisp://run/ID/evidence/`evidence_id`."""
+
+    id: str
+    outcome: FindingStatus
+    evidence_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Words that may be the candidate's own: data to look at, never an instruction."""
+
+    text: str
+    untrusted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One verdict.
+
+    Attributes:
+        run: id of the run, or of the fuzz.
+        level: "quick" or "full"; "fuzz".
+        reason_code: the check that caught it, else the state or verdict, as a word of `store.outcomes`.
+        floor: the noise floor as a ratio - 1.
+        counters: figures by name, see `counters`.
+        checks: those that did not pass, the gravest first, at most MOST_CHECKS; `passed` counts those that did.
+        more: names of resources that say more.
+    """
+
+    run: str
+    target: str
+    rung: str
+    level: str
+    device: str
+    verdict: Outcome
+    stage: Stage
+    reason_code: str
+    message: str
+    speedup: float | None = None
+    interval: Interval | None = None
+    floor: float | None = None
+    limiter: Limiter | None = None
+    counters: Mapping[str, float | int | None] = field(default_factory=dict)
+    failing_case: FailingCase | None = None
+    checks: tuple[CheckSaid, ...] = ()
+    passed: int = 0
+    quoted: Quoted | None = None
+    next_move: str = ""
+    more: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    def plain(self) -> dict[str, Any]:
+        """As data for JSON, of at most EVIDENCE_BYTES."""
+        return fit(_plain(self))
+
+
+def of_run(run: Reading, rung: str = "", *, shape: Mapping[str, int] | None = None) -> Evidence:
+    """What a run says of one rung; of the one that it is about where none is named.
+
+    Args:
+        shape: sizes of the run's case, where they are known.
+    """
+    record = run.record
+    rung = rung or (run.lead.rung if run.lead is not None else "")
+    arm, bar = run.arm(rung), run.bar(rung) or run.bar(run.baseline)
+    state = record.state if arm is None or arm.state in (State.OK, State.PLANNED) else arm.state
+    if not record.state.final:
+        state = record.state
+    outcome, stage, code = _read(run, rung, state, bar)
+    shown = run.comparison(rung)
+    known = shown if shown is not None and outcome in _TIMED else None
+    interval = None
+    if known is not None and known.low is not None and known.high is not None:
+        interval = Interval(known.low, known.high)
+    light = arm.light if arm is not None and bar is None else None
+    limiter = light.limiter if light is not None else None
+    failing = None
+    if state is State.INCORRECT and arm is not None:
+        failing = FailingCase(shape or {}, detail=tell(arm.detail, record, MESSAGE_CHARS))
+    own = [finding for finding in record.findings if finding.arm in (rung, "")]
+    return Evidence(
+        run=record.id,
+        target=record.target,
+        rung=rung,
+        level="quick" if record.quick else "full",
+        device=record.device,
+        verdict=outcome,
+        stage=stage,
+        reason_code=code,
+        message=_message(run, rung, outcome, state, bar),
+        speedup=known.speedup if known is not None else None,
+        interval=interval,
+        floor=known.floor if known is not None else None,
+        limiter=limiter,
+        counters=counters(run, rung),
+        failing_case=failing,
+        checks=_checks(record, rung, timed=stage in (Stage.TIME, Stage.CHECKS)),
+        passed=sum(finding.status is FindingStatus.PASSED for finding in own),
+        quoted=_quoted(run, rung, state, bar),
+        next_move=next_move(
+            outcome, limiter, state=state, quick=record.quick, sol=arm.sol if arm is not None else None
+        ),
+        more=(f"aisp://run/{record.id}/log",) if record.state.final else (),
+    )
+
+
+def of_failure(failure: Failure) -> Evidence:
+    """A failing case that a fuzz kept, as the verdict that it is."""
+    return Evidence(
+        run=failure.fuzz,
+        target=failure.target,
+        rung=failure.rung,
+        level="fuzz",
+        device=failure.device,
+        verdict=Outcome.WRONG,
+        stage=Stage.VALUES,
+        reason_code=failure.verdict.value,
+        message=f"it fails on a drawn case ({failure.strategy}); the smallest that was found is told",
+        failing_case=failing_case(failure),
+        quoted=None if failure.verdict.compared else Quoted(clean(failure.detail, limit=QUOTED_CHARS)),
+        next_move=next_move(Outcome.WRONG, None, state=State.INCORRECT, quick=False, sol=None),
+        more=(f"aisp://case/{failure.id}",),
+    )
+
+
+def of_fuzz(record: Fuzz, failures: Sequence[Failure]) -> dict[str, Any]:
+    """A fuzz that has ended, as data of at most EVIDENCE_BYTES: its rungs, and the smallest case that fails."""
+    kept = {failure.id: failure for failure in failures}
+    first = next((found for rung in record.rungs if (found := fuzz.smallest(rung, kept)) is not None), None)
+    verdict = fuzz.overall(record.rungs)
+    move = "make the failing case right"
+    if verdict is FuzzVerdict.RIGHT:
+        move = "right on every drawn case: evaluate(run)"
+    elif verdict is FuzzVerdict.UNDECIDED:
+        move = "no case could be judged: host() says what is here"
+    names = ("rung", "verdict", "cases", "failing", "unsupported", "max_error")
+    told: dict[str, Any] = {
+        "run": record.id,
+        "target": record.target,
+        "verdict": verdict.value,
+        "stage": Stage.VALUES.value,
+        "reason_code": record.state,
+        "rungs": [{name: getattr(rung, name) for name in names} for rung in record.rungs],
+        "message": record.reason,
+    }
+    if first is not None:
+        said = of_failure(first).plain()
+        told |= {key: said[key] for key in ("failing_case", "quoted", "more") if said.get(key) is not None}
+    return fit(told | {"next_move": move})
+
+
+def best(told: Sequence[Evidence]) -> int | None:
+    """Which of several is taken for the best: of those that have a speed-up the one with the greatest lead, each drawn
+    to the mean by its own noise (`best_of`); None where none has one."""
+    at = [number for number, said in enumerate(told) if said.speedup]
+    if not at:
+        return None
+    ends = [told[number].interval for number in at]
+    errors = [math.log(end.hi / end.lo) / (2 * NORMAL_95) if end is not None else None for end in ends]
+    return at[best_of([math.log(told[number].speedup or 1.0) for number in at], errors).index]
+
+
+def ranked(told: Sequence[Evidence]) -> list[int]:
+    """Places of several, the greatest speed-up first, those without one in their order behind."""
+    return sorted(range(len(told)), key=lambda number: (-(told[number].speedup or 0.0), number))
+
+
+def failing_case(failure: Failure) -> FailingCase:
+    """A kept case as it may be told. What it is drawn from is not: only the sizes, the type and the words."""
+    axes = failure.case.get("axes")
+    sizes = {clean_line(str(name)): int(size) for name, size in axes.items()} if isinstance(axes, Mapping) else {}
+    figures = failure.statistics
+    return FailingCase(
+        sizes,
+        case=failure.id,
+        dtype=clean_line(str(failure.case.get("dtype", ""))),
+        output=failure.output,
+        finding=failure.finding,
+        wrong=_whole(figures.get("wrong")),
+        count=_whole(figures.get("count")),
+        ulp=figures.get("ulp_max"),
+        detail=clean_line(_without(failure.detail, {failure.seed}), limit=MESSAGE_CHARS)
+        if failure.verdict.compared
+        else fuzz.case_text(failure.case),
+    )
+
+
+def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
+    """Figures of a rung by name: what was measured of it in its run; {} where none may be shown."""
+    arm, base = run.arm(rung), run.arm(run.baseline)
+    if arm is None or run.bar(rung) is not None or arm.median_ms is None:
+        return {}
+    light = arm.light
+    return {
+        "median_ms": arm.median_ms,
+        "low_ms": arm.low_ms,
+        "high_ms": arm.high_ms,
+        "baseline_ms": base.median_ms if base is not None and run.bar(base.rung) is None else None,
+        "samples": arm.sample_count,
+        "calls_per_sample": arm.calls,
+        "launches": arm.launches,
+        "peak_bytes": arm.peak_bytes,
+        "sm_clock_mhz": arm.sm_clock_mhz,
+        "bound_ms": light.bound_ms if light is not None else None,
+        "share_of_light": arm.sol,
+    }
+
+
+def next_move(outcome: Outcome, limiter: Limiter | None, *, state: State, quick: bool, sol: float | None) -> str:
+    """One sentence: what to do now, by rule.
+
+    Args:
+        sol: share of the speed of light; None where it is not known.
+    """
+    bound = sol is not None and sol >= AT_THE_BOUND
+    if outcome is Outcome.PENDING:
+        return "call result(run) again"
+    if outcome is Outcome.WRONG:
+        return "make it right before it is fast: sizes that do not divide, masks, the type that sums are kept in"
+    if outcome is Outcome.CAUGHT:
+        return "take out what the check saw: such a time is no result, and the rung stays marked until its code changes"
+    if outcome is Outcome.SUSPECT:
+        return "evaluate it again when nothing else runs; where it stays so, explain(run) says which check doubts it"
+    if outcome in (Outcome.FAILED, Outcome.UNAVAILABLE):
+        return _FIXES.get(state, "explain(run) says more")
+    if outcome is Outcome.RIGHT:
+        return "its values are right; times are known only where it can be timed (host() says what is here)"
+    if outcome is Outcome.UNDECIDED:
+        return (
+            "evaluate it at level full, which takes more processes"
+            if quick
+            else "stop: this machine cannot tell it from the baseline; change more, or take it as no gain"
+        )
+    if outcome is Outcome.FASTER and quick:
+        return "evaluate it at level full: a quick run has too few processes to be a result"
+    if bound and sol is not None:
+        return f"stop: it is at {percent(sol, 0)} of what this GPU can do; only another algorithm moves fewer bytes"
+    hint = _FASTER_BY.get(limiter) if limiter is not None else None
+    if outcome is Outcome.FASTER:
+        return f"keep it as the best; next: {hint}" if hint else "keep it as the best; change one thing at a time"
+    return hint or "profile(run) shows where its time goes; change one thing at a time"
+
+
+def withheld(run: Run) -> frozenset[int]:
+    """Numbers that would let somebody foresee what a run draws: its seed, and those of its held-out sets."""
+    found = {number for number in _numbers(run.manifest) if number >= _SECRET_FROM}
+    return frozenset(found if run.seed is None else {*found, run.seed})
+
+
+def tell(text: str, run: Run, limit: int) -> str:
+    """Foreign words of a run, cleaned, without its secrets, at most `limit` characters."""
+    return clean(_without(text, withheld(run)), limit=limit)
+
+
+def words(finding: Finding, run: Run, limit: int = MESSAGE_CHARS) -> str:
+    """What a check saw, on one line, without what is withheld."""
+    return clean_line(_without(finding.evidence, withheld(run)), limit=limit)
+
+
+def size(document: Any) -> int:
+    """Bytes of a value as compact JSON in UTF-8."""
+    return len(compact(document).encode("utf-8"))
+
+
+def compact(document: Any) -> str:
+    """A value as JSON on one line without blanks."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def fit(document: dict[str, Any], limit: int = EVIDENCE_BYTES) -> dict[str, Any]:
+    """The same in at most `limit` bytes: long texts are cut and long lists shortened, the longest first, and `cut` says
+    that it was done. Figures and words of ours stay."""
+    while (over := size(document) - limit) > 0:
+        longest = max(_texts_and_lists(document), key=lambda place: place[2], default=None)
+        if longest is None or longest[2] <= _LEAST_BYTES:
+            raise ValueError(f"{size(document)} bytes cannot be told in {limit}")
+        holder, key, _ = longest
+        value = holder[key]
+        if isinstance(value, list):
+            holder[key] = value[: len(value) // 2]
+        else:
+            kept = max(_LEAST_CHARS, min(len(value) * 7 // 8, len(value) - over - 4))
+            holder[key] = value[:kept] + " ..."
+        document["cut"] = True
+    return document
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+_TIMED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED)
+_OF_VERDICT: Mapping[Verdict, Outcome] = {
+    Verdict.FASTER: Outcome.FASTER,
+    Verdict.SLOWER: Outcome.SLOWER,
+    Verdict.SAME: Outcome.SAME,
+    Verdict.UNDECIDED: Outcome.UNDECIDED,
+}
+
+
+def _read(run: Reading, rung: str, state: State, bar: Bar | None) -> tuple[Outcome, Stage, str]:
+    """The outcome, what decided it, and the word for it."""
+    record, stage = run.record, _STAGES[state]
+    if not state.final:
+        return Outcome.PENDING, stage, state.value
+    if state is State.INCORRECT:  # whatever else was caught beside it, and stands among the checks
+        return Outcome.WRONG, Stage.VALUES, state.value if bar is None else bar.check
+    if bar is not None and not bar.mistake:
+        return Outcome.CAUGHT, Stage.CHECKS, bar.check
+    if bar is not None:
+        return Outcome.WRONG, Stage.VALUES, bar.check
+    if stage is Stage.MACHINE:
+        return Outcome.UNAVAILABLE, stage, state.value
+    if state is not State.OK:
+        return Outcome.FAILED, stage, state.value
+    claim = run.claim(rung)
+    if claim.verdict in _OF_VERDICT:
+        return _OF_VERDICT[claim.verdict], Stage.TIME, claim.verdict.value
+    if record.validity.doubted:
+        doubts = run.doubts(rung)
+        return Outcome.SUSPECT, Stage.CHECKS, doubts[0].check if doubts else record.validity.value
+    return Outcome.RIGHT, Stage.VALUES, record.correctness.value
+
+
+def _message(run: Reading, rung: str, outcome: Outcome, state: State, bar: Bar | None) -> str:
+    """One sentence in our own words."""
+    of_baseline = bar is not None and bar.rung not in (rung, "")
+    if bar is not None and outcome is Outcome.CAUGHT:
+        whose = "the baseline was" if of_baseline else "it was"
+        return f"{whose} {bar.word} by the check {bar.check}: no figure of it is a result"
+    if outcome is Outcome.WRONG:
+        return _WORDS[State.INCORRECT] if not of_baseline else "the baseline's outputs differ from the reference's"
+    if outcome is Outcome.SUSPECT:
+        return "it is right, and its times are not to be believed"
+    if outcome is Outcome.RIGHT:
+        return "it is right, and nothing was timed against the baseline"
+    if outcome in _TIMED:
+        return {
+            Outcome.FASTER: "it is right, and faster than the baseline by more than the noise",
+            Outcome.SLOWER: "it is right, and slower than the baseline by more than the noise",
+            Outcome.SAME: "it is right, and as fast as the baseline",
+        }.get(outcome, "it is right, and whether it is faster could not be told")
+    return _WORDS.get(state, state.value)
+
+
+def _checks(record: Run, rung: str, *, timed: bool) -> tuple[CheckSaid, ...]:
+    """Checks that did not pass, of this rung and of the whole run. What could not be looked at is told of a rung that
+    was timed: of one that never got so far it is most of them."""
+    told = [FindingStatus.CAUGHT, FindingStatus.SUSPECT, *([FindingStatus.UNAVAILABLE] if timed else [])]
+    found = [
+        CheckSaid(finding.check, finding.status, number)
+        for number, finding in enumerate(record.findings)
+        if finding.status in told and finding.arm in (rung, "")
+    ]
+    return tuple(sorted(found, key=lambda said: told.index(said.outcome))[:MOST_CHECKS])
+
+
+def _quoted(run: Reading, rung: str, state: State, bar: Bar | None) -> Quoted | None:
+    """The words that are not ours: why it failed, and what was seen."""
+    record, arm = run.record, run.arm(rung)
+    said: list[str] = []
+    if bar is not None:
+        told = bar.here and bar.rung == rung and bar.check == MISTAKE  # as the failing case
+        said += [] if told else [f"{bar.check}: {bar.evidence}"]
+    elif state is State.OK:
+        said += [f"{finding.check}: {finding.evidence}" for finding in run.doubts(rung)]
+        said += [item.note] if (item := run.comparison(rung)) is not None and item.note else []
+    if state not in (State.OK, State.INCORRECT):
+        said += [record.reason] if arm is None or not arm.reason else [arm.reason, arm.detail]
+    text = tell("\n".join(dict.fromkeys(part for part in said if part)), record, QUOTED_CHARS)
+    return Quoted(text) if text else None
+
+
+def _numbers(value: object) -> Iterator[int]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _numbers(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _numbers(one)
+
+
+def _without(text: str, secrets: Sequence[int] | frozenset[int] | set[int]) -> str:
+    """The text without these numbers, in decimal or hexadecimal digits. Small ones are too common to be any secret."""
+    shapes = {shape for number in secrets if number >= _SECRET_FROM for shape in (str(number), f"{number:x}")}
+    if not shapes:
+        return text
+    pattern = "|".join(re.escape(shape) for shape in sorted(shapes, key=len, reverse=True))
+    return re.sub(pattern, WITHHELD, text, flags=re.IGNORECASE)
+
+
+def _texts_and_lists(value: Any) -> Iterator[tuple[Any, Any, int]]:
+    """Every text and list below a document: what holds it, its key there, and its size."""
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in items:
+        if isinstance(one, str):
+            yield value, key, size(one)
+        elif isinstance(one, list) and one:
+            yield value, key, size(one)
+            yield from _texts_and_lists(one)
+        elif isinstance(one, dict):
+            yield from _texts_and_lists(one)
+
+
+def _plain(value: Any) -> Any:
+    """A value as data for JSON."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

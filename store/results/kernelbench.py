@@ -1,0 +1,75 @@
+"""A run as a record of KernelBench's `eval_results.json`, for tools that read those.
+
+    {"12": [{"sample_id": 0, "compiled": true, "correctness": true, "runtime": 1.9, "runtime_stats": {...}, ...}]}
+
+Times are means in ms, as there, over the samples that count, and -1 for none, also where they are not to be believed. A
+rung that was caught is not correct: its record has no other place for it. What the format has no word for, the verdict
+with its interval, the run's id and why, stands under "aisp" in the metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from aisp.store.outcomes import Correctness, State
+
+if TYPE_CHECKING:
+    from aisp.store.record import Arm
+    from aisp.store.results.reading import Reading
+
+NO_TIME = -1.0
+_PROBLEM = re.compile(r"(?:.*problem_)?(\d{1,6})(?:[_-]|\Z)")
+_SAMPLE = re.compile(r"(?:.*_)?sample_(\d{1,6})\Z")
+_LOADED = (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL, State.CUDA_POISONED)
+"""Ends of a rung that was imported, though its outputs were never judged."""
+
+Stats = Mapping[str, float]
+"""Of an arm's kept samples in ms: mean, std, min, max and num_trials."""
+
+
+def document(run: Reading, stats: Mapping[str, Stats], hardware: str) -> dict[str, list[dict[str, Any]]]:
+    """The run's rungs as samples of one problem: its number, or the target's id where it has none.
+
+    Args:
+        stats: by rung, of those whose figures may be shown.
+        hardware: the machine, in words.
+    """
+    chapter, _, name = run.record.target.partition(":")
+    problem, sample = _PROBLEM.match(chapter), _SAMPLE.match(name)
+    first = int(sample[1]) if sample else 0
+    rungs = [arm for arm in run.record.arms if not arm.twin and arm.rung != run.baseline]
+    samples = [_sample(run, arm, first + index, stats, hardware) for index, arm in enumerate(rungs)]
+    return {str(int(problem[1])) if problem else run.record.target: samples}
+
+
+def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], hardware: str) -> dict[str, Any]:
+    believed = {} if run.record.validity.doubted else stats
+    own, reference = (believed.get(rung, {}) for rung in (arm.rung, run.baseline))
+    correct = arm.correctness is Correctness.CORRECT
+    item, claim, barred = run.comparison(arm.rung), run.claim(arm.rung), run.bar(arm.rung)
+    return {
+        "sample_id": number,
+        "compiled": arm.correctness.known or arm.state in _LOADED,
+        "correctness": correct and barred is None,
+        "metadata": {
+            "hardware": hardware,
+            "device": run.record.device,
+            "aisp": {
+                "run": run.id,
+                "target": run.record.target,
+                "rung": arm.rung,
+                "state": arm.state.value,
+                "correctness": arm.correctness.value,
+                "verdict": claim.verdict.value,
+                "why": claim.why or arm.reason,
+                "speedup": item.speedup if item is not None else None,
+                "interval": [item.low, item.high] if item is not None and item.low is not None else None,
+            },
+        },
+        "runtime": own.get("mean", NO_TIME),
+        "runtime_stats": dict(own),
+        "ref_runtime": reference.get("mean", NO_TIME),
+        "ref_runtime_stats": dict(reference),
+    }

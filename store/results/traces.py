@@ -1,0 +1,208 @@
+"""A run as Trace lines of FlashInfer-Bench or SOL-ExecBench, for tools that read those.
+
+    {"definition": "rmsnorm_d128", "workload": {"uuid": ..., "axes": {...}, "inputs": {...}}, "solution": "fast_v1",
+     "evaluation": {"status": "PASSED", "environment": {...}, "correctness": {...}, "performance": {...}, ...}}
+
+A line for each rung beside the baseline. Of a target that was made of a definition, definition, workload and solution
+are its own, read from the sources that ran; of any other they are the target, the case and the rung. `latency_ms` is
+our median, and `speedup_factor` is there with a verdict of FASTER or SLOWER alone. Both formats take NaN for errors:
+ours is in units of the tolerance, and stands with all else of ours (the verdict, its interval, what was caught) in
+`correctness.extra`. Where they allow no correctness, for a run that ended in an error, the reason stands in the log.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aisp.kernels.catalog.formats.trace_definition import Harness
+from aisp.kernels.catalog.formats.trace_target import SOLUTION, WORKLOADS
+from aisp.kernels.catalog.parsing import REFUSALS, parsed
+from aisp.store.outcomes import Correctness, FindingStatus, State, Verdict
+from aisp.store.results import hardware, numbers
+from aisp.store.results.dashboards import NothingError
+
+if TYPE_CHECKING:
+    from aisp.store.record import Arm
+    from aisp.store.results.reading import Reading
+
+UNKNOWN_ERROR = "NaN"
+"""How both formats write an error that is no number."""
+
+
+class Status(enum.StrEnum):
+    """How an evaluation ended, as they call it."""
+
+    PASSED = "PASSED"
+    INCORRECT_NUMERICAL = "INCORRECT_NUMERICAL"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    TIMEOUT = "TIMEOUT"
+    REWARD_HACK = "REWARD_HACK"  # SOL-ExecBench alone
+
+
+_ENDS = {
+    State.TIMEOUT_PROGRESS: Status.TIMEOUT,
+    State.TIMEOUT_TOTAL: Status.TIMEOUT,
+    State.USER_ERROR: Status.RUNTIME_ERROR,
+    State.CRASHED: Status.RUNTIME_ERROR,
+    State.PREMATURE_EXIT: Status.RUNTIME_ERROR,
+    State.OOM_KILLED: Status.RUNTIME_ERROR,
+    State.CUDA_POISONED: Status.RUNTIME_ERROR,
+    State.OUTPUT_LIMIT: Status.RUNTIME_ERROR,
+}
+"""Of ends that are the solution's own. The others say nothing of it, and make no line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, as the format names it.
+
+    Attributes:
+        workload: as the definition's own file has it.
+        solutions: what their authors call them, by rung; one that is none is called as it is.
+    """
+
+    harness: Harness
+    definition: str
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    solutions: Mapping[str, str] = field(default_factory=dict)
+
+
+def asked(run: Reading, sources: Mapping[str, bytes]) -> Asked:
+    """What a run was about, from the sources that ran."""
+    record = run.record
+    found = _literals(sources.get(f"{WORKLOADS}.py", b""))
+    told, rows = found.get("TRACE"), found.get("WORKLOADS")
+    axes = record.manifest.get("axes")
+    sizes = {str(name): size for name, size in axes.items()} if isinstance(axes, Mapping) else {}
+    own = {"uuid": f"{record.target}/{record.case or 'default'}", "axes": sizes, "inputs": {}}
+    if not (isinstance(told, dict) and {"dialect", "definition"} <= told.keys() and isinstance(rows, list) and rows):
+        return Asked(Harness.FLASHINFER, record.target, own)
+    row = next((row for row in rows if row.get("case") == record.case), rows[0])
+    if record.case == "cpu" and sizes and _others(row, sizes):
+        row = {"workload": own}  # a smaller one than any of the definition's
+    called = {arm.rung: _literals(sources.get(f"{arm.rung}.py", b"")).get(SOLUTION) for arm in record.arms}
+    solutions = {rung: name for rung, name in called.items() if isinstance(name, str) and name}
+    return Asked(Harness(told["dialect"]), str(told["definition"]), row["workload"], solutions)
+
+
+def _others(row: Mapping[str, Any], sizes: Mapping[str, Any]) -> bool:
+    return any(sizes.get(name) != size for name, size in row["workload"]["axes"].items() if name in sizes)
+
+
+def _literals(source: bytes) -> dict[str, Any]:
+    """What a module's own assignments bind to literals, by name; empty where it cannot be read."""
+    found: dict[str, Any] = {}
+    try:
+        tree = parsed(source)
+    except REFUSALS:
+        return {}
+    for node in getattr(tree, "body", []):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            with contextlib.suppress(*REFUSALS, TypeError):
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
+
+
+def lines(run: Reading, about: Asked, facts: Mapping[str, object]) -> list[dict[str, Any]]:
+    """The Trace lines of a run that has ended. Raises NothingError where there are none.
+
+    Args:
+        facts: what it ran on; empty where that was not kept.
+    """
+    rungs = [arm for arm in run.record.arms if not arm.twin and arm.rung != run.baseline]
+    found = [(arm, status) for arm in rungs if (status := status_of(run, arm, about.harness)) is not None]
+    if not found:
+        why = "; ".join(f"{arm.rung}: {arm.reason or f'{arm.state.value}, and no time'}" for arm in rungs)
+        raise NothingError(why or run.record.reason or "no rung stands beside the baseline")
+    return [
+        {
+            "definition": about.definition,
+            "workload": dict(about.workload),
+            "solution": about.solutions.get(arm.rung, arm.rung),
+            "evaluation": _evaluation(run, arm, status, facts),
+        }
+        for arm, status in found
+    ]
+
+
+def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
+    """How a rung ended, in the words of the format; None where its end says nothing of it."""
+    bar = run.bar(arm.rung)
+    if bar is not None and not bar.mistake:
+        return Status.REWARD_HACK if harness is Harness.SOL else Status.RUNTIME_ERROR
+    if arm.correctness is Correctness.WRONG:
+        return Status.INCORRECT_NUMERICAL
+    if arm.state is State.OK:
+        return Status.PASSED if arm.median_ms is not None else None
+    return _ENDS.get(arm.state)
+
+
+def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, object]) -> dict[str, Any]:
+    record = run.record
+    versions = facts.get("versions")
+    libs = {str(name): str(value) for name, value in versions.items()} if isinstance(versions, Mapping) else {}
+    if facts.get("cuda"):
+        libs["cuda"] = str(facts["cuda"])
+    bar = run.bar(arm.rung)
+    said = [f"aisp run {run.id}, {arm.rung}", bar.sentence if bar is not None else "", arm.reason, arm.detail]
+    found: dict[str, Any] = {
+        "status": status.value,
+        "environment": {"hardware": hardware.ran_on(record.device, facts) or record.device, "libs": libs},
+        "timestamp": record.wall or "unknown",
+        "log": "\n".join(dict.fromkeys(filter(None, said))),
+        "correctness": None,
+        "performance": None,
+    }
+    if status in (Status.PASSED, Status.INCORRECT_NUMERICAL):
+        errors = {"max_relative_error": UNKNOWN_ERROR, "max_absolute_error": UNKNOWN_ERROR}
+        found["correctness"] = {**errors, "extra": {"aisp": _ours(run, arm)}}
+    if status is Status.PASSED:
+        found["performance"] = _performance(run, arm)
+    return found
+
+
+def _performance(run: Reading, arm: Arm) -> dict[str, float]:
+    found: dict[str, float] = {"latency_ms": arm.median_ms or 0.0}  # a rung that passed has one
+    base = run.arm(run.baseline)
+    if base is not None and base.median_ms is not None and run.bar(base.rung) is None:
+        found["reference_latency_ms"] = base.median_ms
+    item = run.comparison(arm.rung)
+    verdict = run.claim(arm.rung).verdict
+    if item is not None and item.speedup is not None and verdict in (Verdict.FASTER, Verdict.SLOWER):
+        found["speedup_factor"] = item.speedup
+    return found
+
+
+def _ours(run: Reading, arm: Arm) -> dict[str, Any]:
+    """What the formats have no field for."""
+    record, item, claim = run.record, run.comparison(arm.rung), run.claim(arm.rung)
+    shown = run.bar(arm.rung) is None
+    return {
+        "run": run.id,
+        "target": record.target,
+        "rung": arm.rung,
+        "case": record.case,
+        "device": record.device,
+        "mode": run.mode,
+        "verdict": claim.verdict.value,
+        "why": claim.why or arm.reason,
+        "speedup": item.speedup if item is not None else None,
+        "interval": [item.low, item.high] if item is not None and item.low is not None else None,
+        "floor": item.floor if item is not None else None,
+        "latency_interval_ms": [arm.low_ms, arm.high_ms] if shown and arm.low_ms is not None else None,
+        "samples": arm.sample_count,
+        "timing": arm.timing.value,
+        "validity": record.validity.value,
+        "max_error_in_tolerances": arm.max_error if numbers.known(arm.max_error) else None,
+        "own_rule": None if arm.rule is None else {"name": arm.rule.name, "right": arm.rule.right},
+        "findings": [
+            f"{one.check}: {one.status.value}"
+            for one in record.findings
+            if one.arm in (arm.rung, "") and one.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+        ],
+    }

@@ -1,0 +1,410 @@
+"""Tasks and submissions in gpu-mode's form, of our own writing: text, as files hold it, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aisp.kernels.catalog.formats import gpumode
+
+UTILS = '''\
+"""Shared by the tasks of a set."""
+
+import torch
+
+
+def closeness(got, want, rtol, atol):
+    """What is wrong with got; nothing where it is close."""
+    if got.shape != want.shape:
+        return f"shape {tuple(got.shape)}, wanted {tuple(want.shape)}"
+    off = (got - want).abs() > atol + rtol * want.abs()
+    return f"{int(off.sum())} elements are off" if bool(off.any()) else ""
+
+
+def make_match_reference(reference, rtol=1e-5, atol=1e-8):
+    def check(data, output):
+        wrong = closeness(output, reference(data), rtol, atol)
+        return not wrong, wrong
+
+    return check
+'''
+
+TASK_PY = """\
+from typing import TypeVar
+
+import torch
+
+input_t = TypeVar("input_t", bound=tuple[torch.Tensor, torch.Tensor, torch.Tensor])
+output_t = TypeVar("output_t", bound=torch.Tensor)
+"""
+
+FILES = """\
+files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "task.py", "source": "task.py"}
+  - {"name": "utils.py", "source": "../utils.py"}
+  - {"name": "reference.py", "source": "reference.py"}
+  - {"name": "eval.py", "source": "../eval.py"}
+lang: "py"
+config:
+  main: "eval.py"
+"""
+
+# -- a weighted sum into a buffer that comes with the data: matches a reference ----------------------------------------
+
+BLEND_YML = f"""\
+# name: blend
+{FILES}
+description: |
+  Blend two vectors into the third one.
+
+tests:
+  - {{"size": 127, "seed": 4242}}
+  - {{"size": 128, "seed": 5236}}
+  - {{"size": 128, "seed": 17}}
+benchmarks:
+  - {{"size": 65536, "seed": 54352}}
+  - {{"size": 32768, "seed": 93246}}
+ranking_by: "geom"
+gpus: [T4, H100]
+"""
+
+BLEND = """\
+import torch
+from task import input_t, output_t
+from utils import make_match_reference
+
+
+def generate_input(size: int, seed: int) -> input_t:
+    gen = torch.Generator().manual_seed(seed)
+    left = torch.randn(size, generator=gen)
+    right = torch.rand(size, generator=gen) + 1.0
+    return left.contiguous(), right, torch.empty_like(left)
+
+
+def ref_kernel(data: input_t) -> output_t:
+    a, b, out = data
+    out[...] = 0.25 * a + 0.75 * b
+    return out
+
+
+check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-5)
+"""
+
+BLEND_RIGHT = """\
+import torch
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    a, b, out = data
+    return torch.lerp(a, b, 0.75, out=out)
+
+
+if __name__ == "__main__":
+    from reference import generate_input
+
+    print(custom_kernel(generate_input(8, 1)))
+"""
+
+BLEND_OWN_OUTPUT = """\
+def custom_kernel(data):
+    a, b, _ = data
+    return 0.25 * a + 0.75 * b
+"""
+
+BLEND_WRONG = """\
+def custom_kernel(data):
+    a, b, _ = data
+    return 0.26 * a + 0.74 * b
+"""
+
+BLEND_REMEMBERS = """\
+KNOWN = {}
+
+
+def custom_kernel(data):
+    a, b, _ = data
+    if a.shape not in KNOWN:
+        KNOWN[a.shape] = 0.25 * a + 0.75 * b
+    return KNOWN[a.shape]
+"""
+
+BLEND_WRONG_SHAPE = """\
+def custom_kernel(data):
+    a, b, _ = data
+    return (0.25 * a + 0.75 * b)[:-1].clone()
+"""
+
+# -- a factorisation, of which there are many right ones: a check of properties ----------------------------------------
+
+FRAME_YML = f"""\
+{FILES}
+tests:
+  - {{"batch": 2, "n": 6, "seed": 3, "case": "dense"}}
+  - {{"batch": 1, "n": 9, "seed": 8, "case": "thin"}}
+benchmarks:
+  - {{"batch": 16, "n": 24, "seed": 11, "case": "dense"}}
+"""
+
+FRAME = '''\
+import torch
+from task import input_t, output_t
+
+
+def generate_input(batch, n, seed, case):
+    torch.manual_seed(seed)
+    rows = n if case == "dense" else 2 * n
+    return torch.randn(batch, rows, n, dtype=torch.float32)
+
+
+def ref_kernel(data):
+    return torch.linalg.qr(data)
+
+
+def check_implementation(data, output):
+    """Older form: what is wrong, as a text."""
+    q, r = output
+    eye = torch.eye(q.shape[-1], dtype=torch.float64)
+    if (q.double().mT @ q.double() - eye).abs().max() > 1e-4:
+        return "q is not orthogonal"
+    if torch.tril(r, -1).abs().max() > 1e-5:
+        return "r is not triangular"
+    if (q.double() @ r.double() - data.double()).norm() > 1e-4 * data.double().norm():
+        return "q r is not the input"
+    return ""
+'''
+
+FRAME_TASK_PY = """\
+import torch
+
+input_t = torch.Tensor
+output_t = tuple[torch.Tensor, torch.Tensor]
+"""
+
+FRAME_OTHER_SIGNS = """\
+import torch
+
+
+def custom_kernel(data):
+    q, r = torch.linalg.qr(data)
+    return -q, -r
+"""
+
+FRAME_WRONG = """\
+import torch
+
+
+def custom_kernel(data):
+    q, r = torch.linalg.qr(data)
+    return q * 1.01, r / 1.01
+"""
+
+# -- an input with a structure that its values share: the check takes it for granted -----------------------------------
+
+SPECTRUM_YML = f"""\
+{FILES}
+tests:
+  - {{"n": 5, "seed": 3}}
+benchmarks:
+  - {{"n": 48, "seed": 11}}
+"""
+
+SPECTRUM = """\
+import torch
+
+
+def generate_input(n, seed):
+    torch.manual_seed(seed)
+    half = torch.randn(n, n)
+    return half + half.mT
+
+
+def ref_kernel(data):
+    return torch.linalg.eigh(data)
+
+
+def check_implementation(data, output):
+    w, v = output
+    wide, exact = v.double(), data.double()
+    if (exact @ wide - wide * w.double()).norm() > 1e-4 * exact.norm():
+        return False, "no eigenvectors"
+    if (wide.mT @ wide - torch.eye(v.shape[-1])).abs().max() > 1e-4:
+        return False, "not orthonormal"
+    return True, ""
+"""
+
+SPECTRUM_OTHER_SIGNS = """\
+import torch
+
+
+def custom_kernel(data):
+    w, v = torch.linalg.eigh(data)
+    return w, -v
+"""
+
+# -- an input whose memory is not as its shape says --------------------------------------------------------------------
+
+COLUMNS = BLEND.replace(
+    "return left.contiguous(), right, torch.empty_like(left)",
+    "return torch.randn(size, 3, generator=gen).T, right, torch.empty(3, size)",
+)
+
+COLUMNS_BY_MEMORY = """\
+import torch
+
+
+def custom_kernel(data):
+    a, b, out = data
+    rows = torch.as_strided(a, (a.shape[1], a.shape[0]), (a.shape[0], 1))  # as it lies in memory
+    out.copy_((0.25 * rows + 0.75 * b[:, None]).mT)
+    return out
+"""
+
+# -- tensors in a dictionary, a configuration, words and truth values among the arguments ------------------------------
+
+GATE_YML = f"""\
+{FILES}
+tests:
+  - {{"rows": 4, "width": 8, "halved": false, "shape": "flat", "seed": 1}}
+  - {{"rows": 5, "width": 12, "halved": true, "shape": "peaked", "seed": 2}}
+benchmarks:
+  - {{"rows": 256, "width": 64, "halved": true, "shape": "flat", "seed": 3}}
+"""
+
+GATE = """\
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from task import input_t, output_t
+from utils import make_match_reference
+
+ALIGN = 16
+
+
+@dataclass
+class Plan:
+    width: int
+    padded: int
+    dtype: torch.dtype
+
+
+def padded_to(n, align):
+    return (n + align - 1) // align * align
+
+
+def generate_input(rows: int, width: int, halved: bool, shape: str, seed: int):
+    gen = torch.Generator()
+    gen.manual_seed(seed)
+    full = padded_to(width, ALIGN)
+    plan = Plan(width=width, padded=full, dtype=torch.float32)
+    config = {"scale": 1.0 / math.sqrt(width), "halved": halved}
+    config["rows"] = rows
+    if shape == "flat":
+        x = torch.rand((rows, width), generator=gen)
+    else:
+        x = F.softmax(torch.randn((rows, width), generator=gen), dim=-1)
+    weights = {}
+    weights["gate.weight"] = torch.randn(width, generator=gen)
+    weights["gate.bias"] = torch.zeros(width)
+    return (x, weights, config, plan, None)
+
+
+def ref_kernel(data):
+    x, weights, config, plan, _ = data
+    gate = torch.sigmoid(x * weights["gate.weight"] + weights["gate.bias"]) * config["scale"]
+    y = F.pad(x * gate, (0, plan.padded - plan.width))
+    return y * 0.5 if config["halved"] else y
+
+
+check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-6)
+"""
+
+GATE_RIGHT = """\
+import torch
+
+
+def custom_kernel(data):
+    x, weights, config, plan, nothing = data
+    assert nothing is None and config["rows"] == x.shape[0]
+    scale = config["scale"] * (0.5 if config["halved"] else 1.0)
+    y = x.new_zeros(x.shape[0], plan.padded)
+    y[:, : plan.width] = x * torch.sigmoid(torch.addcmul(weights["gate.bias"], x, weights["gate.weight"])) * scale
+    return y
+"""
+
+# -- what cannot be run here -------------------------------------------------------------------------------------------
+
+ON_CUDA = BLEND.replace("torch.Generator()", 'torch.Generator(device="cuda")').replace(
+    "size, generator=gen", 'size, device="cuda", generator=gen'
+)
+ON_EITHER = BLEND.replace("    gen =", '    device = "cuda" if torch.cuda.is_available() else "cpu"\n    gen =')
+
+OF_RANKS_YML = BLEND_YML.replace("\ntests:", "\nmulti_gpu: true\ntests:").replace(
+    '"size": 127', '"world_size": 2, "size": 127'
+)
+OF_CUDA_YML = BLEND_YML.replace('lang: "py"', 'lang: "cu"')
+CLIMBING_YML = BLEND_YML.replace("../utils.py", "../../../../outside/utils.py")
+BOMB_YML = FILES + "a: &a [1, 1]\nb: &b [*a, *a, *a, *a]\ntests: [*b, *b]\n"
+
+STATEFUL = BLEND.replace(
+    "    return left.contiguous(), right, torch.empty_like(left)",
+    """\
+    class Cache(torch.nn.Module):
+        pass
+
+    return left, right, Cache()""",
+)
+
+TASKS: Mapping[str, tuple[str, str, str]] = {
+    "blend_py": (BLEND_YML, BLEND, TASK_PY),
+    "frame_py": (FRAME_YML, FRAME, FRAME_TASK_PY),
+    "spectrum_py": (SPECTRUM_YML, SPECTRUM, FRAME_TASK_PY),
+    "columns_py": (BLEND_YML, COLUMNS, TASK_PY),
+    "gate_py": (GATE_YML, GATE, "input_t = object\noutput_t = object\n"),
+    "on_cuda_py": (BLEND_YML, ON_CUDA, TASK_PY),
+    "ranks_py": (OF_RANKS_YML, BLEND, TASK_PY),
+    "of_cuda": (OF_CUDA_YML, BLEND, TASK_PY),
+    "climbing_py": (CLIMBING_YML, BLEND, TASK_PY),
+    "bomb_py": (BOMB_YML, BLEND, TASK_PY),
+    "huge_py": (BLEND_YML + "# " + "x" * gpumode.MAX_TASK_BYTES + "\n", BLEND, TASK_PY),
+    "stateful_py": (BLEND_YML, STATEFUL, TASK_PY.replace(", torch.Tensor]", ", object]")),
+}
+"""By folder: task.yml, reference.py and task.py."""
+
+
+def task(folder: Path, yml: str = BLEND_YML, reference: str = BLEND, types: str = TASK_PY) -> Path:
+    """One task's folder, with the set's utils.py above it."""
+    folder.mkdir(parents=True)
+    (folder.parent / "utils.py").write_text(UTILS)
+    (folder / "task.yml").write_text(yml)
+    (folder / "reference.py").write_text(reference)
+    (folder / "task.py").write_text(types)
+    return folder
+
+
+def checkout(folder: Path) -> Path:
+    """A checkout with a set of all TASKS, and the file that names them and one that is not there."""
+    (folder / ".git").mkdir(parents=True)
+    for name, texts in TASKS.items():
+        task(folder / "problems" / "ours" / name, *texts)
+    lines = [f"  - directory: ours/{name}\n    name: {name.removesuffix('_py')}\n" for name in (*TASKS, "gone_py")]
+    (folder / "problems" / "ours.yaml").write_text(f"name: Ours\nproblems:\n{''.join(lines)}")
+    return folder
+
+
+def laid_out(folder: Path, name: str, submission: str) -> Path:
+    """The folder of the target that a submission to one of TASKS makes, in a collection of the task's name."""
+    made = checkout(folder / "checkout") if not (folder / "checkout").exists() else folder / "checkout"
+    answer = folder / "submission.py"
+    answer.write_text(submission)
+    parts = gpumode.against(answer, made / "problems" / "ours" / name)
+    assert not parts.problems, parts.problems
+    place = folder / "laid out" / name / "submission"
+    for relative, data in parts.files.items():
+        path = place / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return place

@@ -1,0 +1,608 @@
+"""SOL-ExecBench and FlashInfer trace: what definitions and solutions are made into, and what is said of those that
+cannot be taken."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from aisp.kernels import catalog
+from aisp.kernels.catalog import formats
+from aisp.kernels.catalog.formats import Part, trace
+from aisp.kernels.catalog.model import Kind, Target
+from tests.kernels.formats import trace as text
+from tests.kernels.formats.trace import laid_out
+
+
+def made(folder: Path, definition: Path, answer: Mapping[str, Any]) -> Target:
+    """The target of the two."""
+    found = catalog.load([laid_out(folder, definition, answer)])
+    assert not found.problems, found.problems
+    return found.targets[0]
+
+
+def told(folder: Path, definition: Path, answer: Mapping[str, Any] | None = None) -> str:
+    """What is said of a pair that cannot be taken."""
+    parts = trace.against(text.written_to(folder / "answers", answer or text.solution()), definition)
+    assert not parts.files
+    return "\n".join(f"{each.path.name}: {each.key}: {each.message}; {each.fix}" for each in parts.problems)
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Import a module of a target's folder, as the verifier does."""
+    before = set(sys.modules)
+
+    def load(place: Path, name: str) -> ModuleType:
+        monkeypatch.syspath_prepend(str(place))
+        spec = importlib.util.spec_from_file_location(name, place / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in set(sys.modules) - before:
+        if name.startswith("aisp_"):
+            del sys.modules[name]
+
+
+# -- recognised and listed ---------------------------------------------------------------------------------------------
+
+
+def test_a_path_is_recognised_by_names_and_keys(tmp_path: Path) -> None:
+    definition, other = text.sol(tmp_path / "sol"), text.flashinfer(tmp_path / "data")
+    answer = text.written_to(tmp_path, text.solution())
+    noise = text.written_to(tmp_path, {"axes": 1}, "package.json")
+    wanted = {
+        definition: Part.PROBLEM,
+        definition.parent: Part.PROBLEM,
+        other: Part.PROBLEM,
+        answer: Part.CANDIDATE,
+        tmp_path / "sol": Part.COLLECTION,
+        tmp_path / "data": Part.COLLECTION,
+        noise: None,
+        tmp_path / "data" / "workloads": None,
+    }
+    assert {path: trace.part(path) for path in wanted} == wanted
+    assert formats.recognise(answer) == (trace, Part.CANDIDATE)
+
+
+def test_a_definition_that_quotes_a_solution_is_a_definition(tmp_path: Path) -> None:
+    quoting = text.definition(description='a solution has {"entry_point": "x", "sources": []}')
+    assert trace.part(text.sol(tmp_path, quoting)) is Part.PROBLEM
+
+
+def test_a_broken_problem_is_listed_with_its_reason_and_the_others_go_on(tmp_path: Path) -> None:
+    text.sol(tmp_path / "sol")
+    (tmp_path / "sol" / "L1" / "alone").mkdir()
+    (tmp_path / "sol" / "L1" / "alone" / "definition.json").write_text("{")
+    found = {each.name: each.reason for each in trace.collection(tmp_path / "sol")}
+    assert found == {"alone": "there is no workload.jsonl beside it", "gated_norm_h32": ""}
+    text.flashinfer(tmp_path / "data")
+    (tmp_path / "data" / "definitions" / "norm" / "other.json").write_text("{}")
+    listed = {each.name: each.reason for each in trace.collection(tmp_path / "data")}
+    assert listed == {"gated_norm_h32": "", "other": "there is no workloads/**/other.jsonl"}
+    assert len(list(trace.collection(tmp_path))) == 4  # both, each once
+
+
+def test_listing_opens_no_file_and_imports_no_torch(tmp_path: Path) -> None:
+    for number in range(200):
+        place = tmp_path / f"L{number % 4}" / f"task_{number}"
+        place.mkdir(parents=True)
+        for name in ("definition.json", "workload.jsonl"):
+            (place / name).write_text("{}")
+    code = (
+        "import sys, builtins, os\n"
+        "from pathlib import Path\n"
+        "from aisp.kernels.catalog.formats import trace\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None)\n"
+        f"found = list(trace.collection(Path({str(tmp_path)!r})))\n"
+        "print(len(found), len(opened), 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["200", "0", "False"]
+
+
+# -- what they are made into -------------------------------------------------------------------------------------------
+
+
+def test_a_definition_with_every_kind_of_input_is_a_target(tmp_path: Path) -> None:
+    target = made(tmp_path, text.sol(tmp_path), text.solution())
+    assert [case.name for case in target.cases] == ["default", "cpu", "22222222", "33333333"]
+    assert target.case("33333333").axes == {"hidden": 32, "inner": 48, "rows": 56, "workload": 2}
+    assert [(spec.name, spec.posed, spec.made) for spec in target.inputs][-3:] == [
+        ("bias", True, False),
+        ("mask", True, False),
+        ("eps", False, True),
+    ]
+    assert catalog.shape(target.outputs[0], target.case("default").axes) == (40 * 48,)  # the expr axis
+    assert target.outputs[1].dims == ()
+    assert target.rule is not None
+    assert target.rule.name.startswith("SOL-ExecBench: error within 0.01 + 0.01")
+    assert "sha256" in target.lesson
+
+
+def test_random_inputs_are_lines_and_a_number_that_all_share_is_written_into_the_call(tmp_path: Path) -> None:
+    rows = [text.workload(f"{number}-plain", 16 * number) for number in (1, 2, 5)]
+    definition = text.sol(tmp_path, workloads=rows)
+    target = made(tmp_path, definition, text.solution())
+    lines = {spec.name: (spec.distribution, spec.arguments) for spec in target.inputs}
+    assert lines == {
+        "x": ("normal", ("0", "1")),
+        "proj_weight": ("normal", ("0", "max(1, hidden) ** -0.5")),
+        "norm_weight": ("ones", ()),
+        "bias": ("normal", ("0", "1")),
+        "mask": ("bernoulli", ("0.5",)),
+    }
+    assert target.fuzz.axes["rows"].values == (16, 32, 80)  # what any solution must be able to do
+    assert "aisp_theirs(x, proj_weight, norm_weight, bias, mask, 1e-05" in (target.folder / "optimized.py").read_text()
+    assert "inputs.py" not in target.files
+
+
+def test_flashinfer_draws_by_type_alone_and_sol_by_name(tmp_path: Path) -> None:
+    inputs = {
+        "attention_mask": {"shape": ["N", "N"], "dtype": "float32"},
+        "cos": {"shape": ["N"], "dtype": "float32"},
+        "A_log": {"shape": ["N"], "dtype": "float32"},
+        "A_cumsum": {"shape": ["N"], "dtype": "float32"},
+        "attn_weights": {"shape": ["N", "N"], "dtype": "float16"},
+        "input_layernorm_weight": {"shape": ["N"], "dtype": "float32"},
+        "rstd": {"shape": ["N"], "dtype": "float32"},
+        "low": {"shape": ["N"], "dtype": "float8_e4m3fn"},
+        "index": {"shape": ["N"], "dtype": "int8"},
+        "flag": {"shape": ["N"], "dtype": "bool"},
+    }
+    names = ", ".join(inputs)
+    written = {
+        "name": "named",
+        "axes": {"N": {"type": "var"}},
+        "inputs": inputs,
+        "outputs": {"y": {"shape": ["N"], "dtype": "float32"}},
+        "reference": f"def run({names}):\n    return cos\n",
+    }
+    row = {"uuid": "one", "axes": {"N": 8}, "inputs": {}}
+    sol = trace.read(text.sol(tmp_path / "sol", written, [row])).inputs
+    assert {name: line.split("] ")[1] for name, line in sol.items()} == {
+        "attention_mask": "posed",
+        "cos": "uniform(-1, 1)",
+        "A_log": "uniform(-5, -1)",
+        "A_cumsum": "posed",
+        "attn_weights": "posed",
+        "input_layernorm_weight": "ones",
+        "rstd": "uniform(0.1, 3)",
+        "low": "normal",
+        "index": "integers(-128, 128)",
+        "flag": "bernoulli(0.5)",
+    }
+    traces = [{"definition": "named", "workload": row, "solution": None, "evaluation": None}]
+    plain = trace.read(text.sol(tmp_path / "data", written, traces))
+    assert {line.split("] ")[1] for name, line in plain.inputs.items() if name not in ("index", "flag")} == {"normal"}
+    assert plain.title == "named, of FlashInfer-Bench"
+
+
+def test_posed_inputs_are_what_a_workload_says_and_its_file_holds(tmp_path: Path, loaded: Any) -> None:
+    place = laid_out(tmp_path, text.sol(tmp_path), text.solution())
+    inputs = loaded(place, "inputs")
+    generator = torch.Generator().manual_seed(3)
+    sizes = {"hidden": 32, "inner": 48}
+    drawn, stored, custom = (
+        inputs.pose(sizes | {"rows": rows, "workload": number}, "cpu", generator)
+        for number, rows in enumerate((40, 24, 56))
+    )
+    assert torch.equal(drawn["norm_weight"], torch.ones(48, dtype=torch.bfloat16))
+    assert 0.5 < float(drawn["proj_weight"].float().std()) * 32**0.5 < 1.5
+    assert torch.allclose(stored["bias"], torch.tensor([i / 7 - 3 for i in range(48)]))
+    assert (custom["x"].shape, custom["mask"].dtype) == ((56, 32), torch.bool)
+    assert float(custom["norm_weight"].float().std()) > 0
+    assert [inputs.make(sizes | {"rows": 1, "workload": n}, "cpu", generator)["eps"] for n in range(3)] == [
+        1e-5,
+        0.5,
+        1e-5,
+    ]
+    blob = next(tmp_path.rglob("bias.safetensors"))
+    blob.write_bytes(blob.read_bytes() + b"x")
+    with pytest.raises(ValueError, match="not what it was"):
+        inputs.pose(sizes | {"rows": 24, "workload": 1}, "cpu", generator)
+
+
+def test_the_truth_is_in_fp64_whatever_the_reference_casts_to(tmp_path: Path, loaded: Any) -> None:
+    place = laid_out(tmp_path, text.sol(tmp_path), text.solution())
+    reference = loaded(place, "reference")
+    generator = torch.Generator().manual_seed(1)
+    x, weight = (torch.randn(size, 32, generator=generator).bfloat16() for size in (40, 48))
+    given = (weight.new_ones(48), torch.zeros(48), torch.ones(40, 48).bool())
+    lifted = [value.double() if value.is_floating_point() else value for value in (x, weight, *given)]
+    truth, total = reference.run(*lifted, 1e-5)
+    wide = x.double() @ weight.double().t()
+    wanted = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
+    assert (truth.dtype, total.dtype) == (torch.float64, torch.float64)
+    assert torch.allclose(truth, wanted.reshape(-1), rtol=1e-12)
+    own, _ = reference.run(x, weight, *given, 1e-5)
+    assert own.dtype == torch.bfloat16
+    assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_reference_that_cannot_be_had_in_fp64_is_the_truth_in_its_own_dtypes(
+    tmp_path: Path, loaded: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strict = text.REFERENCE.replace("    wide =", "    assert x.dtype == torch.bfloat16\n    wide =", 1)
+    place = laid_out(tmp_path, text.sol(tmp_path, text.definition(reference=strict)), text.solution())
+    reference = loaded(place, "reference")
+    ones = [torch.ones(size, dtype=torch.float64) for size in ((40, 32), (48, 32), (48,), (48,))]
+    truth, _ = reference.run(*ones, torch.ones(40, 48).bool(), 1e-5)
+    assert truth.dtype == torch.float64
+    assert float(truth[0]) == pytest.approx(2.0)
+    assert "does not compute in float64" in capsys.readouterr().out
+
+
+def test_a_reference_that_reads_bits_is_not_lifted(tmp_path: Path, loaded: Any) -> None:
+    reads = "import torch\n\n\ndef run(x):\n    return (x.view(torch.int16) & -16).view(torch.bfloat16) * 1.5\n"
+    written = text.definition(
+        inputs={"x": text.INPUTS["x"]}, outputs={"y": text.INPUTS["x"]}, reference=reads, custom_inputs_entrypoint=None
+    )
+    place = laid_out(tmp_path, text.sol(tmp_path, written, text.WORKLOADS[:1]), text.solution(reads))
+    x = torch.randn(40, 32).bfloat16()
+    truth = loaded(place, "reference").run(x.double())
+    assert truth.dtype == torch.float64
+    assert torch.equal(truth.bfloat16(), loaded(place, "baseline").run(x))
+
+
+@pytest.mark.parametrize("source", [text.RIGHT, text.RETURNING], ids=["into its outputs", "returned by name"])
+def test_a_solution_is_called_as_it_says(tmp_path: Path, loaded: Any, source: str) -> None:
+    place = laid_out(tmp_path, text.sol(tmp_path), text.solution(source))
+    optimized, baseline = loaded(place, "optimized"), loaded(place, "baseline")
+    given = [torch.randn(40, 32).bfloat16(), torch.randn(48, 32).bfloat16(), torch.ones(48).bfloat16()]
+    given += [torch.randn(48), torch.rand(40, 48) > 0.5]
+    found, wanted = (module.run(*(value.clone() for value in given), 1e-5) for module in (optimized, baseline))
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        assert torch.allclose(one.float(), other.float(), rtol=2e-2, atol=2e-2)
+    assert (place / "optimized.py").read_text().startswith(source)  # lines keep their numbers, and a diff shows it
+
+
+def test_several_sources_lie_in_a_folder_of_their_own(tmp_path: Path, loaded: Any) -> None:
+    sources = [
+        {"path": "src/main.py", "content": "from .parts import twice\nfrom whole import once\n\n\ndef fast(x):\n"},
+        {"path": "src/parts.py", "content": "def twice(x):\n    return x * 2\n"},
+        {"path": "whole.py", "content": "def once(x):\n    return x\n"},
+        {"path": "README.md", "content": "nothing"},
+    ]
+    sources[0]["content"] += "    return once(twice(x))\n"
+    answer = text.solution(sources=sources, spec={"entry_point": "src/main.py::fast"})
+    answer["spec"]["destination_passing_style"] = False
+    written = text.definition(
+        inputs={"x": text.INPUTS["x"]},
+        outputs={"y": text.INPUTS["x"]},
+        reference="def run(x):\n    return x + x\n",
+        custom_inputs_entrypoint=None,
+    )
+    target = made(tmp_path, text.sol(tmp_path, written, text.WORKLOADS[:1]), answer)
+    assert {name for name in target.files if "/" in name} == {
+        "aisp_answer/src/main.py",
+        "aisp_answer/src/parts.py",
+        "aisp_answer/whole.py",
+    }
+    assert "left out of its sources: README.md" in target.lesson
+    x = torch.ones(2, 32)
+    assert torch.equal(loaded(target.folder, "optimized").run(x), x * 2)
+
+
+def test_triton_is_seen_and_cuda_needs_a_gpu(tmp_path: Path) -> None:
+    definition = text.sol(tmp_path)
+    triton = "import triton\n" + text.RIGHT
+    assert (
+        made(tmp_path / "a", definition, text.solution(triton, spec={"languages": ["triton"]})).rung("optimized").kind
+        is Kind.TRITON
+    )
+    spec = {
+        "languages": ["cuda_cpp"],
+        "entry_point": "kernel.cu::run",
+        "binding": "torch",
+        "compile_options": {"cuda_cflags": ["-O2"]},
+    }
+    sources = [{"path": "kernel.cu", "content": "// of ours\n"}, {"path": "bind.cc", "content": "// of ours\n"}]
+    target = made(tmp_path / "b", definition, text.solution(sources=sources, spec=spec))
+    rung = target.rung("optimized")
+    assert (rung.kind, rung.gpu_only, rung.needs.gpus) == (Kind.CUDA, True, 1)
+    glue = (target.folder / "optimized.py").read_text()
+    assert "aisp_calls.built('torch', 'aisp_answer', ['kernel.cu', 'bind.cpp'], ([], ['-O2'], ['-lcuda']))" in glue
+
+
+def test_what_the_reference_writes_into_is_mutable_and_a_view_of_an_input_is_copied(
+    tmp_path: Path, loaded: Any
+) -> None:
+    square = {"shape": ["rows", "hidden"], "dtype": "float32"}
+    written = text.definition(
+        inputs=dict.fromkeys("abcdefg", square),
+        outputs={"y": square, "z": {"shape": ["hidden", "rows"], "dtype": "float32"}},
+        custom_inputs_entrypoint=None,
+        reference=(
+            "import torch\n\n\ndef run(a, b, c, d, e, f, g):\n"
+            "    a.add_(1)\n    b[:, 0] = 2\n    c += 1\n    torch.add(a, b, out=d.view(-1).view(d.shape))\n"
+            "    f = f * 2\n    f.mul_(3)\n    g.requires_grad_(False)\n    return a, e.t()\n"
+        ),
+    )
+    target = made(tmp_path, text.sol(tmp_path, written, text.WORKLOADS[:1]), text.solution(written["reference"]))
+    assert [spec.name for spec in target.inputs if "mutable" in spec.flags] == ["a", "b", "c", "d"]
+    baseline = loaded(target.folder, "baseline")
+    given = [torch.ones(3, 2) for _ in range(7)]
+    for _ in range(2):
+        first, second = baseline.run(*given)
+        assert first is given[0]  # which may be handed back
+        assert second.untyped_storage().data_ptr() != given[4].untyped_storage().data_ptr()
+        assert torch.equal(second, given[4].t())
+        assert second.is_contiguous()
+
+
+def test_what_is_compiled_needs_a_name_and_no_file(tmp_path: Path) -> None:
+    sources = [{"path": "kernel.cu", "content": "// of ours\n"}]
+    spec = {"language": "cuda", "entry_point": "benchmark_kernel::run", "binding": "torch"}
+    written = text.solution_for_flashinfer(sources=sources)
+    written["spec"] |= spec
+    target = made(tmp_path, text.sol(tmp_path), written)
+    assert "aisp_built.run(" in (target.folder / "optimized.py").read_text()
+    written["sources"] = [{"path": "kernel.h", "content": "// of ours\n"}]
+    assert "there is nothing to compile" in told(tmp_path / "other", text.sol(tmp_path), written)
+
+
+# -- the rule of the benchmark -----------------------------------------------------------------------------------------
+
+
+SAYS = {
+    "right": (None, None),
+    "slightly wrong": ("of the elements match", "of the elements match"),
+    "zeros": ("it is zero everywhere", "of the elements match"),
+    "nan": ("not finite", "not finite"),
+    "another dtype": ("is torch.float32, not torch.bfloat16", "is torch.float32, not torch.bfloat16"),
+    "forgets the bias": ("of the elements match", "of the elements match"),
+    "one in 200 is far off": (None, "of the elements match"),
+}
+"""What SOL-ExecBench's rule and FlashInfer's say of an answer."""
+
+
+@pytest.mark.parametrize(("name", "dialect"), itertools.product(SAYS, (0, 1)))
+def test_the_rule_is_the_benchmarks(tmp_path: Path, loaded: Any, name: str, dialect: int) -> None:
+    source = {**text.ANSWERS, "one in 200 is far off": text.OUTLIERS}[name]
+    if dialect == 0:
+        place = laid_out(tmp_path, text.sol(tmp_path), text.solution(source))
+    else:
+        place = laid_out(tmp_path, text.flashinfer(tmp_path), text.solution_for_flashinfer(source))
+    rule, optimized = loaded(place, "rule"), loaded(place, "optimized")
+    generator = torch.Generator().manual_seed(5)
+    given: dict[str, Any] = {
+        "x": torch.randn(40, 32, generator=generator).bfloat16(),
+        "proj_weight": torch.randn(48, 32, generator=generator).bfloat16(),
+        "norm_weight": torch.randn(48, generator=generator).bfloat16(),
+        "bias": torch.randn(48, generator=generator),
+        "mask": torch.rand(40, 48, generator=generator).flatten() > 0.5,
+        "eps": 1e-5,
+    }
+    given["mask"] = given["mask"] if dialect else given["mask"].reshape(40, 48)
+    said = rule.judge(given, optimized.run(*given.values()), ())
+    wanted = SAYS[name][dialect]
+    assert (said is None) is (wanted is None), said
+    assert wanted is None or wanted in said
+
+
+def test_a_cap_and_minus_infinity_are_as_the_workload_says(tmp_path: Path, loaded: Any) -> None:
+    tolerance = {"max_atol": 1e-3, "max_error_cap": 10.0, "allow_negative_inf": True}
+    rows = [{**text.workload("one", 40), "tolerance": tolerance}, text.workload("two", 24)]
+    rule = loaded(laid_out(tmp_path, text.sol(tmp_path, workloads=rows), text.solution()), "rule")
+    capped, usual = (allowed for _, allowed in rule.ALLOWED)
+    assert (capped["absolute"], capped["cap"], usual["cap"]) == (1e-3, 10.0, None)
+    truth = torch.ones(1000)
+    output = truth.clone()
+    output[3] += 50
+    assert rule.sum_of_both(output, truth, usual) is None
+    assert "above 10" in rule.sum_of_both(output, truth, capped)
+    output[3] = truth[3] = -torch.inf
+    assert rule.sum_of_both(output, truth, capped) is None
+    assert "not finite" in rule.sum_of_both(output, truth, usual)
+
+
+# -- what cannot be taken ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"reference": "def run(:"}, "definition.json: reference, line 1: not Python"),
+        ({"reference": "def other(): pass"}, "it has no function run"),
+        ({"reference": "def run(x): return x"}, "run takes x, and the inputs are x, proj_weight"),
+        ({"custom_inputs_entrypoint": "absent"}, "the reference has no function absent"),
+        ({"op_type": "sampling"}, "judged by the distribution of many calls"),
+        ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "__import__('os')"}}}, "axes.flat: "),
+        ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "flat + 1"}}}, "flat is made of itself"),
+        ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "9**9**9"}}}, "there is none that can be taken"),
+        ({"outputs": {"x": {"shape": ["flat"], "dtype": "float32"}}}, "outputs.x: an input has that name"),
+        ({"outputs": {"y": {"shape": ["flut"], "dtype": "float32"}}}, "'flut' is no axis"),
+        ({"outputs": {"y": {"shape": ["flat"], "dtype": "float4_e2m1"}}}, "stores and cannot compute with"),
+        ({"outputs": {"y": {"shape": ["flat"], "dtype": "f32"}}}, "unknown dtype 'f32'"),
+        ({"inputs": {"in": text.INPUTS["x"]}}, "'in' cannot name an argument"),
+        ({"inputs": []}, "it is a list, not an object"),
+        ({"name": ""}, "definition.json: name: "),
+    ],
+)
+def test_a_definition_that_is_none_is_told_by_its_key(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    assert said in told(tmp_path, text.sol(tmp_path, text.definition(**changed)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"definition": "another"}, "it answers 'another', and the problem is 'gated_norm_h32'"),
+        ({"spec": {"entry_point": "main.py"}}, "names no function"),
+        ({"spec": {"entry_point": "main.py::absent"}}, "main.py has no function absent"),
+        ({"spec": {"entry_point": "other.py::run"}}, "there is no source 'other.py'"),
+        ({"spec": {"languages": ["cobol"]}}, "unknown language 'cobol'"),
+        ({"spec": {"languages": ["triton", "cuda_cpp"]}}, "are Python and C++ at once"),
+        ({"spec": {"languages": ["tilelang"]}}, "tilelang needs the module tilelang, which is not installed here"),
+        ({"spec": {"languages": ["cutlass"], "entry_point": "a.cu::f"}}, "needs headers that aisp does not bring"),
+        ({"sources": [{"path": "../main.py", "content": ""}]}, "leads out of the solution"),
+        ({"sources": [{"path": "/main.py", "content": ""}]}, "leads out of the solution"),
+        ({"sources": [{"path": "main.py", "content": "def run("}]}, "main.py, line 1: not Python"),
+        ({"sources": "main.py"}, "sources: it is no list of files"),
+    ],
+)
+def test_a_solution_that_is_none_is_told_by_its_key(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    answer = text.solution(**changed)
+    if answer["spec"]["entry_point"].endswith("::f"):
+        answer["sources"] = [{"path": "a.cu", "content": "//"}]
+    assert said in told(tmp_path, text.sol(tmp_path), answer)
+
+
+def test_a_binding_is_torch_s_or_tvm_ffi_s_where_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition, answer = text.sol(tmp_path, text.doubling(), text.WORKLOADS[:1]), text.doubling_in_cpp()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    target = made(tmp_path / "a", definition, answer)
+    assert "aisp_calls.built('tvm-ffi', 'aisp_answer', ['k/fast.cpp']" in (target.folder / "optimized.py").read_text()
+    assert not target.rung("optimized").gpu_only  # C++ alone runs anywhere
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "the module tvm_ffi is not installed here; pip install 'aisp[tvm-ffi]'" in told(tmp_path, definition, answer)
+    answer["spec"]["binding"] = "nanobind"
+    assert "unknown binding 'nanobind'; use torch or tvm-ffi" in told(tmp_path, definition, answer)
+
+
+def test_outputs_of_a_size_that_no_input_has_cannot_be_allocated(tmp_path: Path) -> None:
+    axes = text.AXES | {"flat": {"type": "var"}}
+    row = text.workload("one", 4)
+    row["axes"]["flat"] = 9
+    problem = text.sol(tmp_path, text.definition(axes=axes), [row])
+    assert "no input has the axis flat" in told(tmp_path, problem)
+    made(tmp_path, problem, text.solution(text.RETURNING))
+
+
+def test_a_broken_workload_is_left_out_with_its_reason_and_the_others_stay(tmp_path: Path) -> None:
+    stored = {**text.STORED, "tensor_key": "absent"}
+    rows: list[Any] = [
+        text.workload("good", 40),
+        {"uuid": "none", "axes": {}, "inputs": {}},
+        {"uuid": "text", "axes": {"rows": "40"}, "inputs": {}},
+        text.workload("kind", 4, x={"type": "magic"}),
+        text.workload("mix", 4, x={"type": "custom"}),
+        text.workload("scalar", 4, eps={"type": "scalar", "value": "1"}),
+        text.workload("key", 4, bias=stored),
+        text.workload("out", 4, bias={**text.STORED, "path": "../../../../../../../../etc/passwd"}),
+        text.workload("gone", 4, bias={**text.STORED, "path": "blob/gone.safetensors"}),
+        [],
+    ]
+    definition = text.sol(tmp_path, workloads=rows)
+    with (definition.parent / "workload.jsonl").open("a") as file:
+        file.write('{"uuid": NaN}\n\n')
+    opened = trace.read(definition)
+    assert not opened.problems
+    said = "\n".join(note for note in opened.notes if "left out" in note)
+    for part in (
+        "(line 2, none): it does not size rows",
+        "(line 3, text): the axis rows is a text",
+        "(line 4, kind): the input x is none of random, scalar, safetensors, custom",
+        "(line 5, mix): some of its inputs are custom and some are not",
+        "(line 6, scalar): the scalar eps is a text, not a number",
+        "(key): bias.safetensors has no tensor 'absent' (there is: other, bias)",
+        "(out): ../../../../../../../../etc/passwd leads out of",
+        "(gone): there is no blob/gone.safetensors",
+        "(line 10): it is a list, not an object",
+        "(line 11): not JSON: NaN is no number",
+    ):
+        assert part in said, said
+
+
+def test_a_flood_of_workloads_is_bounded(tmp_path: Path) -> None:
+    many = [text.workload(f"{number:08}", 8 + number) for number in range(400)]
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"more": deep}
+    many[0]["inputs"]["x"]["more"] = many[0]["more"] = deep
+    definition = text.sol(tmp_path, workloads=many)
+    with (definition.parent / "workload.jsonl").open("a") as file:
+        file.write("x\n" * 30_000)
+    opened = trace.read(definition)
+    said = [note for note in opened.notes if not note.startswith("--case")]
+    assert "of 400 workloads the first 248 are taken" in said
+    assert len(said) < 60
+    assert "more workloads are left out" in said
+    target = made(tmp_path, definition, text.solution())
+    assert len(target.cases) == 249
+    assert "more" not in (target.folder / "aisp_workloads.py").read_text()
+
+
+def test_a_constraint_that_does_not_hold_leaves_its_workload_out(tmp_path: Path) -> None:
+    definition = text.flashinfer(tmp_path)
+    place = next((tmp_path / "workloads").rglob("*.jsonl"))
+    first, *rest = place.read_text().splitlines()
+    place.write_text("\n".join([first.replace('"flat": 1920', '"flat": 1921'), *rest]))
+    notes = trace.read(definition).notes
+    assert any("the constraint flat == rows * inner does not hold" in note for note in notes)
+    assert any("flat == mask.numel() is not about axes, and is not checked" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "the pointer that Git LFS leaves"),
+        (b"", "is no file of safetensors"),
+        (b"\xff" * 64, "is no file of safetensors"),
+        ((4).to_bytes(8, "little") + b"[[[[", "has no header of safetensors"),
+    ],
+)
+def test_a_file_that_holds_no_tensors_is_told(tmp_path: Path, data: bytes, said: str) -> None:
+    definition = text.sol(tmp_path, workloads=text.WORKLOADS[1:2])
+    next(tmp_path.rglob("bias.safetensors")).write_bytes(data)
+    assert said in told(tmp_path, definition)
+
+
+def test_a_tensor_that_reaches_beyond_its_file_is_told(tmp_path: Path) -> None:
+    definition = text.sol(tmp_path, workloads=text.WORKLOADS[1:2])
+    blob = next(tmp_path.rglob("bias.safetensors"))
+    blob.write_bytes(blob.read_bytes()[:-4])
+    assert "it may be cut short" in told(tmp_path, definition)
+
+
+def test_a_link_out_of_the_checkout_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    definition = text.sol(tmp_path / "repo", workloads=text.WORKLOADS[1:2])
+    blob = next(tmp_path.rglob("bias.safetensors"))
+    blob.rename(tmp_path / "outside.safetensors")
+    blob.symlink_to(tmp_path / "outside.safetensors")
+    assert "leads out of" in told(tmp_path, definition)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"axes": {}, "reference": 1e999}']
+)
+def test_a_file_that_is_no_definition_is_told(tmp_path: Path, data: bytes) -> None:
+    definition = text.sol(tmp_path)
+    definition.write_bytes(data)
+    opened = trace.read(definition)
+    assert opened.problems
+    assert not opened.inputs
+    assert trace.against(text.written_to(tmp_path, text.solution()), definition).problems
+
+
+def test_a_solution_finds_its_definition_in_a_folder(tmp_path: Path) -> None:
+    definition = text.sol(tmp_path / "sol")
+    (tmp_path / "sol" / "L1" / "other").mkdir()
+    (tmp_path / "sol" / "L1" / "other" / "definition.json").write_text(json.dumps({"name": "other", "axes": {}}))
+    moved = definition.parent.rename(definition.parent.with_name("under_another_name"))
+    answer = text.written_to(tmp_path, text.solution())
+    lost = text.written_to(tmp_path, text.solution(definition="nowhere"), "lost.json")
+    found = moved / "definition.json"
+    assert formats.named(tmp_path / "sol", [answer, lost, tmp_path / "absent.json"]) == {answer: found}
+    assert formats.named(moved, [answer, lost]) == {answer: found}
+    assert formats.named(found, [answer, lost]) == {answer: found}
+    assert formats.answers(tmp_path) == [lost, answer]

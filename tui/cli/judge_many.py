@@ -1,0 +1,380 @@
+"""`aisp bench judge FOLDER --against TARGET`: every file or folder in it is a candidate of the target.
+
+The candidates stand in a table in the state folder before anything runs (engine.doors.many), so that a command that is
+killed goes on where it was when it is given again. The first Ctrl-C has the engine cancel what runs for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.outcomes import State
+from aisp.store.results import candidate as results
+from aisp.store.results import numbers
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.interruptible import Interruptible
+from aisp.tui.cli.tree import (
+    EXIT_GOOD,
+    EXIT_INTERRUPTED,
+    EXIT_NO,
+    EXIT_NOT_HERE,
+    MeantError,
+    NotHereError,
+)
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.engine.doors.many import Brought, Common, Ended, Judging, Terms
+    from aisp.kernels.catalog.formats import Dialect
+    from aisp.store.candidates import Candidates
+
+ONE = ("candidate.py", "optimized.py")
+"""A folder that holds one of these is one candidate."""
+MOST_TOLD = 20
+"""Disagreements that are told one by one."""
+_HEADS = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
+
+
+def meant(path: str, against: str, sweep: Sequence[str]) -> bool:
+    """Whether `bench judge PATH --against AGAINST` is about candidates of a target, and not about the one answer to a
+    problem in a format of others."""
+    from aisp.kernels.catalog import formats  # parses: only where a file is read
+
+    problem, candidate = Path(against), Path(path)
+    dialect = formats.answered(problem.absolute(), candidate.absolute()) if problem.exists() else None
+    if dialect is None or sweep:
+        return True
+    return candidate.is_dir() and dialect.part(candidate.absolute()) is not formats.Part.CANDIDATE
+
+
+def judge(
+    path: str,
+    against: str,
+    *,
+    sweep: Sequence[str],
+    finalists: int,
+    device: str,
+    case: str,
+    patience_s: float,
+    jobs: int,
+    again: bool,
+    as_json: bool,
+) -> int:
+    """Judge them and print what became of each; the exit status.
+
+    Raises:
+        MeantError: there is no such target, case or constant, or there are no candidates.
+        NotHereError: the engine went away or starts no process, or somebody else cancelled a run.
+    """
+    from aisp.engine import filesystem, paths  # makes the state folder
+    from aisp.engine.doors import many  # numpy: only once there is something to judge
+    from aisp.engine.doors.asking import RefusedError
+    from aisp.store.candidates import Candidates
+
+    try:
+        brought = brought_from(Path(path).absolute(), against, case)
+        if sweep:
+            brought = _swept(brought, sweep)
+    except (RefusedError, OSError) as error:
+        raise MeantError(clean_line(str(error), limit=2000), kind="broken") from None
+    terms = many.Terms(device, case, patience_s, finalists, jobs, again)
+    logged = not filesystem.network(paths.state_dir())
+    with Candidates(paths.candidates_file(), wal=logged) as table:
+        session = Session(table, brought, terms, as_json=as_json)
+        interrupted = asyncio.run(session.run())
+    if interrupted:
+        return EXIT_INTERRUPTED
+    if not as_json:
+        common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
+        common.say()
+    say = common.note if as_json else common.say
+    for line in summary_lines(session.ends, finalists=finalists):
+        say(line)
+    return exit_status(session.ends, full=finalists > 0)
+
+
+# -- what is judged ----------------------------------------------------------------------------------------------------
+
+
+def brought_from(path: Path, against: str, case: str) -> list[Brought]:
+    """The candidates at a path, beside what they are judged against."""
+    from aisp.engine.doors import many
+    from aisp.kernels.catalog import formats
+
+    problem = Path(against).absolute()
+    if problem.exists() and (answers := formats.answers(path)):
+        return _of_many(answers, problem, path)
+    one = not path.is_dir() or any((path / name).exists() for name in ONE)
+    paths = [path] if one else many.found_in(path)
+    dialect = formats.answered(problem, paths[0]) if problem.exists() else None
+    if dialect is not None:
+        return [_answer(dialect, each, problem) for each in paths]
+    shared = _common(against, case)
+    return [many.bring(each, shared) for each in paths]
+
+
+def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brought]:
+    """Answers that name their problems themselves."""
+    from aisp.engine.doors import many
+    from aisp.kernels.catalog import formats
+
+    found = formats.named(problems, answers)
+    made: list[Brought] = []
+    for path in answers:
+        problem = found.get(path)
+        dialect = formats.answered(problem, path) if problem is not None else None
+        told = str(path.relative_to(folder))
+        if problem is None or dialect is None:
+            nothing = many.Common(f"{folder.name}:{path.stem}", folder.name, path.stem, {}, "")
+            said = f"it names a problem that is not in {clean_line(str(problems))}"
+            made.append(many.Brought(told, nothing, refused=said))
+        else:
+            made.append(_answer(dialect, path, problem, told))
+    return made
+
+
+def _common(against: str, case: str) -> Common:
+    """The target of that id, name or path."""
+    from aisp.engine.doors import many
+    from aisp.kernels.catalog import load
+    from aisp.tui.cli.judge import known_formats
+
+    if Path(against).exists():
+        found = load([Path(against).absolute()])
+        if len(found.targets) != 1:
+            told = [clean_line(str(problem), limit=1000) for problem in found.problems[:20]]
+            what = f"{clean_line(against)} holds {len(found.targets)} targets; name one"
+            told = [f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:", *told]
+            raise MeantError("\n".join(told if told[1:] else [*told, what]), kind="broken")
+        (target,) = found.targets
+    else:
+        target = common.find_target(common.load_catalog(()), against)
+    if case:
+        try:
+            target.case(case)
+        except LookupError as error:
+            raise click.UsageError(clean_line(str(error.args[0]))) from None
+    return many.Common.of(target)
+
+
+def _answer(dialect: Dialect, path: Path, problem: Path, told: str = "") -> Brought:
+    """An answer to a problem in a format of others."""
+    from aisp.engine.doors import many
+    from aisp.tui.cli.judge import folder_name
+
+    stem, told = folder_name(problem), told or path.name
+    nothing = many.Common(f"{stem}:{stem}", stem, stem, {}, "")
+    try:
+        parts = dialect.against(path, problem)
+    except OSError as error:
+        return many.Brought(told, nothing, refused=clean_line(str(error)))
+    if parts.problems:
+        return many.Brought(told, nothing, refused=clean_line(str(parts.problems[0]), limit=1000))
+    return many.of_parts(told, parts.files, stem=stem, told=told)
+
+
+def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
+    """Each candidate once for every combination of values of its constants."""
+    from aisp.engine.doors import many
+    from aisp.kernels.catalog.parameters import ParameterError, read, variants
+
+    try:
+        given = [read(word) for word in sweep]
+        if len({parameter.name for parameter in given}) < len(given):
+            raise ParameterError("a constant is named twice; give all its values at once: BLOCK=64,128")
+    except ParameterError as error:
+        raise click.UsageError(f"--sweep: {clean_line(str(error))}") from None
+    made: list[Brought] = []
+    for one in brought:
+        if one.refused:
+            made.append(one)
+            continue
+        try:
+            for chosen, source in variants(one.files[many.ENTRY], given):
+                said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+                made.append(many.beside(f"{one.name} {said}", {**one.files, many.ENTRY: source}, one.common))
+        except ParameterError as error:
+            raise MeantError(f"{clean_line(one.name)}: {clean_line(str(error))}", kind="broken") from None
+    return made
+
+
+# -- following it ------------------------------------------------------------------------------------------------------
+
+
+class Session(Interruptible):
+    """One `bench judge` of many from the first plan to the last outcome.
+
+    Attributes:
+        ends: every candidate at every level at which it was judged.
+    """
+
+    LEFT = "what is under way goes on; the same command takes it up"
+    LOST = f"{Interruptible.LOST}. The same command goes on from there"
+
+    def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, *, as_json: bool) -> None:
+        from aisp.engine.doors import many  # already imported
+
+        super().__init__()
+        self.ends: list[Ended] = []
+        self._as_json = as_json
+        self._judging: Judging = many.Judging(table, brought, terms, self._tell)
+        self._done = False
+
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return bool(self.to_cancel())
+
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        return sorted(self._judging.running)
+
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self._done
+
+    async def _follow(self, engine: Connection) -> None:
+        from aisp.engine.doors.many import StoppedError
+
+        try:
+            self.ends = await self._judging.work(engine)
+        except StoppedError as error:
+            if not self.interrupts:
+                raise NotHereError(clean_line(str(error))) from None
+        self._done = True
+
+    def _draw(self) -> None:
+        judging = self._judging
+        self._progress.show(f"{judging.ended:,} of {judging.total:,} candidates  {plain.duration(self.elapsed_s)}")
+
+    def _tell(self, end: Ended) -> None:
+        if self._as_json:
+            self._progress.clear()
+            common.say_line(document(end))
+        said = end.outcome.word if end.outcome is not None else "given up"
+        self._progress.step(f"{end.name}: {said}{' (known)' if end.known else ''}")
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+def document(end: Ended) -> dict[str, Any]:
+    """One candidate at one level for JSON; the schema is in docs/commands.md."""
+    found = end.outcome
+    told = {} if found is None else found.document() | {"why": clean_line(found.why, limit=2000)}
+    return {
+        "candidate": clean_line(end.name),
+        "sha256": end.candidate or None,
+        "level": end.level.value,
+        "known": end.known,
+        "outcome": plain.jsonable(told) if found is not None else None,
+        "right": found is not None and found.right,
+        "given_up": clean_line(end.why, limit=2000) if found is None else None,
+    }
+
+
+def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
+    """One line for each candidate, the best first: what its quick run said, and its full one."""
+    rows = []
+    for name, levels in _by_name(ends):
+        quick, full = levels.get("quick"), levels.get("full")
+        last = (full or quick).outcome if full or quick else None  # type: ignore[union-attr]
+        first = quick.outcome if quick is not None else None
+        why = last.why if last is not None else quick.why if quick is not None else ""
+        rows.append(
+            (
+                clean_line(name),
+                last.word if last is not None else "given up",
+                last.stage.value if last is not None else plain.DASH,
+                _ratio(first),
+                _ratio(full.outcome if full is not None else None),
+                last.verdict.value if last is not None and last.verdict.known else plain.DASH,
+                clean_line(why),
+            )
+        )
+    return common.table(_HEADS, rows, width=width, shrink="why", drop=("why", "at"))
+
+
+def _ratio(found: results.Outcome | None) -> str:
+    return plain.DASH if found is None else numbers.speedup(found.speedup, found.low, found.high)
+
+
+def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
+    """By candidate, its ends by level: those with a good full run first, then by the quick one."""
+    found: dict[str, dict[str, Ended]] = {}
+    for end in ends:
+        found.setdefault(end.name, {})[end.level.value] = end
+    worst = (True, 0.0, 1.0)
+
+    def place(levels: Mapping[str, Ended]) -> tuple[object, ...]:
+        orders = [
+            results.order(end.outcome) if end is not None and end.outcome is not None else worst
+            for end in (levels.get("full"), levels.get("quick"))
+        ]
+        return tuple(orders)
+
+    return sorted(found.items(), key=lambda item: (place(item[1]), item[0]))
+
+
+def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
+    """How they ended, which is the best, and what its lead is worth."""
+    first = {end.name: end for end in ends if end.level.value == "quick"}
+    counted = Counter(end.outcome.word if end.outcome is not None else "given up" for end in first.values())
+    different = len({end.candidate for end in first.values() if end.candidate})
+    alike = f", {different:,} different" if different < sum(bool(end.candidate) for end in first.values()) else ""
+    told = ", ".join(f"{count:,} {word}" for word, count in counted.most_common())
+    lines = [f"{plain.counted(len(first), 'candidate')}{alike}: {told}"]
+    lines += _disagreements(list(first.values()))
+    best = winner(ends, full=finalists > 0)
+    once = {end.candidate: end.outcome for end in first.values() if end.outcome is not None}
+    lucky = results.luck(list(once.values()))
+    if best is None or best.outcome is None:
+        return [*lines, "=> none is right" + (" and timed" if any(found.right for found in once.values()) else "")]
+    found = best.outcome
+    full = f", run {found.run_id}" if finalists else ", in a quick run: leave --quick out to have the best judged anew"
+    said = f"{numbers.speedup(found.speedup, found.low, found.high)} {found.word}"
+    lines.append(clean_line(f"=> {best.name}: {said}{full}", limit=1000))
+    if lucky is not None and lucky.taken < lucky.shown:
+        lines.append(
+            f"   the fastest of {lucky.of:,} in quick runs showed {numbers.number(lucky.shown, 3)}x there, "
+            f"and is taken for {numbers.number(lucky.taken, 3)}x: the best of many is lucky in part"
+        )
+    return lines
+
+
+def _disagreements(ends: Sequence[Ended]) -> list[str]:
+    """Where the problem's own rule and ours do not agree."""
+    asked = [(end, end.outcome) for end in ends if end.outcome is not None and end.outcome.shared is not None]
+    if not asked:
+        return []
+    others = [(end, found) for end, found in asked if not found.shared]
+    lines = [f"by the problem's own rule: {len(asked) - len(others):,} of {len(asked):,} as by ours"]
+    return lines + [clean_line(f"{end.name}: {found.own_rule}", limit=1000) for end, found in others[:MOST_TOLD]]
+
+
+def winner(ends: Sequence[Ended], *, full: bool) -> Ended | None:
+    """The fastest right candidate, of those with a full run where there were any; None where none has a time."""
+    level = "full" if full else "quick"
+    timed = [
+        (end, end.outcome)
+        for end in ends
+        if end.level.value == level and end.outcome is not None and end.outcome.right and end.outcome.speedup
+    ]
+    return min(timed, key=lambda each: results.order(each[1]))[0] if timed else None
+
+
+def exit_status(ends: Sequence[Ended], *, full: bool) -> int:
+    """0: one is right and faster than the baseline. 3: some could not be judged here. 1: none is."""
+    if any(end.outcome is None or end.outcome.state is State.UNAVAILABLE for end in ends):
+        return EXIT_NOT_HERE
+    best = winner(ends, full=full)
+    return EXIT_GOOD if best is not None and best.outcome is not None and best.outcome.word == "faster" else EXIT_NO
