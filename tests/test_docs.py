@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from aisp.engine import trust
+from aisp.engine.doors.fleet import messages, running
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
@@ -21,6 +22,7 @@ from aisp.store.record import Light, Quality
 from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, GroupWithOwn, LazyGroup, cli
 from aisp.tui.start import app
 from tests import recordings
+from tests.engine import fleet_support
 from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 
@@ -160,6 +162,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp store vacuum")
     check("aisp store restore", "--yes")
     check("aisp doctor")
+    check("aisp mcp", "--tools")
     check("aisp new", "fresh", "--into", str(tmp_path / "other"))
     contracts = [str(tmp_path / f"{name}.contract.toml") for name in ("a", "b")]
     check("aisp contract new", contracts[0])
@@ -199,6 +202,9 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         check_suites(Path(root), check, checked)
         fake.fuzzes["mine:one"] = "wrong"
         check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
+        tuned = make_target(tmp_path / "mine", "tuned")
+        (tuned / "optimized.py").write_text("BLOCK = 64\n\n\ndef run(x):\n    return x + 1\n")
+        check("aisp bench tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
         check("aisp bench lint", "mine:one", "--root", root)
         with Store.open(state / "aisp.db") as store:
             store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))
@@ -215,7 +221,40 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         checked.add("aisp bench watch")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
+        process = start_aisp("serve", "--port", "0", "--root", root, "--json")
+        assert process.stdout is not None
+        same_keys(example("aisp serve"), json.loads(process.stdout.readline()))
+        checked.add("aisp serve")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+    with pytest.MonkeyPatch.context() as patched:
+        check_fleet(tmp_path, patched, check)
     assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+
+
+def check_fleet(tmp_path: Path, patched: pytest.MonkeyPatch, check: Callable[..., None]) -> None:
+    """What `aisp fleet` prints, with a driver of a script and one row that is given up."""
+    folder = tmp_path / "candidates"
+    folder.mkdir()
+    (folder / "fused.py").write_text("def run(x):\n    return x + 1\n")
+    words = [str(folder), "--against", str(tmp_path / "mine" / "one")]
+
+    async def losing(rows: Any, tell: Callable[[Any], None]) -> None:
+        tell(fleet_support.HERE)
+        while True:
+            tell(messages.Lost(number=(await rows.get()).number, reason="the host burnt down"))
+
+    async def found(address: str, *, patience_s: float) -> list[messages.Agent]:
+        return [messages.Agent(name="one", node="1", gpus=["0"], devices=["CPU"])]
+
+    patched.setattr(running, "agents", found)
+    check("aisp fleet agents")
+    fleet_support.put(patched, losing)
+    CliRunner().invoke(cli, ["fleet", "run", *words])
+    check("aisp fleet status")
+    fleet_support.put(patched, fleet_support.serve)
+    check("aisp fleet run", *words)
 
 
 def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import MAIN, make_target, remember
 
 HEAVY = ("torch", "triton")
@@ -77,6 +78,13 @@ def test_listing_the_shipped_lessons_imports_none_of_them(tmp_path: Path) -> Non
     assert not found & {*HEAVY, "textual", "numpy"}
 
 
+def test_listing_problems_of_others_imports_nothing_heavy_and_none_of_them(tmp_path: Path) -> None:
+    _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
+    for path in (tmp_path, problem):
+        found = modules_of(_AISP, tmp_path, "bench", "judge", str(path), "--json")
+        assert not found & {*HEAVY, "textual", "rich", "numpy", "sqlite_utils", "sqlite3", problem.stem}
+
+
 def test_history_reads_the_store_without_its_writers_library(tmp_path: Path) -> None:
     remember(tmp_path / "state", "mine:one")
     found = modules_of(_AISP, tmp_path, "bench", "history", "mine:one")
@@ -96,6 +104,11 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
         ("aisp", {"numpy", "asyncio", "typing", "msgspec", "sqlite3"}),
         ("aisp.engine.doors.api", {"numpy", "textual", "click", "rich", "sqlite_utils", "pytest"}),
         ("aisp.engine.doors.pytest_plugin", {"numpy", "msgspec", "textual", "click", "sqlite3"}),
+        ("aisp.engine.doors.serve.server", {"textual", "rich", "pytest", "sqlite_utils"}),
+        ("aisp.engine.doors.openevolve", {"numpy", "textual", "click", "rich", "mcp", "pydantic", "openevolve"}),
+        ("aisp.engine.doors.tuning", {"numpy", "textual", "click", "rich", "optuna"}),
+        ("aisp.engine.doors.mcp_tools", {"textual", "click", "rich", "mcp", "pydantic"}),
+        ("aisp.engine.doors.mcp", {"textual"}),
         ("aisp.engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
         ("aisp.kernels.catalog", {"numpy", "textual"}),
         ("aisp.store", {"numpy", "sqlite_utils"}),

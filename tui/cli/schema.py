@@ -27,8 +27,8 @@ def schema() -> dict[str, Any]:
     """The schema: a run, with the records that others are made of beside it."""
     import msgspec  # and the record: only here
 
+    from aisp.engine.documents import SCHEMA
     from aisp.store.record import Failure, Fuzz, Peak, Run
-    from aisp.tui.cli.follow import SCHEMA
 
     _, components = msgspec.json.schema_components([Run, Peak, Fuzz, Failure], ref_template="#/$defs/{name}")
     for record in components.values():  # a path is bytes, and printed as text

@@ -39,7 +39,7 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 SCHEMA = 1
-"""Of every JSON document but a run's, which counts its own (`follow.SCHEMA`); docs/commands.md says what changed."""
+"""Of every JSON document but a run's, which counts its own (`engine.documents`); docs/commands.md says what changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ _GROUPED: Mapping[str, Entry] = {
             "judge": Entry(
                 "Check and time one Python file: reference, baseline, optimized.", "aisp.tui.cli.judge:command"
             ),
+            "tune": Entry("Search the launch parameters of a rung.", "aisp.tui.cli.tune:command"),
             "watch": Entry("Check and time a target again after each save.", "aisp.tui.cli.watch:command"),
             "open": Entry("Open the app on a target or a run.", "aisp.tui.cli.open:command"),
             "diff": Entry("Show how two rungs, or two runs' sources, differ.", "aisp.tui.cli.diff:command"),
@@ -102,6 +103,15 @@ _GROUPED: Mapping[str, Entry] = {
             "selftest": Entry("Try the statistics on streams whose truth is known.", "aisp.tui.cli.selftest:command"),
         },
     ),
+    "serve": Entry("Answer programs over HTTP, on this machine, with a token.", "aisp.tui.cli.serve:command"),
+    "fleet": Entry(
+        "Judge many candidates over the GPUs of a Ray cluster.",
+        below={
+            "run": Entry("Judge every candidate in a folder, each on one GPU.", "aisp.tui.cli.fleet:run"),
+            "status": Entry("Show how many candidates wait and how many have ended.", "aisp.tui.cli.fleet:status"),
+            "agents": Entry("Show who of a cluster takes rows, and why others do not.", "aisp.tui.cli.fleet:agents"),
+        },
+    ),
     "restore": Entry("Write an earlier version of a target's sources back.", "aisp.tui.cli.restore:command"),
     "engine": Entry(
         "Start, stop and ask the background process that measures.",
@@ -112,6 +122,7 @@ _GROUPED: Mapping[str, Entry] = {
             "logs": Entry("Show the engine's own log.", "aisp.tui.cli.engine:logs"),
         },
     ),
+    "mcp": Entry("Serve agents over the Model Context Protocol.", "aisp.tui.cli.mcp:command"),
     "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.cli.doctor:command"),
     "schema": Entry("Print the JSON Schema of a run's record.", "aisp.tui.cli.schema:command"),
     "new": Entry("Make a new target that runs, to start from.", "aisp.tui.cli.new:command"),

@@ -1,0 +1,154 @@
+"""One row on the host that it was given to: its target's folder written, one run of the local engine, its outcome.
+
+Nothing here knows Ray. The engine is asked as by any client; what it runs, guards and stores is an ordinary run. A row
+that comes a second time, because somebody died before its outcome was told, waits for its run where the engine still
+has it, and finds it in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from aisp.engine import client, paths, start
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.doors import api, asking
+from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
+from aisp.engine.doors.fleet.messages import Ended, Give, Lost, Result
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State
+from aisp.store.results import candidate as results
+from aisp.store.results import telling
+from aisp.store.text import clean_line
+from aisp.store.ulid import made_s
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Run
+
+OPENING_S = 120.0
+"""Patience with an engine that is started: it may examine a large store first."""
+QUEUE_S = 0.2
+"""Between two looks at the engine's queue, while the run of a row that came a second time is in it."""
+NEWEST = 20
+"""Runs of one target's content that are looked through for the row's own."""
+REASON_CHARS = 1000
+
+_NO_RESULT = frozenset({State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.UNAVAILABLE})
+
+
+def judge(row: Give, environment: Mapping[str, str]) -> Result:
+    """Have a row run here, and wait for its end.
+
+    Args:
+        row: what to run.
+        environment: of an engine that has to be started for it.
+    """
+    try:
+        target = api.written_target(row.stem, row.name, row.files)
+    except RefusedError as error:
+        return Ended(number=row.number, run_id="", outcome=results.refused(_cut(error)).document())
+    try:
+        open_engine(environment)
+        asyncio.run(_let_go(target.id))
+        answer = made_already(target, row) or _run(target, row)
+    except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
+        return Lost(number=row.number, reason=_cut(error))
+    record = answer.reading.record
+    found = None if record.state in _NO_RESULT else results.of_run(answer.reading, row.rung, alone=True)
+    if found is None or found.state is State.UNAVAILABLE:  # another host may have what this one lacks
+        said = telling.end_words(record) if record.state.final else "its engine never wrote down how it ended"
+        return Lost(number=row.number, reason=_cut(f"run {record.id}: {said}"))
+    return Ended(number=row.number, run_id=record.id, outcome=found.document(), where=where(answer))
+
+
+def _run(target: Target, row: Give) -> Answer:
+    request = api.request_of(target, device=row.device, quick=row.quick, replicas=0, again=False, rungs=[row.rung])
+    return asking.ask(structs.replace(request, case=row.case, patience_s=row.patience_s))
+
+
+def _cut(told: object) -> str:
+    return clean_line(str(told), limit=REASON_CHARS)
+
+
+def made_already(target: Target, row: Give) -> Answer | None:
+    """The run that was made of this row before; None where there is none, or it says nothing of the candidate."""
+    from aisp.store import History  # numpy: only on a host that runs rows
+
+    with History(paths.database_file()) as history:
+        for run in reversed(history.history(target.id, NEWEST)):
+            if run.state not in _NO_RESULT and run.quick == row.quick and _fits(run, target, row):
+                return asking.read(run.id, run)
+    return None
+
+
+def _fits(run: Run, target: Target, row: Give) -> bool:
+    """Whether a run of the target is of these files, of this device, and not older than the row."""
+    return (
+        run.folder == os.fsencode(target.folder)
+        and run.arm(row.rung) is not None
+        and row.device in ("auto", run.device)
+        and made_s(run.id) >= row.since_s
+    )
+
+
+def where(answer: Answer) -> dict[str, str]:
+    """On which host and which GPU a run was made; texts are empty where that is not known."""
+    facts = {name: clean_line(str(answer.facts.get(name) or "")) for name in ("host", "gpu", "gpu_uuid")}
+    return {**facts, "device": answer.reading.record.device}
+
+
+def open_engine(environment: Mapping[str, str]) -> None:
+    """Have an engine run here. Raises EngineUnavailableError.
+
+    One that is started is no child of this process, which Ray may end with all its children: a process between the two
+    starts it and leaves.
+    """
+    with contextlib.suppress(EngineUnavailableError):
+        asyncio.run(_look())
+        return
+    command = start.command("aisp.engine.doors.fleet.opening")
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(environment),
+            timeout=OPENING_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EngineUnavailableError(f"the engine was not up within {OPENING_S:.0f} s; {paths.log_file()}") from None
+    if done.returncode:
+        said = clean_line(done.stderr.decode(errors="backslashreplace").strip(), limit=REASON_CHARS)
+        raise EngineUnavailableError(said or f"no engine could be started (status {done.returncode})")
+
+
+async def _look() -> None:
+    async with await client.connect(start=False):
+        pass
+
+
+async def _let_go(target_id: str) -> None:
+    """Wait until no job of a target is in the engine's queue: a run leaves it when it is in the store, so whoever then
+    looks there finds it. The files of a row make a target of its own, which nobody else asks for."""
+    async with await client.connect(start=False) as engine:
+        while any(item.target == target_id for item in (await engine.status()).queue):  # noqa: ASYNC110  told when asked
+            await asyncio.sleep(QUEUE_S)
+
+
+async def _devices() -> list[str]:
+    async with await client.connect(start=False) as engine:
+        status = await engine.status()
+        return [one.name for one in status.devices if not one.note] or ["CPU"]
+
+
+def devices() -> list[str]:
+    """What the engine here can run on, in words. Raises EngineUnavailableError."""
+    return [clean_line(name) for name in asyncio.run(_devices())]

@@ -1,0 +1,210 @@
+"""The server's process: its token, its socket, and uvicorn within bounds.
+
+The token is made once and stays in the state directory, for the owner alone. A connection that does not send a request,
+or does not take its answer, is ended; so is one more than there may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from aisp.engine import paths
+from aisp.engine.doors.serve import app
+from aisp.engine.doors.serve.admission import SEND_S
+from aisp.engine.doors.serve.clerk import Clerk
+from aisp.engine.doors.serve.feed import Feed
+from aisp.engine.doors.serve.shelf import Shelf
+
+TOKEN_BYTES = 32
+MOST_CONNECTIONS = 512
+IDLE_S = 15.0
+"""Patience with a connection that has not sent a whole request."""
+SWEEP_S = 1.0
+STOP_S = 5.0
+"""Patience with answers that are under way when the server is stopped."""
+
+
+def token() -> str:
+    """The token of this state directory, made where there is none. Raises OSError where its file cannot be used."""
+    file = paths.token_file()
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as sink:
+            sink.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+    file.chmod(0o600)
+    found = paths.regular_bytes(file, 1024).decode("ascii", "replace").strip()
+    if len(found) < TOKEN_BYTES:
+        raise OSError(f"{file} holds no token; remove it, and a new one is made")
+    return found
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the server is to be.
+
+    Attributes:
+        roots: collections whose targets are served; empty for the shipped one.
+        names: by which it may be called beside localhost and addresses.
+        device, quick: of the runs, where the client does not say.
+    """
+
+    roots: Sequence[Path] = ()
+    names: Collection[str] = ()
+    device: str = "auto"
+    quick: bool = False
+
+
+async def serve(listener: socket.socket, secret: str, settings: Settings, ready: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        listener: from `bind`; closed at the end.
+        ready: called once requests are answered.
+    """
+    clerk = Clerk(Shelf(settings.roots), Feed(), device=settings.device, quick=settings.quick)
+    config = uvicorn.Config(
+        app.make(clerk, secret, settings.names),
+        http=Bounded,
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=int(STOP_S),
+        h11_max_incomplete_event_size=64 << 10,
+    )
+    server = Stopping(config, clerk.end)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what a client does wrong is answered to it
+    sweeping = asyncio.create_task(_sweep(server, ready))
+    try:
+        await server.serve([listener])
+    finally:
+        sweeping.cancel()
+        listener.close()
+
+
+class Stopping(uvicorn.Server):
+    """Lets go of those who wait for a task before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See uvicorn; being stopped is how a server ends, and no failure."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._stopping()
+        await super().shutdown(sockets)
+
+
+class Bounded(H11Protocol):
+    """A connection that is refused where there are too many, and knows since when it owes a request.
+
+    Attributes:
+        owing_s: since when, on the monotonic clock; None while a request is being answered.
+    """
+
+    owing_s: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See uvicorn."""
+        super().connection_made(transport)
+        self.owing_s = time.monotonic()
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.write(_BUSY)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """See uvicorn. What comes behind a refusal is passed over."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.owing_s = None
+
+    def on_response_complete(self) -> None:
+        """See uvicorn."""
+        self.owing_s = time.monotonic()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is answered as everything else is."""
+        self.transport.write(_NO_HTTP)
+        self.transport.close()
+
+
+def _raw(status: str, body: bytes, more: bytes = b"") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n".encode()
+    return head + more + b"connection: close\r\n\r\n" + body
+
+
+_BUSY = _raw(
+    "429 Too Many Requests",
+    b'{"error":"too many connections","fix":"close some of them","kind":"too_many"}',
+    b"retry-after: 5\r\n",
+)
+_NO_HTTP = _raw("400 Bad Request", b'{"error":"this is no HTTP","fix":"send a request of HTTP/1.1","kind":"invalid"}')
+
+
+async def _sweep(server: uvicorn.Server, ready: Callable[[], None]) -> None:
+    """End connections that owe a request for too long, and those that are closed and do not take what is left."""
+    closing: dict[Any, float] = {}
+    told = False
+    while True:
+        if server.started and not told:
+            told = True
+            ready()
+        await asyncio.sleep(SWEEP_S if told else 0.02)
+        now_s = time.monotonic()
+        for connection in list(server.server_state.connections):
+            if not isinstance(connection, Bounded):
+                continue
+            if connection.transport.is_closing():
+                if now_s - closing.setdefault(connection, now_s) > SEND_S:
+                    connection.transport.abort()
+            elif connection.owing_s is not None and now_s - connection.owing_s > IDLE_S:
+                connection.transport.abort()
+        closing = {one: since_s for one, since_s in closing.items() if one in server.server_state.connections}

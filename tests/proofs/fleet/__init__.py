@@ -1,0 +1,1 @@
+"""The fleet under kills: candidates over a Ray cluster of one host, and the same without Ray."""

@@ -1,0 +1,366 @@
+"""`aisp fleet`: a folder of candidates for one target, over all GPUs of a Ray cluster.
+
+The rows stand in `candidates.db` of this machine's state directory, and each is run by the engine of the host that it
+is given to (engine.doors.fleet). A command that was killed goes on where it was. Ray is imported by a process apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.results.candidate import FINALISTS
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, MeantError, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.engine.doors.fleet.messages import Agent
+    from aisp.engine.doors.fleet.running import Batch
+    from aisp.engine.doors.many import Brought, Ended, Terms
+    from aisp.store.candidates import Candidates, Level, Row
+
+MOST_BATCHES = 20
+"""Batches that `status` lists, those that were planned last."""
+MOST_DEAD = 20
+"""Candidates that were given up which it lists of each."""
+
+
+def address_option(function: common.Function) -> common.Function:
+    """`--address HOST:PORT`."""
+    told = "The cluster's head; by default the cluster that this machine is part of."
+    return click.option("--address", metavar="HOST:PORT", default="", help=told)(function)
+
+
+def wait_option(function: common.Function) -> common.Function:
+    """`--wait S`, as the argument `wait_s`."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=click.FloatRange(1, 86400),
+        default=120.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for a cluster or for agents that are not there.",
+    )(function)
+
+
+@click.command()
+@click.argument("folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--against",
+    metavar="TARGET",
+    required=True,
+    help="What they are candidates for: a target, by its id or path, or a problem in a format of others.",
+    shell_complete=common.complete_targets,
+)
+@address_option
+@click.option(
+    "--finalists",
+    type=click.IntRange(0, 100),
+    default=FINALISTS,
+    show_default=True,
+    metavar="N",
+    help="How many get a full run at most after the quick ones, the fastest; 0: none.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    help="How long a rung may give no sign of progress; the engines' limits else.",
+)
+@common.device_option
+@click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@wait_option
+@click.option("--again", is_flag=True, help="Judge them anew, though there are outcomes.")
+@common.json_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    folder: str,
+    against: str,
+    address: str,
+    finalists: int,
+    patience: float | None,
+    device: str,
+    case: str | None,
+    wait_s: float,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Judge every candidate in FOLDER over the GPUs of a Ray cluster.
+
+    A candidate is a Python file with run(), or a folder of sources. Each is one row: a whole comparison with the
+    target's baseline, by the engine of one host, on one GPU. What has an outcome is not run once more, so the same
+    command goes on where a killed one was.
+
+    Ctrl-C leaves; runs that are under way go on to their ends, and are not made again.
+
+    Exit status: 0 one is right and faster than the baseline; 1 none is; 2 there is no such target, or no candidate; 3
+    some could not be judged, or there is no Ray, no cluster, or nobody in it who takes rows; 130 left by Ctrl-C.
+    """
+    from aisp.engine import filesystem, paths  # here and below: only where there is something to run
+    from aisp.engine.doors.fleet import running
+    from aisp.engine.doors.many import Terms
+    from aisp.tui.cli import judge_many
+
+    if not running.installed():
+        raise NotHereError(running.MISSING)
+    try:
+        brought = judge_many.brought_from(Path(folder).absolute(), against, case or "")
+    except (ValueError, OSError) as error:  # RefusedError among them
+        raise MeantError(clean_line(str(error), limit=2000), kind="broken") from None
+    terms = Terms(device, case or "", patience or 0.0, finalists, again=again)
+    logged = not filesystem.network(paths.state_dir())
+    with common_table(paths.candidates_file(), logged) as table:
+        session = Session(table, f"{Path(folder).absolute()} against {against}", brought, terms, as_json=as_json)
+        try:
+            asyncio.run(session.run(address, patience_s=wait_s))
+        except running.NoFleetError as error:
+            told = f"{error}; {plain.counted(session.left, 'candidate')} left, and the same command goes on with them"
+            raise NotHereError(clean_line(told, limit=2000)) from None
+        finally:
+            session.clear()
+    if not as_json:
+        common.say("\n".join(judge_many.table_lines(session.ends, width=common.terminal_width())))
+        common.say()
+    for line in [*judge_many.summary_lines(session.ends, finalists=finalists), *session.summary_lines()]:
+        (common.note if as_json else common.say)(line)
+    ctx.exit(judge_many.exit_status(session.ends, full=finalists > 0))
+
+
+def common_table(path: Path, logged: bool) -> Candidates:
+    """The table of candidates."""
+    from aisp.store.candidates import Candidates
+
+    return Candidates(path, wal=logged)
+
+
+@click.command()
+@common.json_option
+def status(as_json: bool) -> None:
+    """Show how many candidates wait, are under way, have an outcome or were given up. Asks no cluster.
+
+    Exit status: 0, also where there are none.
+    """
+    from aisp.engine import filesystem, paths  # only where it is asked for
+
+    with common_table(paths.candidates_file(), not filesystem.network(paths.state_dir())) as table:
+        batches = [(name, table.rows(name)) for name in table.batches()[:MOST_BATCHES]]
+    common.answer(as_json, lambda: status_document(batches), status_lines, batches)
+
+
+@click.command()
+@address_option
+@wait_option
+@common.json_option
+@click.pass_context
+def agents(ctx: click.Context, address: str, wait_s: float, as_json: bool) -> None:
+    """Show which agents a cluster has room for, one for each GPU, and what keeps the others away.
+
+    Places them, has each host's engine started, and takes them away again.
+
+    Exit status: 0 there is one that takes rows; 1 there is none; 3 there is no Ray, or no cluster answers.
+    """
+    from aisp.engine.doors.fleet import running  # only where a cluster is asked
+
+    if not running.installed():
+        raise NotHereError(running.MISSING)
+    try:
+        found = asyncio.run(running.agents(address, patience_s=wait_s))
+    except running.NoFleetError as error:
+        raise NotHereError(clean_line(str(error), limit=2000)) from None
+    common.answer(as_json, lambda: {"agents": [agent_document(one) for one in found]}, agents_lines, found)
+    ctx.exit(EXIT_GOOD if any(one.ready for one in found) else EXIT_NO)
+
+
+class Session:
+    """One `fleet run` from the first plan to the last outcome.
+
+    Attributes:
+        ends: every candidate at every level at which it was judged.
+        left: how many have no outcome at the level that is under way.
+    """
+
+    def __init__(
+        self, table: Candidates, title: str, brought: Sequence[Brought], terms: Terms, *, as_json: bool
+    ) -> None:
+        self.ends: list[Ended] = []
+        self.left = len(brought)
+        self._table, self._title, self._brought, self._terms = table, title, brought, terms
+        self._as_json = as_json
+        self._progress = common.Progress()
+        self._names: dict[int, list[str]] = {}
+        self._told: set[int] = set()
+        self._began_s = time.monotonic()
+        self._here = 0
+        self._by_agent: Counter[str] = Counter()
+
+    async def run(self, address: str, *, patience_s: float) -> None:
+        """Judge them all: quick, and those that are worth it in full. Raises NoFleetError (engine.doors.fleet)."""
+        from aisp.engine.doors.fleet import running
+        from aisp.store.candidates import Level
+
+        quick = self._plan(self._brought, Level.QUICK)
+        for one in self._brought:
+            if one.refused:
+                self._end(running.refused_at_sight(one), {})
+        await self._level(quick, address, patience_s)
+        if chosen := running.finalists(self._table, quick, self._brought):
+            await self._level(self._plan(chosen, Level.FULL), address, patience_s)
+
+    def _plan(self, brought: Sequence[Brought], level: Level) -> Batch:
+        from aisp.engine.doors.fleet import running
+        from aisp.store.candidates import TooManyError
+
+        try:
+            return running.plan(self._table, self._title, brought, self._terms, level=level)
+        except TooManyError as error:
+            raise NotHereError(clean_line(str(error), limit=1000)) from None
+
+    async def _level(self, batch: Batch, address: str, patience_s: float) -> None:
+        from aisp.engine.doors.fleet import running
+
+        self._names, self._told = {}, set()
+        for name, number in batch.numbers.items():
+            self._names.setdefault(number, []).append(name)
+        self.left = len(self._names)
+        self._look()
+        fleet = running.Fleet(
+            self._table, batch, address=address, tell=self._tell, ended=self._ended, patience_s=patience_s
+        )
+        await fleet.run()
+        self._look()
+
+    def _look(self) -> None:
+        """Tell of what has come to its end and not through us: before, or through another command."""
+        for number in self._names.keys() - self._told:
+            row = self._table.row(number)
+            if row.state.ended:
+                self._ended(row, known=bool(row.run_id or row.attempts))
+
+    def _ended(self, row: Row, *, known: bool = False) -> None:
+        """One row has come to its end."""
+        from aisp.engine.doors.fleet import running
+
+        self.left -= 1
+        self._told.add(row.number)
+        where = running.where_of(row)
+        if not known:
+            self._here += 1
+            self._by_agent[clean_line(str(where.get("agent") or ""))] += 1
+        for name in self._names.get(row.number, ()):
+            self._end(running.end_of(name, row, known=known), where)
+        if not known:
+            took_s = max(time.monotonic() - self._began_s, 1e-3)
+            pace = f"{self._here / took_s * 3600:,.0f} an hour"
+            self._progress.show(f"{self.left:,} of {len(self._names):,} candidates wait, {pace}", now=True)
+
+    def _end(self, end: Ended, where: Mapping[str, Any]) -> None:
+        from aisp.tui.cli import judge_many
+
+        self.ends.append(end)
+        if self._as_json:
+            self._progress.clear()
+            common.say_line({**judge_many.document(end), "where": where_document(where)})
+        said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
+        self._progress.step(f"{end.name}: {said}{' (known)' if end.known else ''}")
+
+    def _tell(self, sentence: str) -> None:
+        """Something to know beside the results."""
+        self._progress.clear()
+        common.note(f"aisp: {clean_line(sentence, limit=1000)}")
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        self._progress.clear()
+
+    def summary_lines(self) -> list[str]:
+        """How many were judged by whom, and how fast."""
+        if not self._here:
+            return []
+        took_s = max(time.monotonic() - self._began_s, 1e-3)
+        by = ", ".join(f"{count:,} by {agent or 'nobody'}" for agent, count in sorted(self._by_agent.items()))
+        pace = f"{self._here / took_s * 3600:,.0f} an hour"
+        return [f"{self._here:,} ended in {plain.duration(took_s)}, {pace}: {by}"]
+
+
+def where_document(where: Mapping[str, Any]) -> dict[str, str | None]:
+    """Where a candidate was run, for JSON; null where that is not known."""
+    names = ("agent", "host", "device", "gpu", "gpu_uuid")
+    return {name: clean_line(str(where[name])) if where.get(name) else None for name in names}
+
+
+def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) -> dict[str, Any]:
+    """All batches for JSON."""
+    return {
+        "batches": [
+            {
+                "name": clean_line(name, limit=1000),
+                **standing(rows),
+                "given_up": [
+                    {"candidate": clean_line(each), "sha256": row.candidate, "why": clean_line(row.reason, limit=1000)}
+                    for each, row in _dead(rows)[:MOST_DEAD]
+                ],
+            }
+            for name, rows in batches
+        ]
+    }
+
+
+def status_lines(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]], *, width: int | None) -> Iterable[str]:
+    """The same for people."""
+    if not batches:
+        yield "no candidates; `aisp fleet run FOLDER --against TARGET` plans them"
+    for name, rows in batches:
+        counts = ", ".join(f"{count:,} {word}" for word, count in standing(rows).items() if count)
+        yield f"{clean_line(name, limit=1000)}: {counts}"
+        for each, row in _dead(rows)[:MOST_DEAD]:
+            yield f"  {clean_line(each)}: given up after {row.attempts} attempts: {clean_line(row.reason, limit=500)}"
+
+
+def standing(rows: Sequence[tuple[str, Row]]) -> dict[str, int]:
+    """How many rows are where."""
+    counts = Counter(row.state.value for _, row in rows)
+    return {word: counts[word] for word in ("planned", "leased", "done", "dead")}
+
+
+def _dead(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
+    return [(name, row) for name, row in rows if row.state.value == "dead"]
+
+
+def agent_document(agent: Agent) -> dict[str, Any]:
+    """One agent for JSON."""
+    return {
+        "name": clean_line(agent.name),
+        "host": clean_line(agent.host),
+        "ready": agent.ready,
+        "gpus": [clean_line(gpu) for gpu in agent.gpus],
+        "devices": [clean_line(one) for one in agent.devices],
+        "build": clean_line(agent.build),
+        "state_dir": clean_line(agent.state),
+        "pid": agent.pid,
+        "note": clean_line(agent.note, limit=1000),
+    }
+
+
+def agents_lines(found: Sequence[Agent], *, width: int | None) -> Iterable[str]:
+    """The same for people."""
+    rows = [
+        (
+            clean_line(one.name),
+            ",".join(one.gpus) or plain.DASH,
+            clean_line(", ".join(one.devices)) or plain.DASH,
+            clean_line(one.state) or plain.DASH,
+            "takes rows" if one.ready else clean_line(one.note, limit=1000) or "is not there yet",
+        )
+        for one in found
+    ]
+    return common.table(("agent", "gpus", "devices", "state folder", "note"), rows, width=width, shrink="note")

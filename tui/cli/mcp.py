@@ -1,0 +1,88 @@
+"""`aisp mcp`: the tools for agents, over the Model Context Protocol on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import NotHereError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server import MCPServer
+
+
+@click.command()
+@click.option("--tools", "listing", is_flag=True, help="List the tools that an agent would see, and leave.")
+@common.device_option
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -> None:
+    """Serve agents: tools to submit a kernel, have it judged, and read why, over the Model Context Protocol.
+
+    It speaks on stdin and stdout until stdin ends: an agent's program starts it as its child. Runs belong to the engine
+    and go on when it leaves.
+
+    Exit status: 0; 3 the package mcp is not installed.
+    """
+    made = server([Path(root) for root in common.engine_roots(roots)], device)
+    if listing:
+        tools = asyncio.run(_tools(made))
+        common.answer(as_json, lambda: as_document(tools), lines, tools)
+        return
+    if sys.stdin.isatty():
+        common.note("aisp: this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
+    asyncio.run(made.run_stdio_async())
+
+
+def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
+    """The server, or what to install for it."""
+    try:
+        from aisp.engine.doors import mcp  # the SDK, pydantic and starlette: a second, for this command alone
+    except ModuleNotFoundError as error:
+        told = f"agents are served by the package mcp, which is not here ({clean_line(str(error))})"
+        raise NotHereError(f'{told}; pip install "aisp[mcp]"') from None
+    return mcp.server(roots, device=device, doctor=doctor)
+
+
+def doctor() -> list[dict[str, str]]:
+    """What `aisp doctor` says of this machine."""
+    from aisp.tui.cli import doctor as looking  # looks at everything: only when it is asked for
+    from aisp.tui.cli.facts import Facts
+
+    return [
+        {"id": one.id, "state": one.verdict.value, "value": clean_line(one.value), "fix": clean_line(one.fix)}
+        for one in looking.examine(Facts())
+    ]
+
+
+async def _tools(made: MCPServer[None]) -> list[Mapping[str, Any]]:
+    """The tools as an agent gets them."""
+    listed = await made.list_tools()
+    return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+
+
+def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The tools for JSON; the schema is in docs/commands.md."""
+    from aisp.store.results import evidence  # with the server
+
+    told = [{"name": tool["name"], "description": tool["description"], "bytes": evidence.size(tool)} for tool in tools]
+    return {"tools": told, "bytes": evidence.size(list(tools))}
+
+
+def lines(tools: Sequence[Mapping[str, Any]], *, width: int | None) -> Iterable[str]:
+    """The tools for people."""
+    told = as_document(tools)
+    rows = [(tool["name"], plain.count(tool["bytes"]), tool["description"]) for tool in told["tools"]]
+    rows.append(("all", plain.count(told["bytes"]), ""))
+    return common.table(("tool", "bytes", "what it does"), rows, width=width, right=("bytes",), shrink="what it does")

@@ -1,0 +1,92 @@
+"""`aisp serve`: the HTTP door for programs, on this machine, with a token."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from pathlib import Path
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import NotHereError
+
+PORT = 8000
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free one.")
+@click.option("--expose", is_flag=True, help="Needed where ADDRESS can be reached from other machines.")
+@click.option("--name", "names", metavar="NAME", multiple=True, help="A name it may be called by; repeatable.")
+@click.option("--quick", is_flag=True, help="Evaluate with two replicas and fewer samples unless a client says else.")
+@common.device_option
+@common.roots_option
+@common.json_option
+def command(
+    host: str,
+    port: int,
+    expose: bool,
+    names: tuple[str, ...],
+    quick: bool,
+    device: str,
+    roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Answer programs over HTTP: evaluate solutions, start runs, ask for results, hear events.
+
+    Routes and shapes are those of flashinfer-bench's server, and some of our own; docs/serve.md has them. Every request
+    brings the token, which is made once and printed here. Tasks outlive this server and the engine.
+
+    Exit status: 0 it was stopped; 2 an address that others reach without --expose; 3 it cannot listen here, or its
+    packages are missing.
+    """
+    _check(host, expose)
+    try:
+        from aisp.engine.doors.serve import server  # starlette and uvicorn: an extra, 0.2 s
+    except ModuleNotFoundError as error:
+        raise NotHereError(f"{error.name} is missing; pip install 'aisp[serve]' brings it") from None
+    try:
+        secret = server.token()
+        listener = server.bind(host, port)
+    except OSError as error:
+        told = clean_line(str(error.strerror or error))
+        raise NotHereError(f"cannot serve at {clean_line(host)}:{port}: {told}; --port 0 takes a free one") from None
+    if expose:
+        common.note(
+            "aisp: warning: other machines reach this server, without encryption: who hears the token may run code"
+        )
+    logging.basicConfig(level=logging.WARNING, format="aisp: %(levelname)s: %(message)s")
+    settings = server.Settings(tuple(Path(root).absolute() for root in roots), names, device, quick)
+    where = f"[{host}]" if ":" in host else host
+    told = f"{where}:{listener.getsockname()[1]}"
+
+    def ready() -> None:
+        _tell(told, secret, as_json=as_json)
+
+    asyncio.run(server.serve(listener, secret, settings, ready))
+
+
+def _check(host: str, expose: bool) -> None:
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        raise click.UsageError(f"{clean_line(host)} is no address; 127.0.0.1 or ::1 stay on this machine") from None
+    if not loopback and not expose:
+        raise click.UsageError(
+            f"other machines could reach {host}; --expose allows that, `ssh -L {PORT}:127.0.0.1:{PORT}` is safer"
+        )
+
+
+def _tell(where: str, secret: str, *, as_json: bool) -> None:
+    from aisp.engine import paths  # makes the state directory
+
+    file = clean_line(str(paths.token_file()))
+    if as_json:
+        common.say_line({"url": f"http://{where}", "token": secret, "token_file": file})
+        return
+    common.say(f"aisp serves at http://{where}; Ctrl-C stops it, tasks and runs stay")
+    common.say(f"token: {secret} (in {file})")
+    common.say(f"as one URL: http://aisp:{secret}@{where}")

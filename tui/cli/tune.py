@@ -1,0 +1,187 @@
+"""`aisp bench tune`: which values of a rung's launch parameters are the fastest here?
+
+The search is `engine.doors.tuning`; every figure is of a stored run. Ctrl-C ends it, and what was found is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, MeantError, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.engine.doors.tuning import Trial, Tuned
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET", shell_complete=common.complete_targets)
+@click.argument("rung", metavar="RUNG", shell_complete=common.complete_rungs)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="No trial begins after so many seconds; the full run of the best comes on top.",
+)
+@click.option(
+    "--param",
+    "given",
+    multiple=True,
+    metavar="NAME=A,B",
+    help="A constant of the rung's file and the values to try; those that the lesson declares by default. Repeatable.",
+)
+@click.option("--grid", is_flag=True, help="Try every combination in its order, instead of what Optuna proposes.")
+@common.device_option
+@common.root_option
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    target_id: str,
+    rung: str,
+    budget: float,
+    given: tuple[str, ...],
+    grid: bool,
+    device: str,
+    root: str | None,
+    as_json: bool,
+) -> None:
+    """Search the launch parameters of RUNG in TARGET: constants at the top of its file.
+
+    Each combination is a quick run, the first with the values that the file has; the best is judged again in a full
+    run. The file is not changed. Combinations that were measured before are taken from the store.
+
+    Exit status: 0 the best is right and timed in a full run; 1 none is, or that run says otherwise; 2 there is nothing
+    to search; 3 it could not be run here; 130 left by Ctrl-C.
+    """
+    from aisp.engine.client import EngineUnavailableError  # asyncio and msgspec: only where something is measured
+    from aisp.engine.doors import tuning
+    from aisp.engine.doors.asking import NotHereError as MissingError
+    from aisp.engine.doors.asking import RefusedError
+    from aisp.kernels.catalog import parameters
+
+    try:
+        wanted = [parameters.read(text) for text in given]
+    except parameters.ParameterError as error:
+        raise click.UsageError(clean_line(str(error), limit=1000)) from None
+    word, roots = common.place(target_id, [root] if root else [])
+    target = common.find_target(common.load_catalog(common.engine_roots(roots)), word)
+    progress = common.Progress()
+    try:
+        tuning.prepare(target, rung, wanted)  # what is wrong here is wrong usage, and nothing was run yet
+    except RefusedError as error:
+        raise MeantError(clean_line(str(error), limit=2000), kind="refused") from None
+    try:
+        found = tuning.tune(
+            target,
+            rung,
+            wanted,
+            budget_s=budget,
+            grid=grid,
+            device=device,
+            told=lambda trial: progress.step(trial_line(trial)),
+        )
+    except (RefusedError, MissingError, EngineUnavailableError) as error:
+        raise NotHereError(clean_line(str(error), limit=2000)) from None
+    common.answer(as_json, lambda: as_document(target.id, found), lines, target.id, found)
+    ctx.exit(EXIT_INTERRUPTED if found.interrupted else exit_status(found))
+
+
+def exit_status(found: Tuned) -> int:
+    """What a search that came to its end means as an exit status; see the command."""
+    return EXIT_GOOD if found.final is not None and found.final.score else EXIT_NO
+
+
+def trial_line(trial: Trial) -> str:
+    """One trial as it is told on the way."""
+    from aisp.kernels.catalog import parameters  # as in the command
+
+    known = ", known" if trial.known else ""
+    return f"{trial.number}: {parameters.words(trial.values)}  {_figure(trial)}  {trial.evidence.verdict}{known}"
+
+
+def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
+    """A search for people: its trials, the best first, then what the full run says."""
+    from aisp.kernels.catalog import parameters  # as in the command
+
+    names = [parameter.name for parameter in found.parameters]
+    spent = plain.duration(found.spent_s)
+    tried = f"{plain.counted(len(found.trials), 'trial')} of {plain.counted(found.combinations, 'combination')}"
+    extra = "" if _among(found) else ", and of the values that the file has"
+    yield f"{target_id}  {found.rung}  {found.sampler}: {tried}{extra} in {spent}"
+    yield ""
+    rows = [
+        [
+            *(str(trial.values[name]) for name in names),
+            plain.milliseconds(trial.evidence.counters.get("median_ms")),
+            _figure(trial),
+            trial.evidence.verdict.value,
+            "as written" if trial.values == found.written else "",
+            trial.reading.id,
+        ]
+        for trial in found.ranked
+    ]
+    heads = [*names, "ms", "speed-up [low..high]", "verdict", "", "run"]
+    yield from plain.table(heads, rows, right=names, width=width, shrink="run")
+    if found.final is not None and found.best is not None:
+        best = parameters.words(found.best.values)
+        yield ""
+        final = found.final
+        yield f"=> {best}: {_figure(final)}, {final.evidence.verdict} in a full run {final.reading.id}"
+        yield f"   its quick run, the best of {len(found.trials)}: {_figure(found.best)}"
+    elif not found.interrupted:
+        yield ""
+        yield "=> no combination is right and timed"
+
+
+def _among(found: Tuned) -> bool:
+    """Whether the values that the file has are among those to try."""
+    return all(found.written[parameter.name] in parameter.values for parameter in found.parameters)
+
+
+def as_document(target_id: str, found: Tuned) -> dict[str, Any]:
+    """A search for JSON; the schema is in docs/commands.md."""
+    return {
+        "target": target_id,
+        "rung": found.rung,
+        "sampler": found.sampler,
+        "parameters": {parameter.name: list(parameter.values) for parameter in found.parameters},
+        "as_written": dict(found.written),
+        "combinations": found.combinations,
+        "budget_s": found.budget_s,
+        "spent_s": found.spent_s,
+        "interrupted": found.interrupted,
+        "trials": [_trial(trial) for trial in found.trials],
+        "best": None if found.best is None else dict(found.best.values),
+        "final": None if found.final is None else _trial(found.final),
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    said = trial.evidence
+    return {
+        "number": trial.number,
+        "values": dict(trial.values),
+        "run_id": trial.reading.id,
+        "known": trial.known,
+        "verdict": said.verdict,
+        "reason_code": said.reason_code,
+        "median_ms": said.counters.get("median_ms"),
+        "speedup": said.speedup,
+        "low": said.interval.lo if said.interval is not None else None,
+        "high": said.interval.hi if said.interval is not None else None,
+    }
+
+
+def _figure(trial: Trial) -> str:
+    """The speed-up of a trial with its interval, or a dash."""
+    said = trial.evidence
+    ends = (said.interval.lo, said.interval.hi) if said.interval is not None else (None, None)
+    return plain.speedup(said.speedup, *ends)
