@@ -162,11 +162,12 @@ def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, obje
         errors = {"max_relative_error": UNKNOWN_ERROR, "max_absolute_error": UNKNOWN_ERROR}
         found["correctness"] = {**errors, "extra": {"aisp": _ours(run, arm)}}
     if status is Status.PASSED:
-        found["performance"] = _performance(run, arm)
+        found["performance"] = performance(run, arm)
     return found
 
 
-def _performance(run: Reading, arm: Arm) -> dict[str, float]:
+def performance(run: Reading, arm: Arm) -> dict[str, float]:
+    """What both formats say of the times of a rung that passed."""
     found: dict[str, float] = {"latency_ms": arm.median_ms or 0.0}  # a rung that passed has one
     base = run.arm(run.baseline)
     if base is not None and base.median_ms is not None and run.bar(base.rung) is None:

@@ -99,9 +99,9 @@ def test_what_cannot_be_judged_is_wrong_usage_and_says_what_would_work(
     folder, empty = write(tmp_path / "c", {"one.py": RIGHT}), write(tmp_path / "e", {"notes.txt": "", ".x.py": ""})
     for words, told in (
         ([str(folder), "--sweep", "FIRST=0,1"], "--against TARGET"),
-        ([str(folder), "--against", str(target), "--sweep", "FIRST"], "write BLOCK=16,32,64"),
+        ([str(folder), "--against", str(target), "--sweep", "FIRST"], "as in BLOCK=64,128"),
         ([str(folder), "--against", str(target), "--sweep", "BLOCK=1"], "there is: FIRST"),
-        ([str(folder), "--against", str(target), "--sweep", "FIRST=a"], "'a' is of another kind"),
+        ([str(folder), "--against", str(target), "--sweep", "FIRST=a"], "'a' is no int"),
         ([str(folder), "--against", str(target), "--sweep", "FIRST=0", "--sweep", "FIRST=1"], "named twice"),
         ([str(folder), "--against", str(target), "--rungs", "optimized"], "candidates are rungs by themselves"),
         ([str(folder), "--against", str(target), "--case", "huge"], "no case"),

@@ -13,9 +13,10 @@ from typing import Any
 
 from aisp.engine.doors.api import CANDIDATE
 from aisp.engine.doors.asking import Answer
-from aisp.store.outcomes import State, Verdict
+from aisp.store.outcomes import State
 from aisp.store.results import hardware
 from aisp.store.results.telling import by_own_rule
+from aisp.store.results.traces import performance
 from aisp.store.text import clean
 
 LOG_CHARACTERS = 4000
@@ -125,14 +126,8 @@ def of_run(answer: Answer) -> Ended:
                 "quick": record.quick,
             }
         }
-    base = run.arm(run.baseline)
     if status is Status.PASSED and arm.median_ms is not None:
-        times = {"latency_ms": arm.median_ms}
-        if base is not None and base.median_ms is not None and run.bar(base.rung) is None:
-            times["reference_latency_ms"] = base.median_ms
-        if claim.verdict in (Verdict.FASTER, Verdict.SLOWER) and item is not None and item.speedup is not None:
-            times["speedup_factor"] = item.speedup
-        document["performance"] = times
+        document["performance"] = performance(run, arm)
     return Ended(document)
 
 

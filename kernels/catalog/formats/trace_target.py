@@ -38,7 +38,7 @@ from .trace_stored import Stored
 WORKLOADS = "aisp_workloads"
 DEFINITION = "aisp_definition"
 CALLS = "aisp_calls"
-SOLUTION = "AISP_SOLUTION"
+SOLUTION = "aisp_solution"
 MOST_TOLERANCE = 0.5
 
 _INTEGERS = {"int8": ("-128", "128"), "uint8": ("0", "256")}  # drawn by both; other integers as the next line says
