@@ -64,6 +64,8 @@ async def test_each_is_judged_against_its_problem_once_and_a_broken_one_ends_alo
     text.written(tmp_path, text.SOFTMAX, RIGHT)
     environment = {name: value for name, value in (os.environ | shared.environment).items() if value}
     words = ("bench", "judge", str(run), "--against", str(tmp_path), "--device", "cpu")
+    with shared.history() as history:
+        before = history.count()
     shown = aisp(*words, "--json", env=environment)
     found = {(one["problem"], one["sample"]): one for one in map(json.loads, shown.stdout.splitlines())}
     assert {key: (one["ours"]["correct"], one["agrees"]) for key, one in found.items()} == {
@@ -89,8 +91,8 @@ async def test_each_is_judged_against_its_problem_once_and_a_broken_one_ends_alo
     assert "4 judged: 1 right, 2 claimed to be; claims that are not ours: 1" in again.stdout
     assert "KernelBench's own rule was asked of 2; it differs from ours on 1" in again.stdout
     with shared.history() as history:
-        kept = [each.id for each in history.newest(100) if each.target.startswith("12_Of_ours_-")]
-    assert kept == [zeros["run_id"]]  # what was judged is known
+        made = [each.id for each in history.newest(history.count() - before)]
+    assert made == [zeros["run_id"]]  # what was judged is known
 
 
 def test_what_is_no_checkout_and_options_of_one_file_are_wrong_usage(
