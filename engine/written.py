@@ -7,6 +7,7 @@ there; runs keep the sources that ran, so that nothing is lost with it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
@@ -17,6 +18,19 @@ from aisp.engine import paths
 
 JUDGED = 256
 """Collections that are kept in paths.judged_dir()."""
+
+
+DIGITS = 16
+"""Of a digest in a collection's name: of many thousands, no two have the same."""
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    """A hash over files by their names and their bytes, in hexadecimal digits."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
+        whole.update(files[name])
+    return whole.hexdigest()
 
 
 def write(base: Path, collection: str, folders: Mapping[str, Mapping[str, bytes]], *, most: int) -> Path:

@@ -11,7 +11,6 @@ Both block until there is a verdict. What comes back holds the record that the s
 
 from __future__ import annotations
 
-import hashlib
 import html
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +41,6 @@ CANDIDATE = "optimized_candidate"
 """The rung that a candidate is, beside the target's own."""
 _ENTRIES = (f"{CANDIDATE}.py", "optimized.py", "candidate.py")
 """Which of several Python files of a candidate is the one with `run`."""
-DIGITS = 16
-"""Of the hash of its content in the name of a collection: there may be many thousands of them."""
 _TRUSTED = ("reference.py", "inputs.py", "rule.py")
 """What the verifier reads, and no candidate brings."""
 
@@ -278,11 +275,7 @@ def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True)
 
 def written_target(stem: str, name: str, files: Mapping[str, bytes]) -> Target:
     """The target of these files, in a folder that is named after them. Raises RefusedError where they are none."""
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(f"{file}\0{len(files[file])}\0".encode())
-        digest.update(files[file])
-    collection = f"{stem}-{digest.hexdigest()[:DIGITS]}"
+    collection = f"{stem}-{written.digest(files)[: written.DIGITS]}"
     folder = written.keep(paths.judged_dir(), collection, name, files, most=written.JUDGED)
     return _one(folder)
 

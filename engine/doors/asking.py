@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from aisp.store.text import clean_line
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.store import History
-    from aisp.store.record import Run
+    from aisp.store.record import Quarantine, Run
 
 CANCEL_PATIENCE_S = 10.0
 
@@ -126,10 +126,15 @@ def read(run_id: str, told: Run | None) -> Answer:
 
 def reading(history: History, record: Run) -> Reading:
     """A stored run with what other runs hold against its rungs. Raises StoreError."""
+    return held_against(record, history.quarantines())
+
+
+def held_against(record: Run, marks: Iterable[Quarantine]) -> Reading:
+    """A run with those of all marks that are held against its rungs: of the same code, caught in another run."""
     code = record.code
     held = {
         mark.rung: mark
-        for mark in history.quarantines()
+        for mark in marks
         if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
     }
     return Reading(record, held)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -497,11 +496,7 @@ class Judging:
         for row in rows:
             own = self._table.files(row.candidate)
             files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
-        digest = hashlib.sha256()
-        for name in sorted(files):
-            digest.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
-            digest.update(files[name])
-        collection = f"{common.stem}-{digest.hexdigest()[:12]}"
+        collection = f"{common.stem}-{written.digest(files)[: written.DIGITS]}"
         folder = written.keep(paths.judged_dir(), collection, common.name, files, most=written.JUDGED)
         return f"{collection}:{common.name}", folder
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from aisp.engine import client, paths
+from aisp.engine import client, paths, written
 from aisp.engine.doors import api, asking
 from aisp.engine.doors.asking import NotHereError, RefusedError
 from aisp.engine.protocol import events, requests
@@ -762,13 +762,7 @@ def _named(told: Answer, submission: Submission | None) -> Answer:
 
 def _digest(target: Target) -> str:
     """A hash of a target's own files: two submissions are of the same target where it is the same."""
-    import hashlib  # only where something is submitted
-
-    digest = hashlib.sha256()
-    for name, data in sorted(sources.read_sources(target).items()):
-        digest.update(f"{name}\0{len(data)}\0".encode())
-        digest.update(data)
-    return digest.hexdigest()
+    return written.digest(sources.read_sources(target))
 
 
 def _tensor(spec: TensorSpec) -> str:

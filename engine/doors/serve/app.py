@@ -368,19 +368,7 @@ def _page(limit: int, target: str | None, before: str | None) -> list[dict[str, 
         except LookupError as error:
             raise _no_run(error) from None
         held = history.quarantines()
-    return [
-        _shown(
-            Reading(
-                run,
-                {
-                    mark.rung: mark
-                    for mark in held
-                    if run.code and (mark.folder, mark.code) == (run.folder, run.code) and mark.run_id != run.id
-                },
-            )
-        )
-        for run in found
-    ]
+    return [_shown(asking.held_against(run, held)) for run in found]
 
 
 def _run(run_id: str) -> dict[str, Any]:

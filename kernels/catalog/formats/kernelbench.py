@@ -149,10 +149,10 @@ def collection(folder: Path) -> Iterator[Listed]:
 
     Folders that cannot be read hold none.
     """
-    levels = [(folder, _level_of(folder.name))]
+    levels = [(folder, level_of(folder.name))]
     for head in (folder, folder / _HEAD):
         levels += sorted(
-            ((head / name, _level_of(name)) for name in names_in(head) if _level_of(name) is not None),
+            ((head / name, level_of(name)) for name in names_in(head) if level_of(name) is not None),
             key=lambda pair: pair[1] or 0,
         )
     for place, level in levels:
@@ -169,7 +169,8 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
-def _level_of(name: str) -> int | None:
+def level_of(name: str) -> int | None:
+    """The level that a folder of that name holds; None for any other."""
     found = _LEVEL.match(name)
     return int(found[1]) if found else None
 
@@ -225,6 +226,13 @@ def check_candidate(reader: Reader, data: bytes) -> None:
     refuse_names(reader, tree, ("prepare",))
     refuse_neighbours(reader, tree)
     reader.hold()
+
+
+def refuse_effects(reader: Reader, tree: ast.Module) -> None:
+    """Statements that do something when the file is imported."""
+    for node in tree.body:
+        if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
+            reader.wrong(*found)
 
 
 def refuse_names(reader: Reader, tree: ast.Module, taken: tuple[str, ...]) -> None:
@@ -308,9 +316,8 @@ class _Problem:
         """Read it. Raises RefusedError, with the reader's problems."""
         reader = self.reader
         tree = reader.tree(data)
+        refuse_effects(reader, tree)
         for node in tree.body:
-            if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
-                reader.wrong(*found)
             if isinstance(node, ast.FunctionDef):
                 self._functions[node.name] = node
             elif isinstance(node, ast.ClassDef) and node.name == "Model":

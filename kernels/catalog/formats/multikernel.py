@@ -169,9 +169,7 @@ class _Groups:
         """Read it. Raises RefusedError, with the reader's problems."""
         reader = self.reader
         tree = reader.tree(data)
-        for node in tree.body:
-            if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
-                reader.wrong(*found)
+        kernelbench.refuse_effects(reader, tree)
         kernelbench.refuse_names(reader, tree, _TAKEN)
         kernelbench.refuse_neighbours(reader, tree)
         for name, line in onefile.imported(tree.body):

@@ -55,7 +55,6 @@ _MODEL = re.compile(rb"^class[ \t]+Model[ \t]*[(:]", re.MULTILINE)
 _ANSWER = re.compile(rb"^(?:def[ \t]+(?:forward|backward)_fn[ \t]*\(|(?:forward|backward)_fn[ \t]*=)", re.MULTILINE)
 _BINDING = re.compile(rb"\bPYBIND11_MODULE\b")
 _PROBLEM = re.compile(r"func_(forward|backward)\.py\Z")
-_LEVEL = re.compile(r"level_?(\d{1,3})\Z", re.IGNORECASE)
 _NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
 _TAKEN = ("run", "prepare", "make", "pose")
 
@@ -77,9 +76,9 @@ def collection(folder: Path) -> Iterator[Listed]:
     direction. No file is opened."""
     yield from _of_task(folder, None)
     for head in (folder, folder / "tasks"):
-        yield from _of_folder(head, _level(head.name))
+        yield from _of_folder(head, kernelbench.level_of(head.name))
         for place in (head, head / "kernelbench"):
-            levels = [(level, name) for name in _folders(place) if (level := _level(name)) is not None]
+            levels = [(level, name) for name in _folders(place) if (level := kernelbench.level_of(name)) is not None]
             for level, name in sorted(levels):
                 yield from _of_folder(place / name, level)
 
@@ -113,11 +112,6 @@ def _folders(folder: Path) -> list[str]:
 def _order(name: str) -> tuple[int, str]:
     match = _NUMBERED.match(name)
     return (int(match[1]) if match else -1, name)
-
-
-def _level(name: str) -> int | None:
-    found = _LEVEL.match(name)
-    return int(found[1]) if found else None
 
 
 def read(path: Path) -> Opened:
@@ -205,9 +199,7 @@ class _Task:
         """Read it. Raises RefusedError, with the reader's problems."""
         reader = self.reader
         tree = reader.tree(data)
-        for node in tree.body:
-            if not onefile.says_nothing(node) and (found := onefile.effect(node)) is not None:
-                reader.wrong(*found)
+        kernelbench.refuse_effects(reader, tree)
         kernelbench.refuse_names(reader, tree, _TAKEN)
         kernelbench.refuse_neighbours(reader, tree)
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
