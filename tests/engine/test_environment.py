@@ -243,6 +243,7 @@ class FakeDriver:
         return self._users if gpu == 0 else None
 
 
+CHILD, NEIGHBOUR, NAMELESS = (os.getpid() + step for step in (1, 2, 3))  # any but the number of this process
 NO_DRIVER = cast(Nvml, FakeDriver({}, None))
 
 
@@ -258,13 +259,13 @@ def machine(tmp_path: Path) -> Path:
     """A server with two nodes, a container of control group version 2, and some load."""
     pid = os.getpid()
     own = f"{pid} (a ) name) R 1 1 1 0 -1 0 0 0 0 0 100 50 30 20 0 0 0 0"
-    child = f"4242 (worker) S {pid} 1 1 0 -1 0 0 0 0 0 300 100 7 7 0 0 0 0"
+    child = f"{CHILD} (worker) S {pid} 1 1 0 -1 0 0 0 0 0 300 100 7 7 0 0 0 0"
     files = {
         f"proc/{pid}/stat": own,
-        f"proc/{pid}/task/{pid}/children": "4242",
-        "proc/4242/stat": child,
-        "proc/4242/task/4242/children": "",
-        "proc/99/stat": "99 (other) R 1",
+        f"proc/{pid}/task/{pid}/children": f"{CHILD}",
+        f"proc/{CHILD}/stat": child,
+        f"proc/{CHILD}/task/{CHILD}/children": "",
+        f"proc/{NEIGHBOUR}/stat": f"{NEIGHBOUR} (other) R 1",
         "proc/stat": "cpu  1000 200 300 4000 500 10 20 700 0 0\ncpu0 1 2 3\n",
         "proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 64 kB\nSwapFree: 48 kB\nHugePages: 0\n",
         "proc/vmstat": "pswpin 12\npswpout 34\noom_kill 1\n",
@@ -302,14 +303,14 @@ def machine(tmp_path: Path) -> Path:
 
 def test_the_machine_is_told_as_it_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
-    users = [User(4242, 5), User(99, 7, 900, 30), User(31337, None)]
+    users = [User(CHILD, 5), User(NEIGHBOUR, 7, 900, 30), User(NAMELESS, None)]
     driver = cast(Nvml, FakeDriver({"uuid": "GPU-1", "pci": "00000000:17:00.0"}, users))
     found: dict[str, Any] = observe(driver, 0, root=machine)
     json.dumps(found)
     assert found["gpu"]["uuid"] == "GPU-1"
     assert found["gpu_processes"] == [
-        {"pid": 99, "here": True, "memory_bytes": 7, "sm_share_pct": 30, "busy_at_us": 900},
-        {"pid": 31337, "here": False, "memory_bytes": None, "sm_share_pct": None, "busy_at_us": None},
+        {"pid": NEIGHBOUR, "here": True, "memory_bytes": 7, "sm_share_pct": 30, "busy_at_us": 900},
+        {"pid": NAMELESS, "here": False, "memory_bytes": None, "sm_share_pct": None, "busy_at_us": None},
     ]
     assert found["gpu_pids_are_ours"] is True
     assert (found["gpu_numa_node"], found["driver_module"]) == (1, "580.65.06")
@@ -379,7 +380,7 @@ def test_judges_ask_of_a_machine_only_what_is_observed(machine: Path, known: boo
     assert {"uuid", "driver", "power_limit_w", "mig"} <= set(names)
     state: dict[str, object] = {str(name): 1 if known and str(name)[-2:] in ("hz", "_w") else None for name in names}
     state |= {"uuid": "GPU-1", "driver": "580.65.06", "pci": "00000000:17:00.0"} if known else {}
-    driver = cast(Nvml, FakeDriver(state, [User(99, 7, 900, 30)] if known else None))
+    driver = cast(Nvml, FakeDriver(state, [User(NEIGHBOUR, 7, 900, 30)] if known else None))
     before, after = (strict(observe(driver, 0, root=machine)) for _ in range(2))
     after["installed"] = None  # engine.runs adds it
     folder = Path(__file__).parents[2] / "kernels/ch07_memory_access/transpose"
