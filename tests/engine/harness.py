@@ -332,7 +332,7 @@ async def sharing(engine: EngineUnderTest) -> AsyncIterator[EngineUnderTest]:
         async with await client.connect(start=False) as connection:
             status = await connection.status()
             deadline = time.monotonic() + LOOKED_AFTER_S
-            while any(item.state == "running" for item in status.queue) and time.monotonic() < deadline:
+            while any(item.began_ns is not None for item in status.queue) and time.monotonic() < deadline:
                 status = await connection.status()
             for item in status.watches:
                 await connection.request(requests.StopWatch(seq=connection.next_seq(), target=item.target))
