@@ -20,7 +20,7 @@ from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.ranks import Process
+from aisp.engine.ranks import Process, Ranks
 from aisp.engine.silence import Limit, awaiting
 from aisp.engine.spawner import (
     ChildGoneError,
@@ -36,6 +36,7 @@ from aisp.kernels.catalog.model import Rung
 from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy
 from aisp.store.record import Naive, RuleSaid
+from aisp.store.samples import RANK_COLUMNS
 from aisp.store.text import clean, clean_line
 
 FINGERPRINT_TOLERANCE = 1e-6
@@ -111,6 +112,9 @@ class SampleLog:
     sm_clock_mhz: list[float] = field(default_factory=list)
     probe_ms: list[float] = field(default_factory=list)
     cycles: list[float] = field(default_factory=list)
+    rank_ms: list[list[float]] = field(default_factory=list)
+    rank_late_us: list[list[float]] = field(default_factory=list)
+    rank_clock_mhz: list[list[float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -240,6 +244,9 @@ class Stint:
         count = len(batch.device_ms)
         columns = ("device_ms", "host_ms", "end_ns", "discarded", "sm_clock_mhz", "probe_ms", "cycles")
         whole = all(len(getattr(batch, name)) == count for name in columns) and len(batch.sets) == count * batch.calls
+        # Of one process there are no ranks, whatever it says; those of several were set side by side by us.
+        ranked = count if isinstance(self.child, Ranks) else 0
+        whole = whole and all(len(getattr(batch, name)) == ranked for name in RANK_COLUMNS)
         if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn", check="evaluation.result_channel")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
@@ -248,7 +255,7 @@ class Stint:
         self.sent += count
         self.measured_ms += sum(batch.device_ms) * batch.calls
         log = self.arm.samples
-        for name in columns:
+        for name in (*columns, *RANK_COLUMNS):
             getattr(log, name).extend(getattr(batch, name))
         log.inputs += batch.sets if batch.calls == 1 else [-1] * count
         log.round += [batch.round] * count

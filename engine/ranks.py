@@ -3,7 +3,8 @@
 A target that says `ranks = 2` runs every rung in two processes with a torch.distributed group between them (NCCL on
 GPUs, one each; gloo on a CPU). Every input and output has a leading dimension of that size, and each rank gets, and
 gives, its slice. So the verifier sees the outputs of all ranks, the time of a sample is the slowest rank's, and a rank
-that does nothing is as wrong as any other wrong output.
+that does nothing is as wrong as any other wrong output. Each rank's own time is kept beside it, with the clock of its
+GPU and how much later than the first it began: they leave a barrier one after the other.
 
 Each rank takes the same jobs at the same time, and their reports are merged into one. Where one fails, the others,
 which may wait for it, are ended. The arm then ends with what happened to the rank that failed first: where one dies,
@@ -16,7 +17,7 @@ import asyncio
 import hashlib
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -156,24 +157,33 @@ class Ranks:
     def _samples(self, found: Sequence[reports.Samples]) -> reports.Samples:
         first = found[0]
         for rank, report in enumerate(found):
-            if report.sets != first.sets or len(report.device_ms) != len(first.device_ms):
+            columns = (report.device_ms, report.host_ms, report.start_ns, report.end_ns, report.sm_clock_mhz)
+            if report.sets != first.sets or any(len(column) != len(first.device_ms) for column in columns):
                 raise ForgedReportError(f"rank {rank} took other samples than rank 0")
             self._sent[rank] += len(report.device_ms)
             self._digests[rank].update(struct.pack(f"<{len(report.device_ms)}d", *report.device_ms))
         times = _slowest(report.device_ms for report in found)
         self._merged_sent += len(times)
         self._merged.update(struct.pack(f"<{len(times)}d", *times))
+        begun_ns = [min(starts) for starts in zip(*(report.start_ns for report in found), strict=True)]
         width = sum(report.width for report in found)
         return msgspec.structs.replace(
             first,
             device_ms=times,
             host_ms=_slowest(report.host_ms for report in found),
+            start_ns=begun_ns,
             end_ns=[max(ends) for ends in zip(*(report.end_ns for report in found), strict=True)],
             discarded=[max(codes) for codes in zip(*(report.discarded for report in found), strict=True)],
             sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in found), strict=True)],
             # Like the times: where two clocks agree on every rank, they agree on the slowest.
             probe_ms=_slowest(report.probe_ms for report in found),
             cycles=_slowest(report.cycles for report in found),
+            rank_ms=_by_sample(report.device_ms for report in found),
+            rank_late_us=_by_sample(
+                [(start - first) / 1e3 for start, first in zip(report.start_ns, begun_ns, strict=True)]
+                for report in found
+            ),
+            rank_clock_mhz=_by_sample(report.sm_clock_mhz for report in found),
             fingerprints=[
                 number
                 for call in range(len(first.sets))
@@ -217,6 +227,11 @@ def _for_rank(job: jobs.AnyJob, rank: int) -> jobs.AnyJob:
     if isinstance(job, (jobs.Load, jobs.Naive)):
         return msgspec.structs.replace(job, rank=rank)
     return job
+
+
+def _by_sample(columns: Iterable[Sequence[float]]) -> list[list[float]]:
+    """What stands rank by rank, sample by sample."""
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _slowest(times: Any) -> list[float]:

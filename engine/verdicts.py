@@ -90,6 +90,7 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         quality=quality,
         naive=arm.naive,
         rule=arm.rule,
+        ranks=_ranks(samples) if summary else None,
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         launches=launches(arm.sensed),
@@ -109,6 +110,30 @@ def _median_clock(samples: Samples) -> float | None:
     """Median SM clock of the kept samples, in MHz; None where no sample knows it."""
     known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
     return float(np.median(known)) if len(known) else None
+
+
+def _ranks(samples: Samples) -> records.Ranks | None:
+    """What each rank did in the kept samples; None where one process is the arm, and where none is kept."""
+    kept = samples.discarded == 0
+    if samples.ranks < 2 or not kept.any():
+        return None
+    own_ms, late_us, clocks = samples.rank_ms[kept], samples.rank_late_us[kept], samples.rank_clock_mhz[kept]
+    slowest = own_ms.argmax(axis=1)
+    each: list[records.Rank] = []
+    for rank in range(samples.ranks):
+        known = clocks[clocks[:, rank] > 0, rank]  # NaN is not above 0
+        each.append(
+            records.Rank(
+                median_ms=float(np.median(own_ms[:, rank])),
+                slowest_share=float((slowest == rank).mean()),
+                late_us=float(np.median(late_us[:, rank])),
+                sm_clock_mhz=float(np.median(known)) if len(known) else None,
+            )
+        )
+    skew_us = late_us.max(axis=1)
+    return records.Ranks(
+        each=tuple(each), skew_us=float(np.median(skew_us)), skew_most_us=float(np.quantile(skew_us, 0.95))
+    )
 
 
 def _draws(arms: Sequence[Arm]) -> int:

@@ -22,13 +22,14 @@ import numpy.typing as npt
 
 from aisp.store.errors import StoreCorruptError
 from aisp.store.record import ContradictionError
-from aisp.store.samples import Floats, Ints, Samples, Telemetry
+from aisp.store.samples import RANK_COLUMNS, Floats, Ints, Samples, Telemetry
 from aisp.store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, sha256
 
 Blobs = dict[str, bytes]
 
-SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles")
-LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles"})  # NULL in rows of before they were kept
+SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles", *RANK_COLUMNS)
+# NULL in rows of before they were kept, and of what ranks did where one process is the arm; not in the hash there.
+LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles", *RANK_COLUMNS})
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
@@ -88,12 +89,16 @@ def _plain(array: npt.ArrayLike, dtype: str) -> bytes:
     return np.ascontiguousarray(given, dtype=dtype).tobytes()
 
 
-def _pack(value: Any, floats: tuple[str, ...], ints: tuple[str, ...]) -> tuple[int, Blobs, str]:
+def _pack(
+    value: Any, floats: Sequence[str], ints: Sequence[str], others: Mapping[str, npt.ArrayLike] | None = None
+) -> tuple[int, Blobs, str]:
+    """The arrays of `value` with these names, which are of one length, and others that may have another."""
     plain = {name: _plain(getattr(value, name), "<f8") for name in floats}
     plain |= {name: _plain(getattr(value, name), "<i8") for name in ints}
     lengths = {len(data) // 8 for data in plain.values()}
     if len(lengths) != 1:
         raise ContradictionError(f"arrays of one {type(value).__name__} differ in length: {sorted(lengths)}")
+    plain |= {name: _plain(array, "<f8") for name, array in (others or {}).items()}
     packed = {name: zlib.compress(data, 1) if name in ints else data for name, data in plain.items()}
     return lengths.pop(), packed, arrays_hash(plain)
 
@@ -102,15 +107,23 @@ def _plain_of(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, 
     """The bytes of a row's arrays. Raises StoreCorruptError where they are not what was written."""
     size = 8 * row["count"]
     plain: Blobs = {name: row[name] for name in floats}
+    sizes = _sizes(row, (*floats, *ints))
     for name in ints:
         try:
             plain[name] = inflated_array(row[name], size)
         except zlib.error as error:
             raise StoreCorruptError(f"the {name} array does not unpack: {error}") from None
-    wrong = [name for name, data in plain.items() if len(data) != size]
+    wrong = [name for name, data in plain.items() if len(data) != sizes[name]]
     if wrong or arrays_hash(plain) != row["sha256"]:
         raise StoreCorruptError(f"the arrays {', '.join(wrong or plain)} are not what was written")
     return plain
+
+
+def _sizes(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
+    """How many bytes each array of a row must have: eight a sample, for each rank where it is of all ranks."""
+    size = 8 * int(row["count"])
+    ranks = len(row.get("rank_ms") or b"") // max(size, 1)
+    return {name: size * ranks if name in RANK_COLUMNS else size for name in names}
 
 
 def inflated_array(packed: bytes, size: int) -> bytes:
@@ -121,8 +134,8 @@ def inflated_array(packed: bytes, size: int) -> bytes:
 
 def _fit(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...]) -> bool:
     """Whether `_plain_of` would find the arrays to be what was written."""
-    size = 8 * row["count"]
-    if any(len(row[name]) != size for name in floats):
+    size, sizes = 8 * row["count"], _sizes(row, floats)
+    if any(len(row[name]) != sizes[name] for name in floats):
         return False
     digests = {name: hashlib.sha256(row[name]).digest() for name in floats}
     for name in ints:
@@ -159,17 +172,23 @@ def _unpack(
 
 
 def pack_samples(samples: Samples) -> tuple[int, Blobs, str]:
-    """(count, a blob per array, sha256). Raises ContradictionError for arrays that are not one row each."""
-    return _pack(samples, SAMPLE_FLOATS, SAMPLE_INTS)
+    """(count, a blob per array, sha256). Raises ContradictionError for arrays that are not one row each.
+
+    What ranks did lies sample by sample; where one process is the arm there is no such array.
+    """
+    ranked = {name: getattr(samples, name).reshape(-1) for name in RANK_COLUMNS if samples.ranks}
+    floats = [name for name in SAMPLE_FLOATS if name not in RANK_COLUMNS]
+    return _pack(samples, floats, SAMPLE_INTS, ranked)
 
 
 def unpack_samples(row: Mapping[str, Any]) -> Samples:
-    """The inverse; a row of an older schema lacks arrays that came later: they are NaN, and not in its hash.
+    """The inverse; a row of an older schema lacks arrays that came later: they are unknown, and not in its hash.
 
     Raises StoreCorruptError where the bytes are not what was written.
     """
     floats, ints = _unpack(row, _sample_floats(row), SAMPLE_INTS)
-    arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints}
+    ranked = {name: floats[name].reshape(row["count"], -1) for name in RANK_COLUMNS if name in floats}
+    arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints, **ranked}
     return Samples(**arrays)
 
 

@@ -391,6 +391,14 @@ def _own_rule(db: Database) -> None:
     db.execute(f"ALTER TABLE arms ADD COLUMN rule TEXT {object_of}")
 
 
+def _ranks(db: Database) -> None:
+    """v10: of an arm that is several ranks, what each of them did: in every sample, and in all."""
+    object_of = "CHECK (ranks IS NULL OR (json_valid(ranks) AND json_type(ranks) = 'object'))"
+    db.execute(f"ALTER TABLE arms ADD COLUMN ranks TEXT {object_of}")
+    for name in ("rank_ms", "rank_late_us", "rank_clock_mhz"):
+        db.execute(f"ALTER TABLE samples ADD COLUMN {name} BLOB CHECK (length({name}) % max(8 * count, 1) = 0)")
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
@@ -401,6 +409,7 @@ STEPS: tuple[Callable[[Database], None], ...] = (
     _chain,
     _launches,
     _own_rule,
+    _ranks,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from aisp.kernels.catalog.model import MAX_RANKS
 from aisp.store import content, upkeep
 from aisp.store.errors import StoreCorruptError
 from aisp.store.record import ContradictionError, Run
 from aisp.store.rows import RunRows
-from aisp.store.samples import Samples, Telemetry
+from aisp.store.samples import RANK_COLUMNS, Samples, Telemetry
 from aisp.store.seal import Row, sha256
 from aisp.store.text import clean_line
 
@@ -249,7 +250,7 @@ def _checked(document: _Document) -> Package:
     run = rows.record()
     if not run.state.final:
         raise PackageError(f"its run is {run.state}: only runs that have ended are packed")
-    asked = sum(8 * len(some.arrays) * max(0, some.count) for some in _all_arrays(document))
+    asked = sum(_most_bytes(name, some.count) for some in _all_arrays(document) for name in some.arrays)
     if asked > ARRAY_BYTES:
         raise PackageError(f"its arrays would take {asked} bytes; {ARRAY_BYTES} are the most")
     strange = sorted(set(document.samples) - {arm.rung for arm in run.arms})
@@ -285,6 +286,11 @@ def _all_arrays(document: _Document) -> list[_Arrays]:
     return [*document.samples.values(), *([document.telemetry] if document.telemetry is not None else [])]
 
 
+def _most_bytes(name: str, count: int) -> int:
+    """The most that an array of so many samples or readings takes, inflated."""
+    return 8 * max(0, count) * (MAX_RANKS if name in RANK_COLUMNS else 1)
+
+
 def _unpacked(some: _Arrays, names: tuple[str, ...]) -> Row:
     """The row that the arrays were made of. Its own hash is compared when it is unpacked."""
     if some.count < 0 or not set(some.arrays) <= set(names):
@@ -294,7 +300,7 @@ def _unpacked(some: _Arrays, names: tuple[str, ...]) -> Row:
     try:
         for name, text in some.arrays.items():
             packed = base64.b64decode(text, validate=True)
-            row[name] = content.inflated_array(packed, 8 * some.count) if name in floats else packed
+            row[name] = content.inflated_array(packed, _most_bytes(name, some.count)) if name in floats else packed
     except (binascii.Error, ValueError, zlib.error) as error:
         raise PackageError(f"an array of it does not unpack: {error}") from None
     missing = [name for name in names if row[name] is None and name not in content.LATER_FLOATS]

@@ -2,9 +2,9 @@
 
 A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
 of a surrogate pair an escape, -0.0 becomes 0.0, and evidence beyond `EVIDENCE_CHARS` is cut. Everything else comes back
-equal, bit for bit. `light`, `quality`, `naive` and `rule` are JSON objects without what is unknown, so that a member
-added later does not change older hashes; JSON has no infinity, which becomes unknown there. In a fuzz and its failures,
-where an infinite error is an answer, what is not finite is kept as a text instead.
+equal, bit for bit. `light`, `quality`, `naive`, `rule` and `ranks` are JSON objects without what is unknown, so that a
+member added later does not change older hashes; JSON has no infinity, which becomes unknown there. In a fuzz and its
+failures, where an infinite error is an answer, what is not finite is kept as a text instead.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ from aisp.store.record import (
     Peak,
     Quality,
     Quarantine,
+    Rank,
+    Ranks,
     RuleSaid,
     Run,
     Step,
@@ -80,6 +82,7 @@ LIGHT_MEMBERS = Light.__struct_fields__
 QUALITY_MEMBERS = Quality.__struct_fields__
 NAIVE_MEMBERS = Naive.__struct_fields__
 RULE_MEMBERS = RuleSaid.__struct_fields__
+RANKS_MEMBERS, RANK_MEMBERS = Ranks.__struct_fields__, Rank.__struct_fields__
 FINDINGS_COLUMNS = ("run", "count", "notable", "others")
 FUZZ_COLUMNS = ("id", "target", "folder", "device", "wall", "state", "content", "sha256")
 FAILURE_COLUMNS = ("id", "target", "rung", "wall", "content", "sha256")
@@ -102,6 +105,7 @@ _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
         (4, frozenset({"naive"})),
         (8, frozenset({"launches"})),
         (9, frozenset({"rule"})),
+        (10, frozenset({"ranks"})),
     ),
     "comparisons": ((3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),),
 }
@@ -145,6 +149,8 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return label(value)
     if isinstance(value, Light | Quality | Naive | RuleSaid):
         return _json(value)
+    if isinstance(value, Ranks):
+        return _ranks_json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
         return None if math.isnan(number) else number + 0.0
@@ -162,8 +168,19 @@ def _whole(name: str, value: object) -> int:
 
 
 def _json(record: Light | Quality | Naive | RuleSaid) -> str:
+    return json.dumps(_known_members(record), sort_keys=True, separators=(",", ":"))
+
+
+def _ranks_json(record: Ranks) -> str:
+    members = {**_known_members(record, "each"), "each": [_known_members(rank) for rank in record.each]}
+    return json.dumps(members, sort_keys=True, separators=(",", ":"))
+
+
+def _known_members(record: msgspec.Struct, *left_out: str) -> dict[str, str | float]:
     members: dict[str, str | float] = {}
     for name, value in msgspec.structs.asdict(record).items():
+        if name in left_out:
+            continue
         if isinstance(value, str):
             if value:
                 members[name] = label(str(value))
@@ -171,7 +188,7 @@ def _json(record: Light | Quality | Naive | RuleSaid) -> str:
             members[name] = value
         elif value is not None and math.isfinite(value):
             members[name] = float(value)
-    return json.dumps(members, sort_keys=True, separators=(",", ":"))
+    return members
 
 
 def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -204,6 +221,13 @@ def _naive(text: str | None) -> Naive | None:
 
 def _rule(text: str | None) -> RuleSaid | None:
     return None if text is None else RuleSaid(**_members(text, RULE_MEMBERS))
+
+
+def _ranks(text: str | None) -> Ranks | None:
+    if text is None:
+        return None
+    each = tuple(Rank(**_members(json.dumps(rank), RANK_MEMBERS)) for rank in json.loads(text)["each"])
+    return Ranks(each=each, **_members(text, [name for name in RANKS_MEMBERS if name != "each"]))
 
 
 def _findings(findings: Sequence[Finding]) -> Row | None:
@@ -366,6 +390,7 @@ def _arm(row: Row) -> Arm:
             "quality": _quality(row["quality"]),
             "naive": _naive(row["naive"]),
             "rule": _rule(row["rule"]),
+            "ranks": _ranks(row["ranks"]),
             "signal_sent_by_us": bool(row["signal_sent_by_us"]),
             "dirty_exit": bool(row["dirty_exit"]),
         }

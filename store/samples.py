@@ -18,6 +18,9 @@ Ints = npt.NDArray[np.int64]
 
 _NOT_READ: Floats = np.empty(0)
 
+RANK_COLUMNS = ("rank_ms", "rank_late_us", "rank_clock_mhz")
+"""The arrays of `Samples` that have a row per sample and a column per rank."""
+
 T = TypeVar("T", "Samples", "Telemetry")
 
 
@@ -46,6 +49,10 @@ class Samples:
             NaN unknown.
         cycles: SM cycles per call by the SMs' cycle counter between the same readings, less what it reads around
             nothing; NaN unknown.
+        rank_ms: where several ranks are the arm, [samples, ranks]: each one's own time per call, from when it left the
+            barrier; `device_ms` is the longest of them. Of one process [samples, 0], as the two that follow.
+        rank_late_us: how long after the first rank each one left the barrier.
+        rank_clock_mhz: SM clock of each rank's GPU; NaN unknown.
     """
 
     device_ms: Floats
@@ -58,6 +65,14 @@ class Samples:
     sm_clock_mhz: Floats
     probe_ms: Floats = field(default_factory=lambda: _NOT_READ)
     cycles: Floats = field(default_factory=lambda: _NOT_READ)
+    rank_ms: Floats = field(default_factory=lambda: _NOT_READ)
+    rank_late_us: Floats = field(default_factory=lambda: _NOT_READ)
+    rank_clock_mhz: Floats = field(default_factory=lambda: _NOT_READ)
+
+    @property
+    def ranks(self) -> int:
+        """Of how many ranks there are times of their own; 0 where one process is the arm."""
+        return int(self.rank_ms.shape[1])
 
     @property
     def processes(self) -> int:
@@ -68,6 +83,11 @@ class Samples:
         for name in ("probe_ms", "cycles"):  # nobody read the SMs' counters: a CPU, or a run of before there were any
             if getattr(self, name) is _NOT_READ:
                 object.__setattr__(self, name, np.full(len(self.device_ms), np.nan))
+        for name in RANK_COLUMNS:
+            if not getattr(self, name).size:
+                object.__setattr__(self, name, np.empty((len(self.device_ms), 0)))
+        if len({getattr(self, name).shape for name in RANK_COLUMNS}) > 1:
+            raise ContradictionError("what the ranks did is not told of the same samples and ranks everywhere")
         lengths = {len(getattr(self, name)) for name in self.__slots__}
         if len(lengths) > 1:
             raise ContradictionError(f"sample arrays differ in length: {sorted(lengths)}")

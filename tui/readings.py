@@ -25,6 +25,7 @@ from aisp.tui.model import (
     RunView,
     throttle_words,
 )
+from aisp.tui.rank_rows import rank_lines
 from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
 from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
@@ -434,6 +435,8 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     if arm.launches is not None:
         lines += labelled("launches", [f"{plain.count(arm.launches)} kernel{'' if arm.launches == 1 else 's'} a call"])
     lines += _light_lines(arm)
+    if ranks := rank_lines(arm):
+        lines += labelled("ranks", ranks)
     if arm.max_error is not None:
         lines += labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
     if arm.quality is not None and arm.quality.right_by_stated is not None:

@@ -489,10 +489,6 @@ class Arm:
             timer.read_empty_pairs()
         return WarmedUp(sorted(times)[len(times) // 2], len(times))
 
-    def _fill_and_meet(self, bound: _Bound, sets: list[int]) -> None:
-        self._fill_all(bound, sets)
-        self._ranks.meet()
-
     def _sample_wall_ms(self, bound: _Bound) -> float:
         """Wall clock of one sample as the turns will take them, to know how many fit into one."""
         start = time.monotonic()
@@ -637,7 +633,7 @@ class Arm:
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
         self._sensors.before(seen)
-        found = timer.sample(self._grouped.launches, lambda: self._fill_and_meet(bound, sets))
+        found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets), self._ranks.meet)
         outputs = [self._outputs(bound, returned) for returned in found.outputs]
         fingerprints = self._fingerprints(outputs)
         self._sensors.after(replace(seen, outputs=outputs, sample=found))
@@ -698,6 +694,7 @@ class Arm:
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
             width=NUMBERS * len(self._target.outputs),
             last=last,
+            start_ns=[found.start_ns for _, found, _, _ in pending] if self._ranks.several else [],
         )
 
     def sustain(self, job: jobs.Sustain) -> reports.Sustained:

@@ -114,6 +114,7 @@ class Sample:
         left_ms: how much longer the calls would have lasted at least if they had waited for the threads that began in
             them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
         probe_ms, cycles: see store.Samples; NaN on a CPU and before the warm-up.
+        start_ns: CLOCK_MONOTONIC when all was ready and the calls began.
     """
 
     device_ms: float
@@ -128,6 +129,11 @@ class Sample:
     left_ms: float = 0.0
     probe_ms: float = math.nan
     cycles: float = math.nan
+    start_ns: int = 0
+
+
+def alone() -> None:
+    """There is nobody to wait for before a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +167,8 @@ class Timer(Protocol):
         """Sample until the time per call is steady or the budget is spent."""
         ...
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
-        """Take one sample."""
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
+        """Take one sample: `refill`, whatever else makes ready, `meet`, and then the calls at once."""
         ...
 
 
@@ -277,10 +283,12 @@ class HostTimer:
         """See Timer."""
         return _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms)
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
         """See Timer. `host_ms` is the CPU time of the whole process, all threads together."""
         refill()
         beside_ms = self._beside.before()
+        meet()
+        start_ns = _monotonic_ns()
         cpu_start = _process_time_ns()
         start = _perf_counter_ns()
         outputs = launches.launch()
@@ -290,7 +298,17 @@ class HostTimer:
         # A clock that does not advance is the engine's to refuse, not ours to mend.
         elapsed_ms = (end - start) / 1e6 / launches.calls
         cpu_ms = (cpu_end - cpu_start) / 1e6 / launches.calls
-        return Sample(elapsed_ms, cpu_ms, _monotonic_ns(), 0, math.nan, outputs, beside_ms=beside_ms, left_ms=left_ms)
+        return Sample(
+            elapsed_ms,
+            cpu_ms,
+            _monotonic_ns(),
+            0,
+            math.nan,
+            outputs,
+            beside_ms=beside_ms,
+            left_ms=left_ms,
+            start_ns=start_ns,
+        )
 
 
 class TorchHandles:
@@ -510,7 +528,7 @@ class CudaTimer:
         least = _least(Span(s.ms - BUSY_CYCLES / (s.mhz * 1e3), s.cycles - BUSY_CYCLES) for s in spans)
         return Span(min(max(least.ms, 0.0), most.ms), min(max(least.cycles, 0.0), most.cycles))
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
         """See Timer."""
         self._torch.settle()
         refill()
@@ -520,7 +538,7 @@ class CudaTimer:
             free_persisting_lines()
             self._torch.zero(self._flush)
         beside_ms = self._beside.before()
-        found = self._pair(launches)
+        found = self._pair(launches, meet)
         self._readings_ms.append(found.ms)
         net_ms = found.ms
         if self._held and self.overhead_ms is not None and found.ms > 0:  # else it is the engine's to refuse
@@ -542,6 +560,7 @@ class CudaTimer:
             left_ms=found.left_ms,
             probe_ms=span.ms / launches.calls,
             cycles=_at_least_one(span.cycles) / launches.calls,
+            start_ns=found.start_ns,
         )
 
     def _without_readings(self, found: _Pair) -> Span:
@@ -558,11 +577,13 @@ class CudaTimer:
             around = Span(around.ms + waited_ms, around.cycles + waited_ms * span.mhz * 1e3)
         return Span(span.ms - around.ms, span.cycles - around.cycles, span.mhz)
 
-    def _pair(self, launches: LaunchBatch) -> _Pair:
+    def _pair(self, launches: LaunchBatch, meet: Callable[[], None] = alone) -> _Pair:
         saved = self._torch
         if not self._held:
             saved.synchronize()  # else the flush would hide the first launches
-        elif not self._hold.launch(self._hold_ms):
+        meet()  # last of all, so that ranks begin together
+        start_ns = _monotonic_ns()
+        if self._held and not self._hold.launch(self._hold_ms):
             saved.sleep(int(self._hold_ms * self._cycles_per_ms))
         first = _perf_counter_ns()
         self._probe.before()
@@ -584,7 +605,7 @@ class CudaTimer:
         lag_ms = (_perf_counter_ns() - done) / 1e6
         left_ms = self._beside.after()
         ms, span = float(saved.elapsed_ms(self._start, self._end)), self._probe.read()
-        return _Pair(ms, host_ms, launching_ms, leaked, busy, lag_ms, left_ms, outputs, span)
+        return _Pair(ms, host_ms, launching_ms, leaked, busy, lag_ms, left_ms, outputs, span, start_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -604,6 +625,7 @@ class _Pair:
     left_ms: float
     outputs: Sequence[Outputs]
     span: Span
+    start_ns: int
 
 
 def _least(spans: Iterable[Span]) -> Span:

@@ -18,6 +18,7 @@ from pathlib import Path
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
 from .model import (
     LIMITERS,
+    MAX_RANKS,
     PRECISIONS,
     UNCOUNTED,
     Case,
@@ -48,7 +49,6 @@ MAX_AXES = 64  # every case holds all of them
 MAX_CASES = 256
 MAX_TENSORS = 64  # inputs, and outputs; every case has the shapes of all of them
 MAX_RUNGS = 256
-MAX_RANKS = 8
 MAX_LINKS = 16
 
 KEYS = (

@@ -354,6 +354,8 @@ PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp8 promoted", "mx
 add as the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for every 32 and 16 values along the sum."""
 
 
+MAX_RANKS = 8
+"""Most processes that one rung may be."""
 UNCOUNTED = "?"
 """The flops of a target whose author has not counted them: how near it comes to what a GPU can do is not told."""
 

@@ -165,6 +165,61 @@ class RuleSaid(msgspec.Struct, frozen=True):
         clean_lines(self, "name", "detail", "ours", limit=REASON_CHARS)
 
 
+STRAGGLES = 0.75
+"""Share of the samples in which a rank must be the slowest to be called a straggler."""
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """What one rank of an arm did, over the samples that count.
+
+    Attributes:
+        median_ms: its own time per call, from when it left the barrier.
+        slowest_share: share of the samples in which it took longest; where several did, the first of them has it.
+        late_us: how much later than the first rank it left the barrier, median.
+        sm_clock_mhz: of its GPU, median; None where it is not known.
+    """
+
+    median_ms: float
+    slowest_share: float
+    late_us: float
+    sm_clock_mhz: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.median_ms) and self.median_ms > 0):
+            raise ContradictionError(f"a rank's time must be finite and greater than zero, not {self.median_ms}")
+
+
+class Ranks(msgspec.Struct, frozen=True):
+    """What the ranks of an arm did, each for itself. The arm's own times are those of the slowest in each sample.
+
+    Attributes:
+        each: rank by rank, two at least.
+        skew_us, skew_most_us: how far apart the first and the last leave the barrier: median, and 95 % are within.
+            Who leaves first may wait for the last, so that differences of this size say nothing of a rank.
+    """
+
+    each: tuple[Rank, ...]
+    skew_us: float
+    skew_most_us: float
+
+    def __post_init__(self) -> None:
+        if len(self.each) < 2:
+            raise ContradictionError(f"{len(self.each)} of several ranks")
+
+    @property
+    def slowest(self) -> int:
+        """The rank with the longest time."""
+        return max(range(len(self.each)), key=lambda number: self.each[number].median_ms)
+
+    @property
+    def straggler(self) -> int | None:
+        """The slowest, where it is that in nearly all samples, and longer than the fastest by more than the skew; None
+        where none stands out."""
+        slowest, fastest_ms = self.each[self.slowest], min(rank.median_ms for rank in self.each)
+        stands_out = slowest.slowest_share >= STRAGGLES and (slowest.median_ms - fastest_ms) * 1e3 > self.skew_us
+        return self.slowest if stands_out else None
+
+
 class Finding(msgspec.Struct, frozen=True):
     """What one check (checks.registry) said of one arm, or of the whole run where `arm` is ""."""
 
@@ -228,6 +283,7 @@ class Arm(msgspec.Struct, frozen=True):
     quality: Quality | None = None
     naive: Naive | None = None  # what a naive harness says; None where it was not asked (quick runs)
     rule: RuleSaid | None = None  # what the problem's own rule says; None where it has none
+    ranks: Ranks | None = None  # what each of several ranks did; None where one process is the arm, and without times
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
     launches: int | None = None  # kernels in one call, by a trace after the last sample; None where none was made

@@ -105,6 +105,21 @@ def by_own_rule(arm: Arm) -> str:
     return f"{word} by its own rule ({said.name}), which we do not share{f': {said.detail}' if said.detail else ''}"
 
 
+def by_ranks(arm: Arm) -> str:
+    """Whether one of several ranks holds the others up, and how nearly they begin together; "" for one process."""
+    ranks = arm.ranks
+    if ranks is None:
+        return ""
+    fastest_ms = min(rank.median_ms for rank in ranks.each)
+    slowest = ranks.each[ranks.slowest]
+    over = percent(slowest.median_ms / fastest_ms - 1, 1)
+    apart = f"they begin {number(ranks.skew_us, 2)} us apart (95 % within {number(ranks.skew_most_us, 2)})"
+    if ranks.straggler is None:
+        return f"none stands out, the slowest takes {over} longer than the fastest; {apart}"
+    share = percent(slowest.slowest_share)
+    return f"rank {ranks.straggler} takes {over} longer than the fastest, slowest in {share} of samples; {apart}"
+
+
 def compared(item: Comparison) -> str:
     """A comparison in words: "2.31x (2.28 to 2.35) faster than baseline"."""
     if item.verdict not in _AGAINST or item.speedup is None:

@@ -91,6 +91,7 @@ def test_a_time_that_no_clock_gives_ends_the_arm_and_none_of_its_batch_is_kept(b
         {"discarded": [0, 0, 0]},
         {"fingerprints": PRINT},
         {"width": 6},
+        {"rank_ms": [[1.0, 2.0], [1.0, 2.0]]},  # by a process that is the whole arm
     ],
 )
 def test_lists_of_different_length_end_the_arm(torn: dict[str, Any]) -> None:

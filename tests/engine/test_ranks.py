@@ -82,6 +82,7 @@ def samples(*times_ms: float, sets: Sequence[int] = (), **given: Any) -> reports
     count = len(times_ms)
     known: dict[str, Any] = {
         "host_ms": [1.0] * count,
+        "start_ns": [0] * count,
         "end_ns": list(range(count)),
         "discarded": [0] * count,
         "sm_clock_mhz": [math.nan] * count,
@@ -106,11 +107,13 @@ def done(*times_ms: float) -> reports.Done:
 async def test_a_sample_lasts_as_long_as_its_slowest_rank() -> None:
     found = await together(
         samples(
-            *(1.0, 5.0), host_ms=[0.1, 0.5], end_ns=[100, 900], discarded=[0, 1], sm_clock_mhz=[1980.0, 1410.0],
+            *(1.0, 5.0), host_ms=[0.1, 0.5], start_ns=[40, 9000], end_ns=[100, 900], discarded=[0, 1],
+            sm_clock_mhz=[1980.0, 1410.0],
             probe_ms=[1.1, 5.1], cycles=[2e6, math.nan],
         ),
         samples(
-            *(4.0, 2.0), host_ms=[0.4, 0.2], end_ns=[300, 700], discarded=[2, 0], sm_clock_mhz=[1755.0, 1980.0],
+            *(4.0, 2.0), host_ms=[0.4, 0.2], start_ns=[1040, 7000], end_ns=[300, 700], discarded=[2, 0],
+            sm_clock_mhz=[1755.0, 1980.0],
             probe_ms=[4.1, 2.1], cycles=[8e6, 4e6],
         ),
     )  # fmt: skip
@@ -122,6 +125,17 @@ async def test_a_sample_lasts_as_long_as_its_slowest_rank() -> None:
     assert found.probe_ms == [4.1, 5.1]
     assert found.cycles[0] == 8e6
     assert math.isnan(found.cycles[1])
+    # What each of them did stands beside it, sample by sample.
+    assert found.rank_ms == [[1.0, 4.0], [5.0, 2.0]]
+    assert found.rank_late_us == [[0.0, 1.0], [2.0, 0.0]]
+    assert found.rank_clock_mhz == [[1980.0, 1755.0], [1410.0, 1980.0]]
+    assert found.start_ns == [40, 7000]
+
+
+@pytest.mark.parametrize("torn", ["start_ns", "host_ms", "end_ns", "sm_clock_mhz"])
+async def test_a_rank_whose_lists_are_of_different_length_is_not_believed(torn: str) -> None:
+    with pytest.raises(ForgedReportError, match="rank 1 took other samples than rank 0"):
+        await together(samples(1.0), samples(1.0, **{torn: [1, 2]}))
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])

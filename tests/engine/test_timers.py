@@ -282,6 +282,15 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
     assert (found.sm_clock_mhz, timer.timing) == (1980.0, Timing.COLD)
 
 
+def test_ranks_meet_when_all_else_is_ready(gpu: Gpu) -> None:
+    timer = timer_on(gpu, latency=True)
+    found = timer.sample(single(gpu.call), gpu.refill, lambda: gpu.log.append("meet"))
+    ready = gpu.log.index("meet")
+    assert gpu.log[:ready] == ["refill", "persisting", "flush", "synchronize"]
+    assert gpu.log[ready + 1 :][:3] == ["clock", "record", "call"]
+    assert 0 < found.start_ns <= found.end_ns
+
+
 def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: Gpu) -> None:
     timer = timer_on(gpu, warm=True)
     found = timer.sample(single(gpu.call), gpu.refill)
@@ -861,8 +870,8 @@ def test_a_sample_on_the_cpu_leaves_the_refill_out(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(timers, "_perf_counter_ns", lambda: now)
     monkeypatch.setattr(timers, "_process_time_ns", lambda: 2 * now)  # two threads at work
-    found = HostTimer().sample(single(spend("call", 3.5)), spend("refill", 1000.0))  # type: ignore[arg-type]
-    assert log == ["refill", "call"]
+    found = HostTimer().sample(single(spend("call", 3.5)), spend("refill", 1000.0), spend("meet", 50.0))  # type: ignore[arg-type]
+    assert log == ["refill", "meet", "call"]
     assert (found.device_ms, found.host_ms, found.discarded) == (3.5, 7.0, 0)
     assert found.outputs == (("call",),)
     assert math.isnan(found.sm_clock_mhz)

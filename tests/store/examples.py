@@ -33,6 +33,8 @@ from aisp.store.record import (
     NaiveOpinion,
     Peak,
     Quality,
+    Rank,
+    Ranks,
     RuleSaid,
     Run,
     RungFuzz,
@@ -275,11 +277,15 @@ RECORDS = _records()
 """One of each kind of record."""
 
 
-def samples_of(count: int, seed: int = 0) -> Samples:
-    """`count` samples that depend on `seed` alone."""
+def samples_of(count: int, seed: int = 0, *, ranks: int = 0) -> Samples:
+    """`count` samples that depend on `seed` alone; of an arm of several `ranks` where any are asked for."""
     random = np.random.default_rng(seed)
     index = np.arange(count, dtype=np.int64)
+    own = np.random.default_rng(seed + 1000)
     return Samples(
+        rank_ms=own.lognormal(0.0, 0.01, (count, ranks)),
+        rank_late_us=own.lognormal(2.0, 1.0, (count, ranks)),
+        rank_clock_mhz=np.where(index[:, None] % 5 == 3, np.nan, own.normal(1755.0, 5.0, (count, ranks)).round()),
         device_ms=random.lognormal(0.0, 0.01, count),
         host_ms=np.where(index % 3 == 0, np.nan, random.lognormal(-3.0, 0.1, count)),
         end_ns=10**9 + index * 1_050_000,
@@ -365,6 +371,14 @@ def _naives() -> st.SearchStrategy[Naive]:
     )
 
 
+def _ranks() -> st.SearchStrategy[Ranks]:
+    one = st.builds(
+        Rank, median_ms=_POSITIVE, slowest_share=_FINITE, late_us=_FINITE, sm_clock_mhz=_optional(_POSITIVE)
+    )
+    each = st.lists(one, min_size=2, max_size=8).map(tuple)
+    return st.builds(Ranks, each=each, skew_us=_FINITE, skew_most_us=_FINITE)
+
+
 def _rules() -> st.SearchStrategy[RuleSaid]:
     texts = {"name": _NAME, "detail": _TEXT, "ours": _TEXT}
     return st.builds(RuleSaid, **texts, right=_optional(st.booleans()), alone=st.booleans())
@@ -441,6 +455,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> Arm:
         quality=draw(_optional(_qualities())),
         naive=draw(_optional(_naives())),
         rule=draw(_optional(_rules())),
+        ranks=draw(_optional(_ranks())),
         max_error=draw(_optional(_ANY_FLOAT)),
         peak_bytes=draw(_optional(_INT64)),
         launches=draw(_optional(st.integers(0, 2**63 - 1))),
@@ -541,6 +556,11 @@ def run_records(draw: st.DrawFn) -> Run:
 def sample_arrays(draw: st.DrawFn) -> Samples:
     """Samples of any length from none, with any bits that a float can have where they are allowed."""
     count = draw(st.integers(0, 12))
+    ranks = draw(st.sampled_from([0, 0, 1, 2, 8]))
+
+    def ranked() -> np.ndarray[Any, np.dtype[np.float64]]:
+        every = st.lists(st.floats(), min_size=count * ranks, max_size=count * ranks)
+        return np.array(draw(every), dtype=np.float64).reshape(count, ranks)
 
     def floats(element: st.SearchStrategy[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.array(draw(st.lists(element, min_size=count, max_size=count)), dtype=np.float64)
@@ -559,4 +579,7 @@ def sample_arrays(draw: st.DrawFn) -> Samples:
         sm_clock_mhz=floats(st.floats()),
         probe_ms=floats(st.floats()),
         cycles=floats(st.floats()),
+        rank_ms=ranked(),
+        rank_late_us=ranked(),
+        rank_clock_mhz=ranked(),
     )

@@ -42,6 +42,7 @@ BROUGHT = [
     (7, "chain", "link"),
     (8, "arms", "launches"),
     (9, "arms", "rule"),
+    (10, "samples", "rank_ms"),
 ]
 """Steps of the schema, each with a column that it brought."""
 

@@ -71,7 +71,7 @@ def rows(tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
     """Samples of three runs, of which all have some arrays in common."""
     with Store.open(tmp_path / "aisp.db") as store:
         for seed in range(3):
-            store.finish(finished(planned()), {"baseline": samples_of(50 + seed // 2, seed)})
+            store.finish(finished(planned()), {"baseline": samples_of(50 + seed // 2, seed, ranks=2)})
     with closing(sqlite3.connect(tmp_path / "aisp.db")) as connection:
         connection.row_factory = sqlite3.Row
         yield [dict(row) for row in connection.execute("SELECT * FROM samples ORDER BY run")]

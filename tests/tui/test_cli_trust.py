@@ -29,6 +29,7 @@ from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
 from tests import heard
+from tests.replacing import replace
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
 
 GPU = "NVIDIA H100 80GB HBM3"
@@ -675,6 +676,22 @@ def test_a_caught_baseline_or_run_leaves_no_speed_up_at_all(arm: str) -> None:
     assert (run.best, [c.speedup for c in run.comparisons]) == (None, [None, None])
     assert "x [" not in "\n".join(result_lines(run))
     assert "caught by evaluation.files: two files differ" in summary(run)
+
+
+def test_what_each_rank_did_stands_below_the_rungs() -> None:
+    each = (records.Rank(0.4, 0.08, 12.0, 1980.0), records.Rank(0.45, 0.92, 0.0, 1965.0))
+    run = checked()
+    ranks = records.Ranks(each=each, skew_us=12.0, skew_most_us=40.0)
+    arms = tuple(replace(arm, ranks=ranks) if arm.rung == "optimized" else arm for arm in run.record.arms)
+    told = result_lines(Reading(replace(run.record, arms=arms)))
+    rows = cells("\n".join(told))
+    assert ["optimized", "0", "0.4000", "8 %", "12", "1980"] in rows
+    assert ["optimized", "1", "0.4500", "92 %", "0", "1965"] in rows
+    assert (
+        "optimized: rank 1 takes 12.5 % longer than the fastest, slowest in 92 % of samples; "
+        "they begin 12 us apart (95 % within 40)" in told
+    )
+    assert not [line for line in result_lines(run) if "slowest in" in line]
 
 
 def test_the_naive_harness_number_stands_beside_ours() -> None:

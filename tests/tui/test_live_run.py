@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Timing, Validity, Verdict
-from aisp.store.record import Light, Quality, unplanned
+from aisp.store.record import Light, Quality, Rank, Ranks, unplanned
 from aisp.tui import readings, runplot
 from aisp.tui.model import RunView
 from aisp.tui.screens import run as run_module
@@ -732,3 +732,60 @@ async def test_z_on_the_rungs_shows_all_that_is_said_of_them_and_leaves_no_empty
         await pilot.press("escape")
         await until(pilot, lambda: "what the samples say" not in screen_text(app))
         assert screen_name(app) == "RunScreen"
+
+
+def ranked_events(ranks: int, *, late_us: float = 0.0) -> list[events.Event]:
+    """A run whose arms are several ranks each, of which the last takes an eighth longer than the others."""
+    each = tuple(
+        Rank(
+            median_ms=0.45 if rank == ranks - 1 else 0.4,
+            slowest_share=0.92 if rank == ranks - 1 else 0.08,
+            late_us=late_us if rank == 0 else 0.0,
+            sm_clock_mhz=1980.0,
+        )
+        for rank in range(ranks)
+    )
+    story = quick_run_events()
+    last = story[-1]
+    assert isinstance(last, events.RunFinished)
+    told = {"baseline": Ranks(each=each, skew_us=3.0, skew_most_us=9.0)}
+    told["optimized"] = replace(told["baseline"], skew_us=200.0)
+    arms = tuple(replace(arm, ranks=told.get(arm.rung)) for arm in last.run.arms)
+    story[-1] = replace(last, run=replace(last.run, arms=arms))
+    return story
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+async def test_each_rank_has_a_lane_and_the_straggler_is_named(size: tuple[int, int], tmp_path: Path) -> None:
+    async with opened(tmp_path, size=size, link=link_with(ranked_events(2, late_us=50.0))) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "ranks of baseline" in screen_text(app))
+        lanes = [line for line in screen_text(app).splitlines() if line.startswith("rank")]
+        assert lanes[0].startswith("ranks of baseline: rank 1 takes 12.5 % longer than the fastest, slowest in 92 %")
+        first, second = lanes[1:]
+        # Rank 0 began 0.05 ms late and took 0.4 ms; rank 1 began at once and took 0.45: both end together.
+        assert first.startswith("rank 0 ░") and second.startswith("rank 1 ━")
+        assert first.rindex("━") == second.rindex("━")
+        assert "0.4000 ms  slowest in   8 %" in first and "0.4500 ms  slowest in  92 %" in second
+        assert first.endswith("50.0 µs late  1980 MHz") and second.endswith(" 0 µs late  1980 MHz")
+        await pilot.press("down")
+        await until(pilot, lambda: "ranks of optimized" in screen_text(app))
+        assert "ranks of optimized: none stands out, the slowest takes 12.5 % longer" in screen_text(app)
+
+
+async def test_where_there_are_no_rows_for_ranks_the_samples_tell_of_them(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(80, 24), link=link_with(ranked_events(8))) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "optimized" in screen_text(app))
+        assert "ranks of" not in screen_text(app)
+        await pilot.press("i")
+        await until(pilot, lambda: "rank 7: 0.4500 ms" in app.screen.query_one("#text", LogPane).text)
+
+
+async def test_a_run_of_one_process_has_no_lanes(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50), link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "optimized" in screen_text(app))
+        assert not app.screen.query_one("#ranks").display
+        await until(pilot, lambda: "timing" in app.screen.query_one("#text", LogPane).text)
+        assert "rank 0" not in app.screen.query_one("#text", LogPane).text

@@ -18,7 +18,7 @@ from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
-from aisp.store.results.telling import by_own_rule
+from aisp.store.results.telling import by_own_rule, by_ranks
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
@@ -188,6 +188,9 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
         ]
     if light:
         lines += ["", *light]
+    ranks = rank_table(shown, width=width)
+    if ranks:
+        lines += ["", *ranks]
     naive = naive_lines(run, shown, width=width)
     if naive:
         lines += ["", *naive]
@@ -255,6 +258,28 @@ def light_lines(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
         for arm in arms
         if arm.light and arm.light.limiter == Limiter.HOST
     ]
+
+
+def rank_table(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
+    """The table of what each rank did, and what that comes to for each rung. Empty where a rung is one process."""
+    ranked = [(arm.rung, arm.ranks) for arm in arms if arm.ranks is not None]
+    rows = [
+        [
+            rung,
+            str(number),
+            plain.number(rank.median_ms, 4),
+            plain.percent(rank.slowest_share),
+            plain.number(rank.late_us, 2),
+            plain.megahertz(rank.sm_clock_mhz),
+        ]
+        for rung, ranks in ranked
+        for number, rank in enumerate(ranks.each)
+    ]
+    if not rows:
+        return []
+    heads = ["rung", "rank", "own ms", "slowest in", "us late", "SM MHz"]
+    table = plain.table(heads, rows, right=heads[1:], width=width, shrink="rung", drop=["SM MHz", "us late"])
+    return [*table, *(f"{arm.rung}: {by_ranks(arm)}" for arm in arms if arm.ranks is not None)]
 
 
 def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) -> list[str]:

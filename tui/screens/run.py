@@ -17,7 +17,7 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
-from aisp.tui import plain, readings, runplot, steps
+from aisp.tui import plain, rank_rows, readings, runplot, steps
 from aisp.tui.earlier import foreign_machine
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 WIDE_COLUMNS = 110
 TALL_ROWS = 36
 STRIP_ROWS = 34  # of a screen on which there is room for how the times are distributed
+ROWS_BESIDE_RANKS = 21  # of a screen that has all else to show
 MOST_ARMS = 8  # rows of the table of rungs; it scrolls where there are more
 CLOCK_PERIOD_S = 1.0
 NOTHING = "nothing"  # what the pane of text shows where somebody put away what it had shown by itself
@@ -89,6 +90,8 @@ class RunScreen(ExportingScreen):
     RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
     RunScreen #text:focus { border-top: solid $accent; }
     RunScreen.-text #text { display: block; }
+    RunScreen #ranks { display: none; }
+    RunScreen.-ranks #ranks { display: block; }
     RunScreen #strips { display: none; }
     RunScreen.-strips #strips { display: block; }
     RunScreen.-reading #upper, RunScreen.-reading #strips { display: none; }
@@ -127,6 +130,7 @@ class RunScreen(ExportingScreen):
             yield TextRows(id="facts")
         yield DistributionStrips(id="strips")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
+        yield TextRows(id="ranks")
         yield LogPane(id="text", name="Why and output", empty="nothing here")
 
     def on_mount(self) -> None:
@@ -240,6 +244,7 @@ class RunScreen(ExportingScreen):
             columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
             arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
+            self._draw_ranks(run)
         if head or samples or "telemetry" in names:
             self._draw_facts(run)
             if everything or run.record.state.final:
@@ -302,6 +307,16 @@ class RunScreen(ExportingScreen):
         if found:
             strips.styles.height = min(len(found), MOST_ARMS) + 2
             strips.show(found, floor)
+
+    def _draw_ranks(self, run: RunView) -> None:
+        """What each rank of the highlighted arm does, as long as there are rows for it; its samples say it too."""
+        arm = rank_rows.chosen_arm(run, self.rung_name)
+        ranks = self.query_one("#ranks", TextRows)
+        rows = [] if arm is None else rank_rows.rank_rows(arm, max(20, self.size.width), self.workbench.ascii)
+        shown = rows if self.size.height >= ROWS_BESIDE_RANKS + len(rows) and not self.zoomed else []
+        self.set_class(bool(shown), "-ranks")
+        ranks.styles.height = max(1, len(shown))
+        ranks.show(shown)
 
     def _draw_facts(self, run: RunView) -> None:
         facts = self.query_one("#facts", TextRows)
@@ -381,6 +396,7 @@ class RunScreen(ExportingScreen):
         run = self.run_view
         if run is not None and not self.paused:
             self._draw_text(run)
+            self._draw_ranks(run)
 
     # -- keys -------------------------------------------------------------------------------------------
 
