@@ -31,7 +31,7 @@ def rank_rows(arm: Arm, width: int, ascii: bool) -> list[Text]:
     ranks = arm.ranks
     if ranks is None:
         return []
-    rows = [Text(f"ranks of {arm.rung}: {by_ranks(arm)}", "dim")]
+    rows = [Text(f"{arm.rung}: {by_ranks(arm)}", "dim")]
     longest_ms = max(rank.late_us / 1e3 + rank.median_ms for rank in ranks.each)
     words = [_words(rank) for rank in ranks.each]
     names = [f"rank {number}" for number in range(len(ranks.each))]

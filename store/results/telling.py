@@ -113,11 +113,10 @@ def by_ranks(arm: Arm) -> str:
     fastest_ms = min(rank.median_ms for rank in ranks.each)
     slowest = ranks.each[ranks.slowest]
     over = percent(slowest.median_ms / fastest_ms - 1, 1)
-    apart = f"they begin {number(ranks.skew_us, 2)} us apart (95 % within {number(ranks.skew_most_us, 2)})"
+    apart = f"they begin {number(ranks.skew_us, 2)} us apart (95 %: {number(ranks.skew_most_us, 2)})"
     if ranks.straggler is None:
-        return f"none stands out, the slowest takes {over} longer than the fastest; {apart}"
-    share = percent(slowest.slowest_share)
-    return f"rank {ranks.straggler} takes {over} longer than the fastest, slowest in {share} of samples; {apart}"
+        return f"no rank stands out (longest +{over}); {apart}"
+    return f"rank {ranks.straggler} takes {over} longer than the fastest; {apart}"
 
 
 def compared(item: Comparison) -> str:

@@ -759,25 +759,23 @@ def ranked_events(ranks: int, *, late_us: float = 0.0) -> list[events.Event]:
 async def test_each_rank_has_a_lane_and_the_straggler_is_named(size: tuple[int, int], tmp_path: Path) -> None:
     async with opened(tmp_path, size=size, link=link_with(ranked_events(2, late_us=50.0))) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await until(pilot, lambda: "ranks of baseline" in screen_text(app))
-        lanes = [line for line in screen_text(app).splitlines() if line.startswith("rank")]
-        assert lanes[0].startswith("ranks of baseline: rank 1 takes 12.5 % longer than the fastest, slowest in 92 %")
-        first, second = lanes[1:]
+        await until(pilot, lambda: "rank 1 takes" in screen_text(app))
+        assert "baseline: rank 1 takes 12.5 % longer than the fastest; they begin 3.0 us apart" in screen_text(app)
+        first, second = [line for line in screen_text(app).splitlines() if line.startswith("rank")]
         # Rank 0 began 0.05 ms late and took 0.4 ms; rank 1 began at once and took 0.45: both end together.
         assert first.startswith("rank 0 ░") and second.startswith("rank 1 ━")
         assert first.rindex("━") == second.rindex("━")
         assert "0.4000 ms  slowest in   8 %" in first and "0.4500 ms  slowest in  92 %" in second
         assert first.endswith("50.0 µs late  1980 MHz") and second.endswith(" 0 µs late  1980 MHz")
         await pilot.press("down")
-        await until(pilot, lambda: "ranks of optimized" in screen_text(app))
-        assert "ranks of optimized: none stands out, the slowest takes 12.5 % longer" in screen_text(app)
+        await until(pilot, lambda: "optimized: no rank stands out (longest +12.5 %)" in screen_text(app))
 
 
 async def test_where_there_are_no_rows_for_ranks_the_samples_tell_of_them(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(80, 24), link=link_with(ranked_events(8))) as (app, pilot):
         app.open_screen("run", run_id="R1")
         await until(pilot, lambda: "optimized" in screen_text(app))
-        assert "ranks of" not in screen_text(app)
+        assert "they begin" not in screen_text(app)
         await pilot.press("i")
         await until(pilot, lambda: "rank 7: 0.4500 ms" in app.screen.query_one("#text", LogPane).text)
 
