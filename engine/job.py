@@ -24,7 +24,10 @@ from aisp.store.outcomes import SUPERSEDED, State, Trigger
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisp.engine.slots import Slot
+    from aisp.kernels.catalog.model import Rung, Target
 
 log = logging.getLogger("aisp.engine")
 
@@ -59,7 +62,7 @@ class Job(ABC, Generic[P]):
         slot: where it is carried out; None while it waits for one.
         task: what carries it out; None before it begins.
         state: as clients see it in the queue.
-        every_gpu: whether it needs all GPUs, and not only one.
+        gpus: how many it needs at once, where it is carried out on GPUs.
         began_ns: CLOCK_MONOTONIC when it began; None before.
         expected_s: how long it is expected to take; None where nothing is known.
     """
@@ -68,7 +71,7 @@ class Job(ABC, Generic[P]):
     goes_first: str = ""
     kind: str
     ends: ClassVar[str] = "the run has ended"
-    every_gpu = False
+    gpus = 1
 
     def __init__(self, plan: P, services: Services, **named: Any) -> None:
         """`named`: what clients read of it in the queue."""
@@ -175,7 +178,7 @@ class RunJob(Job[Plan]):
         self.order = 1 if saved else 2
         self.goes_first = "the run of a save goes before all others" if saved else "runs go before fuzzes"
         super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
-        self.every_gpu = plan.target.ranks > 1
+        self.gpus = _gpus(plan.target, plan.rungs)
         self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
         self.superseded = ""  # by what, where the run of a later save is to take its place
         self.cut = False  # it had begun, and was ended for that
@@ -238,7 +241,7 @@ class FuzzJob(Job[FuzzPlan]):
         self.kind = plan.what
         title = f"{plan.what}: {clean_line(plan.target.title)}"
         super().__init__(plan, services, target=plan.target.id, title=title, trigger=plan.trigger, quick=False)
-        self.every_gpu = plan.target.ranks > 1
+        self.gpus = _gpus(plan.target, plan.rungs)
 
     @property
     def layout(self) -> str:
@@ -252,6 +255,11 @@ class FuzzJob(Job[FuzzPlan]):
     async def unstarted(self, reason: str) -> None:
         for event in unstarted(self.plan, reason):
             self._services.publish(event)
+
+
+def _gpus(target: Target, rungs: Sequence[Rung]) -> int:
+    """How many GPUs a target's rungs use: one each where they are several ranks, more where they say so."""
+    return max(1, target.ranks, target.needs.gpus, *(rung.needs.gpus for rung in rungs))
 
 
 AnyJob = Job[Any]

@@ -1,4 +1,6 @@
-"""Where jobs are carried out: a slot for each GPU, one for the CPU, and one that is all GPUs for jobs of several ranks.
+"""Where jobs are carried out: a slot for each GPU, one for the CPU, and sets of GPUs for jobs that need several.
+
+Sets are of 2, 4, ... GPUs that stand beside each other, and of all: a job of three ranks has one of four.
 
 Two slots work side by side where they share neither a GPU nor a processor core; others take turns. Cores are shared out
 once, by whole physical cores: the first is the engine's, and a GPU has its own on its memory node where that has some
@@ -99,7 +101,8 @@ class Slot:
     """One place where jobs are carried out, one at a time.
 
     Attributes:
-        name: as clients read it: "cpu", "cuda", or "cuda:1" where there are several GPUs.
+        name: as clients read it: "cpu", "cuda", or "cuda:1" where there are several GPUs, "cuda:0,1" of a set of them;
+            "cuda" is all of them then.
         mark: what tells its banners from those of other slots; "" where there is one GPU.
         gpus: NVML's indices of the GPUs that its jobs use.
         uuids: theirs, where the driver tells them.
@@ -144,7 +147,7 @@ class Slots:
     Attributes:
         gpus: one for each GPU, in the order in which runs are placed on them.
         cpu: the CPU's.
-        together: all GPUs at once; None where there is one.
+        sets: of several GPUs, the smallest first, all at once last; none where there is one GPU.
         set_aside: by GPU: why nothing is placed on it any more.
         pools: of all slots.
         own_cores: whether some work side by side, on cores that they do not share.
@@ -186,9 +189,12 @@ class Slots:
             slot([gpu], [word], cores, str(gpu) if len(found) > 1 else "")
             for (gpu, word), cores in zip(hardware.usable, shares, strict=True)
         ]
-        self.together: Slot | None = None
-        if len(found) > 1:
-            self.together = slot(found, [word for _, word in hardware.usable], Cores().union(*shares))
+        self.sets: list[Slot] = []
+        words = [word for _, word in hardware.usable]
+        for first, last in _sets(len(found)):
+            members = found[first:last]
+            which = "" if members == found else ",".join(map(str, members))
+            self.sets.append(slot(members, words[first:last], Cores().union(*shares[first:last]), which))
         # Where it takes turns with the first GPU, one set of standbys serves both.
         processes = self.gpus[0].pool if turns else pool(own, "" if found else None)
         self.cpu = Slot("cpu", "", (), (), "", own, processes, self.gpus[0].gpus if turns else ())
@@ -202,8 +208,7 @@ class Slots:
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self.gpus
-        if self.together is not None:
-            yield self.together
+        yield from self.sets
         yield self.cpu
 
     @property
@@ -225,12 +230,14 @@ class Slots:
         """Slots that a job may have, the best first. Where all of them are set aside, these: it ends there at once."""
         if isinstance(job, PeakJob):
             (alone,) = (slot for slot in self.gpus if slot.gpus == (job.plan.gpu,))
-            # One ceiling is the link from the first GPU to the second: both must be idle, and seen.
-            return [self.together if self.together is not None and alone is self.gpus[0] else alone]
+            # Some ceilings are of the link from the first GPU to the second: both must be idle, and seen.
+            return [self.sets[0] if self.sets and alone is self.gpus[0] else alone]
         if job.plan.device != "cuda" or not self.gpus:
             return [self.cpu]
-        if job.every_gpu and self.together is not None:
-            return [self.together]
+        if job.gpus > 1 and self.sets:
+            enough = [slot for slot in self.sets if len(slot.gpus) >= job.gpus] or self.sets[-1:]
+            fitting = [slot for slot in enough if len(slot.gpus) == len(enough[0].gpus)]
+            return [slot for slot in fitting if not self.why_not(slot)] or fitting
         model = [slot for slot in self.gpus if slot.model == self.gpus[0].model]
         able = [slot for slot in model if not self.why_not(slot)] or model
         home = self._home.get(_whose(job)) if isinstance(job, RunJob) else None
@@ -313,6 +320,16 @@ class Slots:
         """No save is waited for any more: keep as many standbys as before."""
         for pool in self.pools:
             pool.keep(min(pool.target, WARM_PROCESSES))
+
+
+def _sets(count: int) -> Iterator[tuple[int, int]]:
+    """Where sets of so many GPUs begin and end: of 2, 4, ... and then of all, where there are several."""
+    size = 2
+    while size < count:
+        yield from ((first, first + size) for first in range(0, count - size + 1, size))
+        size *= 2
+    if count > 1:
+        yield 0, count
 
 
 def _shares(machine: Machine, gpus: Sequence[int], least: float) -> tuple[list[Cores], Cores]:

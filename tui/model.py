@@ -402,6 +402,12 @@ def _line(text: str) -> str:
     return text.replace("\n", " ").expandtabs(8)
 
 
+def _has_gpu(device: str, gpu: int) -> bool:
+    """Whether a GPU is among those that a job is on: "cuda:1", "cuda:0,1", or "cuda" for all that there are."""
+    which = device.partition(":")[2]
+    return not which or str(gpu) in which.split(",")
+
+
 class Model:
     """Everything that the screens draw. `apply` is the only way in for what the engine says."""
 
@@ -666,7 +672,7 @@ class Model:
             for run in self.runs.values()
             if run.record.state in (State.STARTING, State.RUNNING)
             and not run.device.startswith("cpu")
-            and run.device.partition(":")[2] in ("", str(event.gpu))
+            and _has_gpu(run.device, event.gpu)
         ]
         for run in live:
             add = run.telemetry.add

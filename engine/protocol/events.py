@@ -137,7 +137,7 @@ class QueueItem(_Item, frozen=True, kw_only=True):
         kind: "run", "fuzz", "lint", "replay" or "peak".
         trigger: who asked: "cli", "tui", "watch"; "" where nobody in particular did.
         device: "cuda" or "cpu"; of one that has its place on a machine with several GPUs which one: "cuda:1". That is
-            the index in Status.devices and in TelemetryBatch. "cuda" alone is all of them then.
+            the index in Status.devices and in TelemetryBatch; "cuda:0,1" is a set of them, "cuda" all of them then.
         began_ns: CLOCK_MONOTONIC when it began; None while it waits.
         expected_s: how long the target's last good run like it took; None where there was none.
         starts_ns: CLOCK_MONOTONIC when it may be expected to begin; None where it has begun, and where it is not known

@@ -371,6 +371,15 @@ async def test_a_run_of_two_ranks_is_timed_judged_and_stored(shared: EngineUnder
         assert (arm.state, arm.timing) == (State.OK, Timing.HOST)
         assert arm.median_ms is not None and 0 < arm.median_ms < 1000
         assert arm.sample_count > 0
+        ranks = arm.ranks
+        assert ranks is not None and len(ranks.each) == 2
+        assert sum(rank.slowest_share for rank in ranks.each) == pytest.approx(1.0)
+        assert 0 <= ranks.skew_us <= ranks.skew_most_us
+    with shared.history() as history:
+        for name, taken in history.samples(record.id).items():
+            assert taken.ranks == 2, name
+            assert taken.rank_ms.max(axis=1).tolist() == taken.device_ms.tolist()
+            assert (taken.rank_late_us.min(axis=1) == 0).all(), "one rank is the first"
     naive = result.arm("optimized").naive
     assert naive is not None
     assert naive.accepts, naive.note

@@ -16,6 +16,7 @@ from aisp.engine.planning import Hardware
 from aisp.engine.protocol import events, requests
 from aisp.engine.services import Services
 from aisp.engine.slots import LEAST_CORES_OF_A_SLOT, Machine, Slots
+from aisp.kernels.catalog.model import Needs
 from aisp.store.outcomes import State, Trigger
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Stream
@@ -27,6 +28,7 @@ from tests.proofs.evil.watched import watching
 
 NO_SERVICES = cast("Services", None)  # nothing is carried out in these
 H100 = "NVIDIA H100 80GB HBM3"
+NO_NEEDS = Needs()
 
 
 def machine(cores: int, *, threads: int = 1, nodes: int = 1, gpus: Sequence[int | None] = (0, 0)) -> Machine:
@@ -71,9 +73,9 @@ def test_each_slot_has_whole_cores_of_its_own_and_the_first_is_the_engines(
     assert stays_where_it_is == [frozenset({0, 16})]
     assert one.pool.share.cores == tuple(sorted(one.cores))
     assert not one.meets(two) and not one.meets(found.cpu)
-    assert found.together is not None
-    assert found.together.cores == one.cores | two.cores
-    assert found.together.meets(one) and found.together.meets(two) and not found.together.meets(found.cpu)
+    (both,) = found.sets
+    assert both.cores == one.cores | two.cores
+    assert both.meets(one) and both.meets(two) and not both.meets(found.cpu)
 
 
 def test_a_gpu_has_cores_of_its_memory_node() -> None:
@@ -108,11 +110,11 @@ def test_what_a_slots_processes_see_of_the_gpus() -> None:
     one, two = (found := slots()).gpus
     assert [slot.pool.share.visible for slot in (one, two)] == ["GPU-0", "GPU-1"]
     assert [slot.pool.share.uuid for slot in (one, two)] == ["GPU-0", "GPU-1"]
-    assert found.together is not None and found.together.pool.share.visible == "GPU-0,GPU-1"
+    assert [slot.pool.share.visible for slot in found.sets] == ["GPU-0,GPU-1"]
     assert found.cpu.pool.share.visible == ""
     (alone,) = (only := slots(H100)).gpus
     assert alone.pool.share.visible is None, "as the engine was given it"
-    assert only.together is None
+    assert only.sets == []
     assert [slot.name for slot in (*found, *only)] == ["cuda:0", "cuda:1", "cuda", "cpu", "cuda", "cpu"]
 
 
@@ -127,7 +129,14 @@ class Asked:
         self._number = 0
 
     def run(
-        self, *, trigger: Trigger = Trigger.CLI, device: str = "cuda", ranks: int = 1, name: str = "", edit: str = ""
+        self,
+        *,
+        trigger: Trigger = Trigger.CLI,
+        device: str = "cuda",
+        ranks: int = 1,
+        needs: Needs = NO_NEEDS,
+        name: str = "",
+        edit: str = "",
     ) -> RunJob:
         """A run, of a target of its own unless it has a name."""
         self._number += 1
@@ -142,7 +151,8 @@ class Asked:
         record = plan.record.__class__(
             **{field: getattr(plan.record, field) for field in plan.record.__struct_fields__} | {"device": device}
         )
-        return RunJob(dataclasses.replace(plan, record=record), NO_SERVICES)
+        target = dataclasses.replace(target, needs=needs)
+        return RunJob(dataclasses.replace(plan, record=record, target=target), NO_SERVICES)
 
 
 @pytest.fixture
@@ -181,9 +191,38 @@ def test_a_job_of_all_gpus_waits_for_both_and_nobody_behind_it_takes_one(asked: 
     assert placed(found, waiting) == {2: "cpu"}, "the second GPU is kept free"
     found.gpus[0].job = None
     assert placed(found, waiting[:2]) == {0: "cuda"}
-    assert found.together is not None
-    found.together.job = None
+    found.sets[0].job = None
     assert placed(found, waiting[1:2]) == {0: "cuda:0"}
+
+
+def test_runs_of_two_ranks_go_side_by_side_on_four_gpus_and_one_of_three_has_all(asked: Asked) -> None:
+    found = slots(*[H100] * 4)
+    assert [slot.name for slot in found.sets] == ["cuda:0,1", "cuda:2,3", "cuda"]
+    assert [slot.pool.share.visible for slot in found.sets] == ["GPU-0,GPU-1", "GPU-2,GPU-3", "GPU-0,GPU-1,GPU-2,GPU-3"]
+    assert placed(found, [asked.run(ranks=2), asked.run(ranks=2)]) == {0: "cuda:0,1", 1: "cuda:2,3"}
+    found.sets[0].job = None
+    assert placed(found, [asked.run(ranks=3), asked.run()]) == {}, "what three ranks wait for is kept for them"
+    found.sets[1].job = None
+    assert placed(found, [asked.run(ranks=3)]) == {0: "cuda"}
+
+
+def test_a_pair_with_a_gpu_that_is_set_aside_leaves_its_jobs_to_the_other_pair(asked: Asked) -> None:
+    found = slots(*[H100] * 4)
+    found.set_aside[0] = "lost"
+    assert placed(found, [asked.run(ranks=2), asked.run(ranks=2)]) == {0: "cuda:2,3"}
+
+
+def test_a_rung_of_one_process_that_needs_two_gpus_sees_two(asked: Asked) -> None:
+    assert placed(slots(), [asked.run(needs=Needs(gpus=2))]) == {0: "cuda"}
+    assert placed(slots(*[H100] * 4), [asked.run(needs=Needs(gpus=2))]) == {0: "cuda:0,1"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "sets"), [(1, []), (2, [(0, 2)]), (3, [(0, 2), (0, 3)]), (6, [(0, 2), (2, 4), (4, 6), (0, 4), (0, 6)])]
+)
+def test_sets_are_of_powers_of_two_and_of_all(gpus: int, sets: list[tuple[int, int]]) -> None:
+    members = [tuple(range(first, last)) for first, last in sets]
+    assert [slot.gpus for slot in slots(*[H100] * gpus).sets] == members
 
 
 def test_a_target_goes_where_it_ran_last_if_that_is_free_and_a_watch_waits_for_it(asked: Asked) -> None:
@@ -202,7 +241,7 @@ def test_a_gpu_that_is_set_aside_takes_its_slot_and_that_of_all_gpus_and_no_othe
     found = slots()
     found.set_aside[0] = "lost"
     assert placed(found, [asked.run(), asked.run()]) == {0: "cuda:1"}
-    assert found.gone == "" and found.together is not None and found.why_not(found.together) == "lost"
+    assert found.gone == "" and found.why_not(found.sets[0]) == "lost"
     found.set_aside[1] = "lost too"
     found.gpus[1].job = None
     assert found.gone == "lost"

@@ -134,6 +134,9 @@ def test_of_several_gpus_each_run_has_the_telemetry_of_its_own() -> None:
     model.apply([telemetry_event(START_NS, 3, gpu=1)])
     assert [len(model.runs[f"G{gpu}"].telemetry) for gpu in range(2)] == [0, 3]
     assert [run.device for run in model.active_runs()] == ["cuda:0", "cuda:1"]
+    model.apply([events.RunState(run_id="G0", state=State.RUNNING, at_ns=0, device="cuda:2,3")])
+    model.apply([telemetry_event(START_NS, 3, gpu=2)])
+    assert [len(model.runs[f"G{gpu}"].telemetry) for gpu in range(2)] == [3, 3]
 
 
 def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:

@@ -143,6 +143,7 @@ class StandIn:
                 fingerprints=FINGERPRINT * len(times),
                 width=len(FINGERPRINT),
                 last=start + size >= len(job.sets),
+                start_ns=[time.monotonic_ns()] * len(times),
             )
             self._channel.send(batch)
 
