@@ -17,7 +17,7 @@ import asyncio
 import hashlib
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -75,16 +75,6 @@ class Ranks:
     def alive(self) -> bool:
         """Whether any of them lives."""
         return any(child.alive for child in self._children)
-
-    @property
-    def on_output(self) -> Callable[[str, bytes], None] | None:
-        """The listener to what they print."""
-        return self._children[0].on_output
-
-    @on_output.setter
-    def on_output(self, heard: Callable[[str, bytes], None] | None) -> None:
-        for child in self._children:
-            child.on_output = heard
 
     async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
         """Send the same job to every rank, and merge their reports into one."""

@@ -15,7 +15,7 @@ from aisp.engine import silence, verdicts
 from aisp.engine.arms import Arm
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import events
-from aisp.engine.ranks import Process
+from aisp.engine.ranks import Process, Ranks
 from aisp.engine.services import Services
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.kernels.catalog.model import UNCOUNTED
@@ -29,6 +29,8 @@ LINES_PER_EVENT = 200
 LINE_CHARS = 2000
 WAITING_BYTES = 256 * 1024  # of one stream of one process, between two looks
 DRAIN_S = 0.1
+
+_Source = tuple[str, str, str]  # the arm, how its lines begin ("[rank 1] ", "" of one process), the stream
 
 
 class Reporter:
@@ -48,9 +50,9 @@ class Reporter:
         self.gpu_name = ""
         self.sampler = Sampler(services.nvml, services.gpu)
         self.readings = Readings()
-        self._output: dict[tuple[str, str], bytearray] = {}
-        self._output_dropped: dict[tuple[str, str], int] = {}
-        self._begun: dict[tuple[str, str], bytes] = {}  # lines that had no end at the last look
+        self._output: dict[_Source, bytearray] = {}
+        self._output_dropped: dict[_Source, int] = {}
+        self._begun: dict[_Source, bytes] = {}  # lines that had no end at the last look
         self._base_ms: float | None = None  # the first baseline's time
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -83,17 +85,20 @@ class Reporter:
     # -- printed lines and telemetry -------------------------------------------------------------------------------
 
     def listen(self, process: Process, whose: str) -> None:
-        """Gather what a process prints."""
+        """Gather what a process prints; of several ranks each for itself, and its lines say which."""
+        if isinstance(process, Ranks):
+            for rank, child in enumerate(process.children):
+                child.on_output = functools.partial(self._heard, whose, f"[rank {rank}] ")
+        else:
+            process.on_output = functools.partial(self._heard, whose, "")
 
-        def heard(stream: str, data: bytes) -> None:
-            kept = self._output.setdefault((whose, stream), bytearray())
-            room = max(WAITING_BYTES - len(kept), 0)
-            kept += data[:room]
-            if len(data) > room:
-                key = (whose, stream)
-                self._output_dropped[key] = self._output_dropped.get(key, 0) + len(data) - room
-
-        process.on_output = heard
+    def _heard(self, whose: str, begins: str, stream: str, data: bytes) -> None:
+        source = (whose, begins, stream)
+        kept = self._output.setdefault(source, bytearray())
+        room = max(WAITING_BYTES - len(kept), 0)
+        kept += data[:room]
+        if len(data) > room:
+            self._output_dropped[source] = self._output_dropped.get(source, 0) + len(data) - room
 
     async def drain(self, run: asyncio.Task[Any] | None) -> None:
         """Hand on what gathers while the run lasts; end it as soon as the GPU is lost."""
@@ -117,17 +122,18 @@ class Reporter:
         gathered, self._output = self._output, {}
         dropped, self._output_dropped = self._output_dropped, {}
         begun, self._begun = self._begun, {}
-        for (whose, stream), printed in gathered.items():
+        for source, printed in gathered.items():
+            whose, begins, stream = source
             data = bytes(printed)
             ends = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-            if not last and 0 < len(data) - ends < LINE_CHARS and begun.get((whose, stream)) != data:
-                self._begun[whose, stream] = data[ends:]
-                self._output[whose, stream] = bytearray(data[ends:])
+            if not last and 0 < len(data) - ends < LINE_CHARS and begun.get(source) != data:
+                self._begun[source] = data[ends:]
+                self._output[source] = bytearray(data[ends:])
                 data = data[:ends]
             lines = clean(data).splitlines()
-            lost = dropped.get((whose, stream), 0) + sum(map(len, lines[LINES_PER_EVENT:]))
+            lost = dropped.get(source, 0) + sum(map(len, lines[LINES_PER_EVENT:]))
             if lines:
-                shown = [line[:LINE_CHARS] for line in lines[:LINES_PER_EVENT]]
+                shown = [begins + line[:LINE_CHARS] for line in lines[:LINES_PER_EVENT]]
                 self._services.publish(
                     events.Output(run_id=self._plan.id, arm=whose, stream=stream, lines=shown, dropped=lost)
                 )

@@ -7,7 +7,7 @@ import hashlib
 import math
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +33,6 @@ class Scripted:
         self.ready = reports.Ready(pid=pid, torch="2", cuda="")
         self.stderr = Ring()
         self.stderr.add(b"rank %d was here" % pid)
-        self.on_output: Callable[[str, bytes], None] | None = None
         self.signal_sent_by_us = False
         self.alive = True
         self.code = code
@@ -286,19 +285,6 @@ async def test_ranks_that_end_well_have_ended_when_the_last_has() -> None:
     assert await ranks_of(Scripted(), Scripted()).wait(0.0) == 0
     assert await ranks_of(Scripted(), Scripted(code=None)).wait(0.0) is None
     assert await ranks_of(Scripted(), Scripted(code=3), Scripted(code=4)).end() == 3
-
-
-async def test_one_ear_hears_all_ranks() -> None:
-    scripted = [Scripted(), Scripted()]
-    ranks = ranks_of(*scripted)
-    heard: list[bytes] = []
-    ranks.on_output = lambda _, data: heard.append(data)
-    for number, one in enumerate(scripted):
-        assert one.on_output is not None
-        one.on_output("stdout", b"%d" % number)
-    assert heard == [b"0", b"1"]
-    assert ranks.pid == 1
-    assert ranks.ready == scripted[0].ready
 
 
 # -- through the engine ------------------------------------------------------------------------------------------------

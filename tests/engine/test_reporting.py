@@ -8,21 +8,22 @@ from unittest.mock import MagicMock
 import pytest
 
 from aisp.engine.protocol import events
+from aisp.engine.ranks import Ranks
 from aisp.engine.reporting import LINE_CHARS, Reporter
 
 
 class Scene:
     """A reporter, and a process that prints."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int = 0) -> None:
         self.told: list[Any] = []
         services = MagicMock(publish=self.told.append)
         self.reporter = Reporter(MagicMock(id="R"), services, [])
-        self.process = MagicMock()
-        self.reporter.listen(self.process, "optimized")
+        self.processes = [MagicMock() for _ in range(ranks or 1)]
+        self.reporter.listen(Ranks(self.processes) if ranks else self.processes[0], "optimized")
 
-    def prints(self, text: bytes, stream: str = "stdout") -> None:
-        self.process.on_output(stream, text)
+    def prints(self, text: bytes, stream: str = "stdout", rank: int = 0) -> None:
+        self.processes[rank].on_output(stream, text)
 
     def looks(self, *, last: bool = False) -> list[str]:
         """The lines that this look hands on."""
@@ -65,3 +66,11 @@ def test_streams_do_not_mix_in_a_line() -> None:
     assert scene.looks() == ["error"]
     scene.prints(b"put\n")
     assert scene.looks() == ["output"]
+
+
+def test_ranks_do_not_mix_in_a_line_and_each_is_named() -> None:
+    scene = Scene(ranks=2)
+    scene.prints(b"half a ")
+    scene.prints(b"whole\n", rank=1)
+    scene.prints(b"line\n")
+    assert sorted(scene.looks()) == ["[rank 0] half a line", "[rank 1] whole"]

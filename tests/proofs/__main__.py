@@ -28,6 +28,10 @@ PROGRAMS = {
     "nightly": ("tests.proofs.nightly", "nights of a suite of unchanged code, and of planted slowdowns: what is told"),
     "formats": ("tests.proofs.formats", "checkouts of problems of others: how many are listed, how many opened"),
     "many": ("tests.proofs.many", "many candidates of one target, a part of them broken, the driver killed on the way"),
+    "ranks": (
+        "tests.proofs.ranks",
+        "a rank killed at random moments; equal rungs of several ranks, compared",
+    ),
     "pages": ("tests.proofs.pages", "write the pages of docs/ that are made from code or recordings"),
 }
 
