@@ -293,7 +293,13 @@ async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: 
             report = await child.ask(job, patience_s)
     except (ChildTimeoutError, ChildGoneError) as error:
         raise await explain(child, error, whose) from None
-    return expect(report, want, whose)
+    return expect(report, want, named(child, whose))
+
+
+def named(child: Process, whose: str) -> str:
+    """Whose process it is; of several ranks one of which has failed, that rank."""
+    rank = child.blamed if isinstance(child, Ranks) else None
+    return whose if rank is None else f"{whose} (rank {rank})"
 
 
 def expect(report: reports.Report, want: type[Answer], whose: str) -> Answer:
@@ -334,6 +340,7 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
 
 async def explain(child: Process, error: Exception, whose: str) -> ArmEnd:
     """Why a process gave no answer; ends it."""
+    whose = named(child, whose)
     if isinstance(error, ChildTimeoutError):
         await child.end()
         return ArmEnd(

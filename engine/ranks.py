@@ -45,6 +45,11 @@ class Ranks:
         return list(self._children)
 
     @property
+    def blamed(self) -> int | None:
+        """The rank that failed; None where none has."""
+        return None if self._blamed is None else self._children.index(self._blamed)
+
+    @property
     def pid(self) -> int:
         """PID of rank 0."""
         return self._children[0].pid
@@ -204,8 +209,8 @@ class Ranks:
     def _status(self, codes: Sequence[int | None]) -> int | None:
         if None in codes:
             return None
-        if self._blamed is not None:
-            return codes[self._children.index(self._blamed)]
+        if self.blamed is not None:
+            return codes[self.blamed]
         return next((code for code in codes if code), 0)
 
 

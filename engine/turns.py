@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask, expect, explain, impossible_time
+from aisp.engine.arms import Arm, ArmEnd, Stint, ask, expect, explain, impossible_time, named
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.silence import awaiting
@@ -295,7 +295,7 @@ class Turns:
         taken = 0
         report: reports.Report = await ask(stint.child, job, reports.Samples, self._patience_s, stint.name)
         while True:
-            batch = expect(report, reports.Samples, stint.name)
+            batch = expect(report, reports.Samples, named(stint.child, stint.name))
             stint.take(batch)
             taken += len(batch.device_ms)
             self._publish(

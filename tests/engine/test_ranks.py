@@ -382,10 +382,10 @@ async def test_a_run_of_two_ranks_is_timed_judged_and_stored(shared: EngineUnder
 @pytest.mark.parametrize(
     ("rung", "state", "says"),
     [
-        ("optimized_dies", State.CRASHED, "SIGSEGV"),
-        ("optimized_raises", State.USER_ERROR, "rank 1 has had enough"),
-        ("optimized_leaves", State.PREMATURE_EXIT, "status 3"),
-        ("optimized_hangs", State.TIMEOUT_PROGRESS, "no sign of progress"),
+        ("optimized_dies", State.CRASHED, "optimized_dies (rank 1) died of SIGSEGV"),
+        ("optimized_raises", State.USER_ERROR, "optimized_raises (rank 1): ValueError: rank 1 has had enough"),
+        ("optimized_leaves", State.PREMATURE_EXIT, "optimized_leaves (rank 0) left with status 3"),
+        ("optimized_hangs", State.TIMEOUT_PROGRESS, "gave no sign of progress"),
         ("optimized_alone", State.INCORRECT, "y[1, "),
     ],
 )
