@@ -19,6 +19,9 @@ from aisp.tui.screens import Place
 @click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
 @click.argument("what", metavar="[PATH | TARGET | run RUN]", default="")
 @click.argument("run_id", metavar="", default="")
+@click.option(
+    "--against", metavar="PROBLEM", help="What PATH is an answer to: a problem in a format of others (docs/formats.md)."
+)
 @click.option("--theme", metavar="NAME", help="Colours: aisp-dark, aisp-light, aisp-safe, or one of Textual's.")
 @click.option(
     "--graph",
@@ -38,6 +41,7 @@ def app(
     ctx: click.Context,
     what: str,
     run_id: str,
+    against: str | None,
     theme: str | None,
     graph: str | None,
     no_mouse: bool,
@@ -45,14 +49,15 @@ def app(
 ) -> None:
     """Open the workbench on the shipped lessons, on the targets in the folder PATH, on the lesson TARGET, or on a run.
 
-    PATH may be a Python file that `aisp bench judge` takes.
+    PATH may be a Python file that `aisp bench judge` takes, or problems in a format of others: all of them are shown,
+    or the one. An answer to one is opened as a target, --against its problem.
 
     TARGET is an id (ch07:transpose) or a name that only one lesson has (transpose). A folder of that name comes first:
     the id then tells the lesson. RUN is a run's id or its beginning.
 
     Without a terminal (a pipe, TERM=dumb) it prints the plain list of targets instead and ends with status 3.
     """
-    place = _place(what, run_id)
+    place = _answer(what, against) if against is not None else _place(what, run_id)
     from aisp.tui.app import refusal, run, theme_names  # see the module
 
     if theme is not None and theme not in theme_names():
@@ -81,6 +86,8 @@ def _place(what: str, run_id: str) -> Place:
     if not what:
         return Place()
     folder = Path(what)
+    if folder.exists() and (found := _problems(folder.absolute())) is not None:
+        return found
     if folder.is_dir():
         if not os.access(folder, os.R_OK | os.X_OK):
             raise click.UsageError(f"the folder {what!r} cannot be read; `chmod u+rx` lets you")
@@ -99,6 +106,34 @@ def _place(what: str, run_id: str) -> Place:
         names = [name for target in catalog.targets for name in (target.id, target.name)]
         raise common.unknown(f"no folder and no target {what!r}", what, names, "`aisp bench list-targets` shows all")
     return Place(catalog=catalog, screen="lesson", arguments={"target_id": named[0]})
+
+
+def _problems(path: Path) -> Place | None:
+    """The screen of problems, where a path is one in a format of others, or a folder of them; None where it is not.
+
+    A folder of targets is one, whatever else lies in it.
+    """
+    from aisp.kernels.catalog import formats  # parses: only where a path is given
+
+    if any(next(path.glob(place), None) for place in ("lesson.md", "*/lesson.md", "*/*/lesson.md")):
+        return None
+    found = formats.recognise(path)
+    if found is None or found[1] is formats.Part.RUNS:
+        return None
+    if found[1] is formats.Part.CANDIDATE:
+        told = f"{str(path)!r} is an answer in the form of {found[0].TITLE}; name its problem: --against PROBLEM"
+        raise click.UsageError(told)
+    return Place(screen="problems", arguments={"folder": path})
+
+
+def _answer(what: str, against: str) -> Place:
+    """The target that an answer and its problem make."""
+    from aisp.tui.cli import judge  # the formats: only where there is an answer
+
+    for path in (what, against):
+        if not Path(path).exists():
+            raise click.UsageError(f"there is no {path!r}; --against PROBLEM is about an answer at PATH")
+    return Place(folder=Path(judge.answer_root(what, against)))
 
 
 def main() -> NoReturn:

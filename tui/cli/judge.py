@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import plain, problems
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import exit_status
 from aisp.tui.cli.run import Session
@@ -208,13 +208,9 @@ def _sent(file: str, against: str | None, *, as_json: bool) -> str | None:
     """
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
-    path, *rest = map(Path, common.engine_roots([file] if against is None else [file, against]))
     if against is not None:
-        (problem,) = rest
-        dialect = formats.answered(problem, path)
-        if dialect is None:
-            raise MeantError(f"{clean_line(against)} is no problem; {known_formats()}", kind="broken")
-        return _together(dialect, path, problem)
+        return answer_root(file, against)
+    (path,) = map(Path, common.engine_roots([file]))
     found = formats.recognise(path)
     if found is None:
         if path.is_dir():
@@ -235,6 +231,17 @@ def _sent(file: str, against: str | None, *, as_json: bool) -> str | None:
         told = f"{clean_line(file)} is an answer in the form of {dialect.TITLE}; name its problem: --against PROBLEM"
         raise MeantError(told, kind="broken")
     return None
+
+
+def answer_root(file: str, against: str) -> str:
+    """Where the target lies that an answer and its problem make. MeantError where they make none."""
+    from aisp.kernels.catalog import formats  # parses: only where a file is read
+
+    path, problem = map(Path, common.engine_roots([file, against]))
+    dialect = formats.answered(problem, path)
+    if dialect is None:
+        raise MeantError(f"{clean_line(against)} is no problem; {known_formats()}", kind="broken")
+    return _together(dialect, path, problem)
 
 
 def known_formats() -> str:
@@ -340,17 +347,7 @@ def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
 
 def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
     """The same for people."""
-    yield f"{clean_line(opened.title)}  ({dialect.TITLE})"
-    for what, lines in (("in", opened.inputs), ("out", opened.outputs)):
-        for name, line in lines.items():
-            yield f"  {what:3}  {clean_line(name)}  {clean_line(line)}"
-    if opened.axes:
-        yield "  with " + ", ".join(f"{clean_line(name)} = {value:,}" for name, value in opened.axes.items())
-    if opened.cpu is None:
-        yield "  has no smaller case for a machine without a GPU"
-    for note in opened.notes:
-        yield f"  {clean_line(note, limit=1000)}"
-    yield f"aisp bench judge CANDIDATE --against {clean_line(str(opened.path))}"
+    return problems.opened_lines(dialect, opened)
 
 
 def read(file: str) -> Target:

@@ -107,6 +107,7 @@ SCREENS: dict[str, ScreenEntry] = {
         "Show whether the targets of a suite are still as fast as they were: history, change, cause.", "B",
     ),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
+    "problems": ScreenEntry(".problems", "ProblemsScreen", "Problems of others"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",
         "Show whether the last run may be believed: a naive harness's number, and every check.",
