@@ -43,6 +43,7 @@ from aisp.store.record import (
     Finding,
     Fuzz,
     Light,
+    LinkUse,
     Naive,
     Peak,
     Quality,
@@ -79,6 +80,7 @@ STEP_COLUMNS = tuple(name for name in Step.__struct_fields__ if name != "detail"
 CEILING_COLUMNS = Ceiling.__struct_fields__
 PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
 LIGHT_MEMBERS = Light.__struct_fields__
+LINK_MEMBERS = LinkUse.__struct_fields__
 QUALITY_MEMBERS = Quality.__struct_fields__
 NAIVE_MEMBERS = Naive.__struct_fields__
 RULE_MEMBERS = RuleSaid.__struct_fields__
@@ -147,10 +149,8 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return value
     if isinstance(value, str):
         return label(value)
-    if isinstance(value, Light | Quality | Naive | RuleSaid):
+    if isinstance(value, Light | Quality | Naive | RuleSaid | Ranks):
         return _json(value)
-    if isinstance(value, Ranks):
-        return _ranks_json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
         return None if math.isnan(number) else number + 0.0
@@ -167,37 +167,39 @@ def _whole(name: str, value: object) -> int:
         raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
 
 
-def _json(record: Light | Quality | Naive | RuleSaid) -> str:
-    return json.dumps(_known_members(record), sort_keys=True, separators=(",", ":"))
+def _json(record: Light | Quality | Naive | RuleSaid | Ranks) -> str:
+    return json.dumps(_known(record), sort_keys=True, separators=(",", ":"))
 
 
-def _ranks_json(record: Ranks) -> str:
-    members = {**_known_members(record, "each"), "each": [_known_members(rank) for rank in record.each]}
-    return json.dumps(members, sort_keys=True, separators=(",", ":"))
-
-
-def _known_members(record: msgspec.Struct, *left_out: str) -> dict[str, str | float]:
-    members: dict[str, str | float] = {}
+def _known(record: msgspec.Struct) -> dict[str, Any]:
+    """The members of a record without what is unknown."""
+    members: dict[str, Any] = {}
     for name, value in msgspec.structs.asdict(record).items():
-        if name in left_out:
-            continue
         if isinstance(value, str):
             if value:
                 members[name] = label(str(value))
         elif isinstance(value, bool):
             members[name] = value
+        elif isinstance(value, msgspec.Struct):
+            members[name] = _known(value)
+        elif isinstance(value, tuple):
+            members[name] = [_known(each) for each in value]
         elif value is not None and math.isfinite(value):
             members[name] = float(value)
     return members
 
 
 def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
-    found = json.loads(text)
+    return _made(json.loads(text), names)
+
+
+def _made(found: object, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise ValueError(f"{text!r} is no JSON object")
+        raise ValueError(f"{found!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
     made |= dict.fromkeys(("right_by_stated", "right_by_derived"), int)
-    made |= dict.fromkeys(("right", "alone"), _truth) | dict.fromkeys(("name", "detail", "ours"), str)
+    made |= {"link": _link, "over": Limiter, "each": _each}
+    made |= dict.fromkeys(("right", "alone", "measured"), _truth) | dict.fromkeys(("name", "detail", "ours"), str)
     return {name: made.get(name, float)(found[name]) for name in names if name in found}
 
 
@@ -209,6 +211,10 @@ def _truth(value: object) -> bool:
 
 def _light(text: str | None) -> Light | None:
     return None if text is None else Light(**_members(text, LIGHT_MEMBERS))
+
+
+def _link(found: object) -> LinkUse:
+    return LinkUse(**_made(found, LINK_MEMBERS))
 
 
 def _quality(text: str | None) -> Quality | None:
@@ -224,10 +230,13 @@ def _rule(text: str | None) -> RuleSaid | None:
 
 
 def _ranks(text: str | None) -> Ranks | None:
-    if text is None:
-        return None
-    each = tuple(Rank(**_members(json.dumps(rank), RANK_MEMBERS)) for rank in json.loads(text)["each"])
-    return Ranks(each=each, **_members(text, [name for name in RANKS_MEMBERS if name != "each"]))
+    return None if text is None else Ranks(**_members(text, RANKS_MEMBERS))
+
+
+def _each(found: object) -> tuple[Rank, ...]:
+    if not isinstance(found, list):
+        raise ValueError(f"{found!r} is no list of ranks")
+    return tuple(Rank(**_made(rank, RANK_MEMBERS)) for rank in found)
 
 
 def _findings(findings: Sequence[Finding]) -> Row | None:

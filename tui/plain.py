@@ -25,6 +25,7 @@ from aisp.store.results.numbers import percent as percent
 from aisp.store.results.numbers import speedup as speedup
 
 if TYPE_CHECKING:
+    from aisp.store.record import LinkUse
     from aisp.store.results.edits import Change
 
 
@@ -50,6 +51,16 @@ def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> 
     launch = quantity(launch_eager_ms / 1e3, "s")
     fast = f"with one of 5 {micro()} it would be {number(fast_host_ms)} ms, derived"
     return f"an eager launch costs this host {launch}; {fast}"
+
+
+def link_sentence(use: LinkUse) -> str:
+    """What a call carries over its link: "nvlink in 312 GB/s (85 % of the measured ceiling), out ..."."""
+    basis = "the measured ceiling" if use.measured else "the datasheet"
+    parts = []
+    for name, rate, share in use.directions:
+        held = f"{percent(share)} of {basis}" if share is not None else f"{DASH} of a ceiling that is not known"
+        parts.append(f"{name} {quantity(rate, 'bytes/s')} ({held})")
+    return f"{use.over.value} {', '.join(parts)}"
 
 
 def saved(factor: float | None) -> str:

@@ -498,7 +498,7 @@ def _light_lines(arm: Arm) -> list[str]:
         texts.append("least times: " + ", ".join(bounds))
     if light.score is not None:
         texts.append(f"score {score_word(arm)}: 0.50 is the baseline, 1 the bound")
-    return labelled("light", texts)
+    return labelled("light", texts) + (labelled("link", [plain.link_sentence(light.link)]) if light.link else [])
 
 
 def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:

@@ -6,6 +6,9 @@ buffers in turns. The L2 then holds at the start, clean or dirty, what the same 
 from memory, and each written line costs the writing back of another. Matrix products run on random data: zeros switch
 fewer transistors and let the clock rise. Without tensor cores chains of multiply-adds in registers are tried as well.
 
+Work of several GPUs is timed on the first one's stream: the others' streams begin when it begins, and it goes on when
+all of them have ended. What that waiting takes without any work is taken off.
+
 Clocks, power limits and every other setting of the GPU are left as they are.
 """
 
@@ -20,14 +23,27 @@ from typing import Any
 
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker.loading import NotHereError, summary
-from aisp.store.results.speed_of_light import CEILINGS, DENSE, L2_READ, LAUNCH_EAGER, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE
+from aisp.store.results.speed_of_light import (
+    ALL_REDUCE,
+    CEILINGS,
+    DENSE,
+    L2_READ,
+    LAUNCH_EAGER,
+    LAUNCH_EMPTY,
+    LAUNCH_GRAPH_NODE,
+    PEER,
+    PEER_COPY,
+    PEER_COPY_BOTH,
+    PEER_SM_COPY_BOTH,
+)
 
-MB = 1 << 20
+KB, MB = 1 << 10, 1 << 20
 REPETITIONS = 20
 WARM_UPS = 3
 FOOTPRINTS_OF_L2 = (4, 8, 16)
 LARGE_BYTES = 4 << 30
 LINK_BYTES = 256 * MB
+ALL_REDUCE_BYTES = (8 * KB, 128 * KB, MB, 16 * MB, 256 * MB)  # of each GPU's vector
 EAGER_LAUNCHES = 500
 SHORT_CHAIN, LONG_CHAIN = 64, 1088  # nodes; the difference leaves out what launching a graph costs
 PRODUCT_SIZES = (8192, 4096, 2048, 1024)
@@ -186,13 +202,24 @@ def plan(
             items += [reports.PeakItem(name=name, footprint_bytes=_whole(l2_bytes // part)) for part in (4, 2)]
         elif name.startswith("fp8 ") and sm < 89:
             items.append(reports.PeakItem(name=name, note=f"needs sm_89; this GPU is sm_{sm}"))
-        elif name == "peer copy" and gpus < 2:
+        elif name in (*PEER, ALL_REDUCE) and gpus < 2:
             items.append(reports.PeakItem(name=name, note="needs 2 GPUs"))
-        elif name == "peer copy" and not peer:
+        elif name in PEER and not peer:
             items.append(reports.PeakItem(name=name, note="the first two GPUs do not reach each other's memory"))
+        elif name == ALL_REDUCE:
+            items += [reports.PeakItem(name=name, footprint_bytes=size) for size in ALL_REDUCE_BYTES]
         else:
             items.append(reports.PeakItem(name=name))
     return items
+
+
+def bus_bytes(footprint_bytes: int, gpus: int) -> float:
+    """Bytes that an all-reduce of so many moves out of each GPU, and into it: 2 (n - 1) / n of them.
+
+    Over the time it is the bus bandwidth of nccl-tests, doc/PERFORMANCE.md, which a link's rate of one direction bounds
+    whatever the number n of GPUs.
+    """
+    return 2 * (gpus - 1) / gpus * footprint_bytes
 
 
 def _whole(size: int) -> int:
@@ -295,12 +322,14 @@ class Bench:
             return self._record(name, best, lambda best: footprint_bytes / best.seconds, footprint_bytes)
         if name == L2_READ and footprint_bytes:
             return self._l2(footprint_bytes)
-        if rest == "dense" and kind in DENSE:
-            return self._product(kind)
+        if name.endswith(" dense") and (precision := name.removesuffix(" dense")) in DENSE:
+            return self._product(precision)
         if kind == "pcie":
             return self._link(name, rest)
-        if name == "peer copy":
-            return self._peer_copy()
+        if name in PEER:
+            return self._peer(name)
+        if name == ALL_REDUCE and footprint_bytes:
+            return self._all_reduce(footprint_bytes)
         raise NotHereError(f"{name!r} is not a ceiling; there are {', '.join(CEILINGS)}")
 
     def _record(
@@ -604,14 +633,116 @@ class Bench:
             )
         return self._record(name, best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
 
-    def _peer_copy(self) -> reports.CeilingMeasured:
-        """From the first GPU's memory into the second's, over NVLink where there is one."""
+    def _peer(self, name: str) -> reports.CeilingMeasured:
+        """Between the first two GPUs' memory, over NVLink where there is one: bytes/s, each way where there are two."""
         torch = self._torch
-        source = torch.empty(LINK_BYTES // 4, device="cuda:0").normal_()
-        goal = torch.empty_like(source, device="cuda:1")
+        sources = [torch.empty(LINK_BYTES // 4, device=f"cuda:{gpu}").normal_() for gpu in range(2)]
+        goals = [torch.empty_like(source) for source in sources]
+        for gpu in range(2):
+            # Before the first copy into the other's memory PyTorch lets this GPU reach it, all of it: allocations of
+            # before and after, for the copy engine and for kernels.
+            goals[1 - gpu].copy_(sources[gpu])
+        self._synchronize(range(2))
+        if name == PEER_COPY:
 
-        def copy() -> None:
-            goal.copy_(source, non_blocking=True)
+            def copy() -> None:
+                goals[1].copy_(sources[0], non_blocking=True)
 
-        best = self._median(Way("one copy from GPU 0 to GPU 1", copy, copy))
-        return self._record("peer copy", best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
+            best = self._median(Way("one copy from GPU 0 to GPU 1", copy, copy))
+        elif name == PEER_COPY_BOTH:
+            # A copy makes the current streams of both its GPUs wait for it: the way back has streams of its own.
+            back = [torch.cuda.Stream(f"cuda:{gpu}") for gpu in range(2)]
+
+            def copies() -> None:
+                goals[1].copy_(sources[0], non_blocking=True)
+                with torch.cuda.stream(back[0]), torch.cuda.stream(back[1]):
+                    goals[0].copy_(sources[1], non_blocking=True)
+
+            way = Way("one copy from GPU 0 to GPU 1 and one back, each on its GPU's copy engine", copies, copies)
+            best = self._best_together([way], [torch.cuda.current_stream(1), *back])
+        elif name == PEER_SM_COPY_BOTH:
+            best = self._best_together(self._sm_copies(sources, goals, 2), [torch.cuda.current_stream(1)])
+        else:
+            best = self._best(self._sm_copies(sources, goals, 1))
+        return self._record(name, best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
+
+    def _sm_copies(self, sources: list[Any], goals: list[Any], gpus: int) -> Iterator[Way]:
+        """A kernel on each of the first `gpus` of two GPUs that writes into the other's memory, or reads from it."""
+        import numpy as np
+
+        torch = self._torch
+        size = sources[0].nbytes
+        for how, write in (("writing to the other GPU", True), ("reading from the other GPU", False)):
+            for unroll, streaming in VARIANTS:
+                tiles = size // (THREADS * unroll * 16)
+                entry = f"copy<{unroll}, {str(streaming).lower()}>"
+                for passes, grid in self._grids(tiles):
+
+                    def own(write: bool = write, entry: str = entry, grid: int = grid, tiles: int = tiles) -> None:
+                        for gpu in range(gpus):
+                            source, goal = (gpu, 1 - gpu) if write else (1 - gpu, gpu)
+                            # By their addresses: a launch takes tensors of its own GPU alone.
+                            addresses = (np.uint64(sources[source].data_ptr()), np.uint64(goals[goal].data_ptr()))
+                            with torch.cuda.device(gpu):
+                                self._launch(entry, grid, *addresses, np.int64(tiles))
+
+                    hint = ", streaming" if streaming else ""
+                    yield Way(f"{OWN}{how}, {unroll} vectors a thread{hint}, {passes}", own, own)
+
+    def _all_reduce(self, footprint_bytes: int) -> reports.CeilingMeasured:
+        """NCCL's all-reduce of a vector of float32 on every GPU that this process sees: bus bandwidth, and the time."""
+        torch = self._torch
+        from torch.cuda import nccl
+
+        gpus = torch.cuda.device_count()
+        inputs = [torch.empty(footprint_bytes // 4, device=f"cuda:{gpu}").normal_() for gpu in range(gpus)]
+        outputs = [torch.empty_like(one) for one in inputs]
+        if not nccl.is_available(inputs):
+            raise NotHereError("this PyTorch was built without NCCL")
+
+        def reduce() -> None:
+            nccl.all_reduce(inputs, outputs)
+
+        reduce()  # makes the communicators and their connections
+        self._synchronize(range(gpus))
+        others = [torch.cuda.current_stream(gpu) for gpu in range(1, gpus)]
+        best = self._best_together([Way("torch.cuda.nccl.all_reduce", reduce, reduce)], others)
+        name = f"{best.name} of float32 over {gpus} GPUs, {best.seconds * 1e6:.1f} µs a call"
+        value = bus_bytes(footprint_bytes, gpus) / best.seconds
+        return self._record(ALL_REDUCE, replace(best, name=name), lambda _: value, footprint_bytes)
+
+    # -- several GPUs ----------------------------------------------------------------------------------------------
+
+    def _synchronize(self, gpus: Iterable[int]) -> None:
+        for gpu in gpus:
+            self._torch.cuda.synchronize(gpu)
+
+    def _together(self, call: Callable[[], object], others: list[Any]) -> Callable[[], None]:
+        """A call whose work is on the current stream and on streams of other GPUs, as one of the current stream's.
+
+        The other streams begin when it begins, and it ends when all of them have.
+        """
+        torch = self._torch
+        here = torch.cuda.current_stream()
+        begun = torch.cuda.Event()
+        ended = [torch.cuda.Event() for _ in others]
+
+        def whole() -> None:
+            begun.record(here)
+            for stream in others:
+                stream.wait_event(begun)
+            call()
+            for stream, event in zip(others, ended, strict=True):
+                event.record(stream)
+                here.wait_event(event)
+
+        return whole
+
+    def _best_together(self, ways: Iterable[Way], others: list[Any]) -> Best:
+        """The fastest of several ways whose work is on streams of several GPUs, less what waiting for these takes."""
+        waiting = self._together(lambda: None, others)
+        waiting_s = self._median(Way("no work", waiting, waiting)).seconds
+        best = self._best(
+            Way(way.name, self._together(way.call, others), self._together(way.before, others)) for way in ways
+        )
+        return replace(best, seconds=max(best.seconds - waiting_s, 1e-7))

@@ -88,6 +88,37 @@ class Quality(msgspec.Struct, frozen=True):
     right_by_derived: int | None = None
 
 
+class LinkUse(msgspec.Struct, frozen=True):
+    """What a call carries over a link: the bytes that its lesson counts, in its median time.
+
+    Attributes:
+        over: the link, `pcie` or `nvlink`.
+        in_bytes_per_s, out_bytes_per_s: into a GPU and out of it, of each rank where there are several; None for a
+            direction that the case does not use.
+        in_share, out_share: of what that direction can carry; None where that is not known.
+        measured: the shares are of measured ceilings, else of the datasheet.
+    """
+
+    over: Limiter
+    in_bytes_per_s: float | None = None
+    out_bytes_per_s: float | None = None
+    in_share: float | None = None
+    out_share: float | None = None
+    measured: bool = False
+
+    def __post_init__(self) -> None:
+        if self.over not in (Limiter.PCIE, Limiter.NVLINK):
+            raise ContradictionError(f"{self.over} is no link")
+        if self.in_bytes_per_s is None and self.out_bytes_per_s is None:
+            raise ContradictionError(f"{self.over}: a link in use, and no direction of it")
+
+    @property
+    def directions(self) -> list[tuple[str, float, float | None]]:
+        """Those that are used, "in" and "out", each with its bytes/s and its share."""
+        both = (("in", self.in_bytes_per_s, self.in_share), ("out", self.out_bytes_per_s, self.out_share))
+        return [(name, rate, share) for name, rate, share in both if rate is not None]
+
+
 class Light(msgspec.Struct, frozen=True):
     """An arm against the speed of light of its case.
 
@@ -99,6 +130,7 @@ class Light(msgspec.Struct, frozen=True):
         score: 1/(1 + (t - b)/(t0 - b)) with the bound b, the arm's time t and the baseline's t0: 0.5 for a time like
             the baseline's, 1 at the bound. None for the baseline itself, below the bound, where the baseline is at it.
         launch_eager_ms: where the host is the limiter, what an eager launch was measured to cost this host; else None.
+        link: what the arm carries over the link that its lesson names; None where it names none.
     """
 
     spec_ms: float | None = None
@@ -107,6 +139,7 @@ class Light(msgspec.Struct, frozen=True):
     limiter: Limiter | None = None
     score: float | None = None
     launch_eager_ms: float | None = None
+    link: LinkUse | None = None
 
     def __post_init__(self) -> None:
         if self.score is not None and not 0 < self.score <= 1:

@@ -84,14 +84,15 @@ class Datasheet:
     def ceiling(self, name: str) -> float | None:
         """What it says where the measured ceiling `name` says something, in that one's unit; else None.
 
-        A link's is what its signalling carries, so pageable and pinned copies are held against the same.
+        A link's is what its signalling carries each way: pageable and pinned copies, one direction, both at once and a
+        bus bandwidth are held against the same.
         """
         kind, _, _ = name.partition(" ")
         if kind == "dram":
             return self.memory_bytes_per_s
         if kind == "pcie":
             return self.pcie_bytes_per_s
-        if kind == "peer":
+        if kind in ("peer", "nccl"):
             return self.nvlink_bytes_per_s
         return self.rate(name.removesuffix(" dense")) if name.endswith(" dense") else None
 

@@ -371,6 +371,10 @@ def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
     if arm is None or run.bar(rung) is not None or arm.median_ms is None:
         return {}
     light = arm.light
+    link = light.link if light is not None else None
+    carried: dict[str, float | None] = {}
+    for direction, rate, share in link.directions if link is not None else ():
+        carried |= {f"link_{direction}_bytes_per_s": rate, f"link_{direction}_share": share}
     return {
         "median_ms": arm.median_ms,
         "low_ms": arm.low_ms,
@@ -383,6 +387,7 @@ def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
         "sm_clock_mhz": arm.sm_clock_mhz,
         "bound_ms": light.bound_ms if light is not None else None,
         "share_of_light": arm.sol,
+        **carried,
     }
 
 

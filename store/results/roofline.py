@@ -157,7 +157,7 @@ def of_case(target: Target, case_name: str, gpu: str, peak: Peak | None, *, meas
     except LookupError as error:
         return f"the run was of a case that is gone: {error.args[0]}"
     work = speed_of_light.work(target, case)
-    if work.bytes <= 0 and not work.directions:
+    if work.bytes <= 0 and not work.crosses:
         return f"case {case.name} of {target.id} states no bytes, so it stands nowhere on a roofline"
     found = roofline(target, case, gpu, peak)
     return found or f"nothing is known of {gpu or 'the GPU of that run'}: {measures} measures its ceilings"
@@ -175,9 +175,10 @@ def roofline(target: Target, case: Case, gpu: str, peak: Peak | None) -> Rooflin
         return None
     rates = speed_of_light.bandwidth(peak) if peak else None, sheet.memory_bytes_per_s if sheet else None
     paths = [(MEMORY, work.bytes, *rates)]
-    for name, size in work.directions:
-        rates = speed_of_light.measured_rate(peak, name), sheet.ceiling(name) if sheet else None
-        paths.append((str(work.link), size, *rates))
+    measured = work.directions(lambda name: speed_of_light.measured_rate(peak, name))
+    printed = work.directions(lambda name: sheet.ceiling(name) if sheet else None)
+    for ran, said in zip(measured, printed, strict=True):
+        paths.append((str(work.link), ran.bytes, ran.bytes_per_s, said.bytes_per_s))
 
     def time_s(path: tuple[str, float, float | None, float | None]) -> float:
         _, size, measured, printed = path

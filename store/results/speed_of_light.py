@@ -26,7 +26,7 @@ from aisp.store.results.datasheets import Datasheet, datasheet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisp.store.record import Ceiling, Light, Peak
+    from aisp.store.record import Ceiling, Light, LinkUse, Peak
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
 # that allows it says so with `precision`.
@@ -50,10 +50,34 @@ LAUNCH_EMPTY = "launch empty"
 LAUNCH_GRAPH_NODE = "launch graph node"
 LAUNCH_EAGER = "launch eager"
 DENSE = ("bf16", "fp16", "tf32", "fp8", "fp8 promoted", "int8", "fp32", "fp64")
-H2D_PINNED, D2H_PINNED, PEER_COPY = "pcie h2d pinned", "pcie d2h pinned", "peer copy"
-LINKS = (H2D_PINNED, D2H_PINNED, "pcie h2d pageable", "pcie d2h pageable", PEER_COPY)
-# The ceilings that bound what crosses a link, into a GPU and out of it. Both directions go at the same time.
-ACROSS = {LinkKind.PCIE: (H2D_PINNED, D2H_PINNED), LinkKind.NVLINK: (PEER_COPY, PEER_COPY)}
+H2D_PINNED, D2H_PINNED = "pcie h2d pinned", "pcie d2h pinned"
+# Between the first two GPUs: by the copy engines and by a kernel, one way, and both ways at once (bytes/s each way).
+PEER_COPY, PEER_COPY_BOTH = "peer copy", "peer copy both ways"
+PEER_SM_COPY, PEER_SM_COPY_BOTH = "peer SM copy", "peer SM copy both ways"
+PEER = (PEER_COPY, PEER_COPY_BOTH, PEER_SM_COPY, PEER_SM_COPY_BOTH)
+ALL_REDUCE = "nccl all-reduce"  # bus bandwidth, of each GPU and each way
+LINKS = (H2D_PINNED, D2H_PINNED, "pcie h2d pageable", "pcie d2h pageable", *PEER, ALL_REDUCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The ceilings that bound what crosses a link; of several for one thing the fastest that is known.
+
+    Attributes:
+        into, out: of a direction by itself.
+        both: of each direction while the other one is as busy; none where that is not measured.
+    """
+
+    into: tuple[str, ...]
+    out: tuple[str, ...]
+    both: tuple[str, ...] = ()
+
+
+_ONE_WAY, _BOTH_WAYS = (PEER_COPY, PEER_SM_COPY), (PEER_COPY_BOTH, PEER_SM_COPY_BOTH)
+ACROSS = {
+    LinkKind.PCIE: Across((H2D_PINNED,), (D2H_PINNED,)),
+    LinkKind.NVLINK: Across(_ONE_WAY, _ONE_WAY, _BOTH_WAYS),
+}
 
 # Every ceiling that is measured, in the order in which it is, with its unit.
 CEILINGS: dict[str, str] = {
@@ -69,6 +93,15 @@ CEILINGS: dict[str, str] = {
 FAST_HOST_MS = 0.005  # what an eager launch costs a host that is not slow: 4 to 6 us have been published
 HOST_SHARE = 0.8  # host time that explains a sample: this share of it at least
 BOUND_SHARE = 0.5  # a call whose bound is half of its time is kept by the GPU, whatever the host did meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One direction of a link that a case uses: its bytes, and what it can carry meanwhile, None where not known."""
+
+    into: bool
+    bytes: float
+    bytes_per_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +122,47 @@ class Work:
     out: float = 0.0
 
     @property
-    def directions(self) -> list[tuple[str, float]]:
-        """The ceilings of the link's directions that are used, each with the bytes over it."""
-        pairs = zip(ACROSS[self.link], (self.into, self.out), strict=True) if self.link else ()
-        return [(name, size) for name, size in pairs if size > 0]
+    def crosses(self) -> bool:
+        """Whether bytes cross a link."""
+        return self.link is not None and (self.into > 0 or self.out > 0)
 
     @property
     def counted(self) -> bool:
         """Whether there is anything that could bound it."""
-        return self.bytes > 0 or self.flops > 0 or bool(self.directions)
+        return self.bytes > 0 or self.flops > 0 or self.crosses
+
+    def directions(self, rate: Callable[[str], float | None]) -> list[Direction]:
+        """The directions of the link that are used.
+
+        Both go at the same time. While both are busy each has the rate of both ways, where that is known; what the
+        busier one has left then goes at the rate of one way.
+
+        Args:
+            rate: a ceiling's bytes/s by its name, None where it is not known.
+        """
+        if self.link is None:
+            return []
+        across = ACROSS[self.link]
+        shared = _fastest(across.both, rate)
+        found = []
+        for into, names, size, other in (
+            (True, across.into, self.into, self.out),
+            (False, across.out, self.out, self.into),
+        ):
+            if size <= 0:
+                continue
+            alone = carried = _fastest(names, rate)
+            if alone is not None and shared is not None and other > 0:
+                beside = min(size, other)
+                # A rate of both ways above that of one way is noise: two directions do not speed each other up.
+                carried = size / (beside / min(shared, alone) + (size - beside) / alone)
+            found.append(Direction(into, size, carried))
+        return found
+
+
+def _fastest(names: tuple[str, ...], rate: Callable[[str], float | None]) -> float | None:
+    """The highest of these ceilings; None where none is known."""
+    return max((found for name in names if (found := rate(name)) is not None), default=None)
 
 
 def work(target: Target, case: Case) -> Work:
@@ -170,6 +235,7 @@ def light(
         limiter=limiter,
         score=None if base_ms is None else score_of_light(time_ms, best.ms, base_ms),
         launch_eager_ms=None if eager_s is None else eager_s * 1e3,
+        link=link_use(wanted, peak, sheet, time_ms),
     )
 
 
@@ -277,12 +343,37 @@ def _of_peak(
 def _crossing(wanted: Work, rate: Callable[[str], float | None]) -> dict[Limiter, float] | None:
     """ms of the link's busier direction, nothing without a link; None where a rate that it takes is not known."""
     times: list[float] = []
-    for name, size in wanted.directions:
-        bytes_per_s = rate(name)
-        if bytes_per_s is None:
+    for direction in wanted.directions(rate):
+        if direction.bytes_per_s is None:
             return None
-        times.append(size / bytes_per_s * 1e3)
+        times.append(direction.bytes / direction.bytes_per_s * 1e3)
     return {Limiter(wanted.link or ""): max(times)} if times else {}
+
+
+def link_use(wanted: Work, peak: Peak | None, sheet: Datasheet | None, time_ms: float) -> LinkUse | None:
+    """What a call of `time_ms` carries over its link, and its share of what the link can; None without a link.
+
+    The share is of the measured ceilings, and of the datasheet's rate where one that it takes was not measured.
+    """
+    from aisp.store.record import LinkUse
+
+    if wanted.link is None or not wanted.crosses:
+        return None
+    found = wanted.directions(lambda name: measured_rate(peak, name))
+    measured = all(direction.bytes_per_s is not None for direction in found)
+    if not measured:
+        found = wanted.directions(sheet.ceiling if sheet else lambda name: None)
+    rates = {direction.into: direction.bytes / time_ms * 1e3 for direction in found}
+    most = {direction.into: direction.bytes_per_s for direction in found}
+    shares = {into: rate / ceiling for into, rate in rates.items() if (ceiling := most[into]) is not None}
+    return LinkUse(
+        over=Limiter(wanted.link),
+        in_bytes_per_s=rates.get(True),
+        out_bytes_per_s=rates.get(False),
+        in_share=shares.get(True),
+        out_share=shares.get(False),
+        measured=measured,
+    )
 
 
 def measured_rate(peak: Peak | None, name: str) -> float | None:

@@ -24,12 +24,13 @@ from aisp.engine.services import Services
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.engine.telemetry import Nvml, Readings
 from aisp.engine.worker import peak as worker
+from aisp.kernels.catalog.model import Needs
 from aisp.kernels.cuda import CudaCompileError, compile_cubin
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import Trigger
 from aisp.store.record import Ceiling, Peak, Run, unplanned
 from aisp.store.results.datasheets import datasheet
-from aisp.store.results.speed_of_light import CEILINGS
+from aisp.store.results.speed_of_light import ALL_REDUCE, CEILINGS, PEER
 from tests.engine.harness import EngineUnderTest
 
 NVML = Nvml()
@@ -85,15 +86,42 @@ def test_a_small_or_full_gpu_is_asked_for_less() -> None:
     [
         ({"sm": 86}, "fp8 dense", "needs sm_89; this GPU is sm_86"),
         ({"sm": 86}, "fp8 promoted dense", "needs sm_89; this GPU is sm_86"),
-        ({}, "peer copy", "needs 2 GPUs"),
-        ({"gpus": 2}, "peer copy", "the first two GPUs do not reach each other's memory"),
-        ({"gpus": 2, "peer": True}, "peer copy", ""),
+        *(({}, name, "needs 2 GPUs") for name in PEER),
+        *(({"gpus": 2}, name, "the first two GPUs do not reach each other's memory") for name in PEER),
+        *(({"gpus": 2, "peer": True}, name, "") for name in PEER),
+        ({}, "nccl all-reduce", "needs 2 GPUs"),
+        ({"gpus": 2}, "nccl all-reduce", ""),  # through host memory, where that is the only way
         ({"sm": 89}, "fp8 dense", ""),
         ({"l2_bytes": 0}, "l2 read", "the size of the L2 is not told"),
     ],
 )
 def test_what_a_gpu_cannot_do_is_planned_with_the_reason(changes: dict[str, Any], name: str, note: str) -> None:
     assert {item.note for item in plan(**changes) if item.name == name} == {note}
+
+
+def test_an_all_reduce_is_measured_by_size() -> None:
+    found = sizes(plan(gpus=8, peer=True), "nccl all-reduce")
+    assert found == [8 << 10, 128 << 10, MB, 16 * MB, 256 * MB]
+    assert worker.bus_bytes(MB, 2) == MB
+    assert worker.bus_bytes(MB, 8) == 1.75 * MB
+
+
+def test_every_ceiling_of_a_plan_is_measured_in_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(*_: object) -> str:
+        return "reached"
+
+    for name in (
+        *("_record", "_best", "_graph_node", "_eager", "_l2", "_product", "_link", "_peer", "_all_reduce"),
+        *("_empty_ways", "_memory_ways"),
+    ):
+        monkeypatch.setattr(worker.Bench, name, reached)
+    bench: Any = object.__new__(worker.Bench)  # no GPU is asked for
+    items = plan(gpus=2, peer=True)
+    assert {item.name for item in items} == set(CEILINGS) and not any(item.note for item in items)
+    assert {bench.measure(item.name, item.footprint_bytes) for item in items} == {"reached"}
+    with pytest.raises(worker.NotHereError, match="warp speed"):
+        bench.measure("warp speed", None)
+    assert set(CEILINGS.values()) == {"s", "bytes/s", "flop/s"}
 
 
 # -- the kernels ---------------------------------------------------------------------------------------------------
@@ -708,8 +736,8 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
         record = SimpleNamespace(
             target="w:scaled", folder=b"", title="", trigger=Trigger.CLI, quick=True, snapshot=name
         )
-        target = SimpleNamespace(id="w:scaled", folder="", ranks=1)
-        return SimpleNamespace(id=name, record=record, device="cpu", problem="", files={}, target=target)
+        target = SimpleNamespace(id="w:scaled", folder="", ranks=1, needs=Needs())
+        return SimpleNamespace(id=name, record=record, device="cpu", problem="", files={}, rungs=(), target=target)
 
     monkeypatch.setattr(peaks, "measure", measure)
     monkeypatch.setattr(job, "Execution", Execution)
@@ -758,7 +786,7 @@ async def test_a_gpu_reaches_a_plausible_share_of_its_datasheet(own: Callable[..
         assert [p.id for p in history.peaks(found.gpu_uuid)] == [peak_id]
     assert [(c.name, c.value) for c in found.ceilings] == [(e.name, e.value) for e in told]
     missing = [c.name for c in found.ceilings if c.value is None]
-    assert set(missing) <= {"peer copy", "fp8 dense", "fp8 promoted dense", "int8 dense"}, [
+    assert set(missing) <= {*PEER, ALL_REDUCE, "fp8 dense", "fp8 promoted dense", "int8 dense"}, [
         c.note for c in found.ceilings if c.value is None
     ]
     assert all("could not be used" not in c.note for c in found.ceilings)

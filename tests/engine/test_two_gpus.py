@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,18 @@ import pytest
 
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
+from aisp.engine.worker import peak as worker
 from aisp.store.outcomes import State, Validity
 from aisp.store.record import Run
+from aisp.store.results.datasheets import datasheet
+from aisp.store.results.speed_of_light import (
+    ALL_REDUCE,
+    PEER,
+    PEER_COPY,
+    PEER_COPY_BOTH,
+    PEER_SM_COPY,
+    PEER_SM_COPY_BOTH,
+)
 from tests.engine.harness import EngineUnderTest
 from tests.engine.test_gpu import HONEST, LESSON, SLOW, write
 
@@ -95,4 +106,68 @@ async def test_the_ceilings_of_both_gpus_are_measured_the_first_with_its_link(
     with engine.history() as history:
         peaks = [history.peak(peak_id) for peak_id in reply.run_ids]
     assert [peak and peak.gpu_uuid for peak in peaks] == UUIDS
-    assert peaks[0] is not None and peaks[0].ceiling("peer copy") is not None
+    first, second = peaks[:2]
+    assert first is not None and second is not None
+    for c in first.ceilings:
+        if c.name in (*PEER, ALL_REDUCE):
+            print(f"{c.name:26} {c.footprint_bytes or 0:>12} {c.value} {c.unit} SM {c.sm_clock_mhz} {c.note}")
+    best = {name: top.value or 0.0 for name in (*PEER, ALL_REDUCE) if (top := first.ceiling(name)) is not None}
+    assert set(best) == {*PEER, ALL_REDUCE}, [c.note for c in first.ceilings if c.value is None]
+    assert all("could not be used" not in c.note for c in first.ceilings if c.name in PEER)
+    for one_way, both_ways in ((PEER_COPY, PEER_COPY_BOTH), (PEER_SM_COPY, PEER_SM_COPY_BOTH)):
+        assert 0.4 * best[one_way] < best[both_ways] < 1.05 * best[one_way]  # each way; PCIe may share one path
+    fastest = max(best[PEER_COPY], best[PEER_SM_COPY])
+    sheet = datasheet(first.gpu)
+    if sheet is not None and sheet.nvlink_bytes_per_s is not None:
+        assert 0.5 < fastest / sheet.nvlink_bytes_per_s < 1.0
+    reduced = {c.footprint_bytes or 0: c for c in first.ceilings if c.name == ALL_REDUCE}
+    assert tuple(reduced) == worker.ALL_REDUCE_BYTES
+    rates = [c.value or 0.0 for c in reduced.values()]
+    assert rates == sorted(rates) and rates[-1] < 1.05 * fastest
+    assert all(f"over {NVML.count} GPUs" in c.note and "µs a call" in c.note for c in reduced.values())
+    alone = {c.name: c.note for c in second.ceilings if c.value is None}
+    assert {name: alone[name] for name in best} == dict.fromkeys(best, "needs 2 GPUs")
+
+
+def test_the_kernels_between_two_gpus_copy_what_their_ceilings_count() -> None:
+    import torch
+
+    bench = worker._bench()
+    count = worker.THREADS * 8 * 4 * 3  # whole tiles of every kernel
+    sources = [torch.arange(count, device=f"cuda:{gpu}", dtype=torch.float32) + gpu for gpu in range(2)]
+    goals = [torch.zeros_like(source) for source in sources]
+    for gpu in range(2):
+        goals[1 - gpu].copy_(sources[gpu])  # lets this GPU reach the other's memory
+    for gpus in (1, 2):
+        ways = list(bench._sm_copies(sources, goals, gpus))
+        assert len(ways) == len({way.name for way in ways}) >= 2 * len(worker.VARIANTS)
+        for way in ways:
+            for goal in goals:
+                goal.zero_()
+            bench._synchronize(range(2))
+            way.call()
+            bench._synchronize(range(2))
+            # GPU 0 alone writes into GPU 1's memory, or reads from it into its own.
+            filled = (0, 1) if gpus == 2 else (1,) if "writing" in way.name else (0,)
+            for gpu, goal in enumerate(goals):
+                assert torch.equal(goal.cpu(), sources[1 - gpu].cpu()) == (gpu in filled), (way.name, gpu)
+
+
+def test_a_time_of_two_gpus_covers_the_work_of_both() -> None:
+    import torch
+
+    bench = worker._bench()
+    there = torch.cuda.current_stream(1)
+
+    def sleep(gpus: tuple[int, ...]) -> None:
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda._sleep(4_000_000)  # 2 ms at 2 GHz
+
+    def seconds(*gpus: int) -> float:
+        call = functools.partial(sleep, gpus)
+        return bench._best_together([worker.Way("sleep", call, lambda: None)], [there]).seconds
+
+    one, other, both = seconds(0), seconds(1), seconds(0, 1)
+    assert 1e-3 < one < 10e-3 and 1e-3 < other < 10e-3
+    assert max(one, other) * 0.9 < both < max(one, other) * 1.3  # at the same time, not one after the other

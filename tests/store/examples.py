@@ -29,6 +29,7 @@ from aisp.store.record import (
     Finding,
     Fuzz,
     Light,
+    LinkUse,
     Naive,
     NaiveOpinion,
     Peak,
@@ -362,7 +363,16 @@ def _qualities() -> st.SearchStrategy[Quality]:
 def _lights() -> st.SearchStrategy[Light]:
     bounds = {name: _optional(_FINITE) for name in ("spec_ms", "clock_ms", "measured_ms")}
     score = _optional(st.floats(0, 1, exclude_min=True))
-    return st.builds(Light, **bounds, limiter=_optional(st.sampled_from(Limiter)), score=score)
+    shares = {name: _optional(_FINITE) for name in ("out_bytes_per_s", "in_share", "out_share")}
+    links = st.builds(
+        LinkUse,
+        over=st.sampled_from([Limiter.PCIE, Limiter.NVLINK]),
+        in_bytes_per_s=_FINITE,
+        measured=st.booleans(),
+        **shares,
+    )
+    limiter = _optional(st.sampled_from(Limiter))
+    return st.builds(Light, **bounds, limiter=limiter, score=score, link=_optional(links))
 
 
 def _naives() -> st.SearchStrategy[Naive]:

@@ -16,7 +16,7 @@ import pytest
 
 from aisp.store import Store
 from aisp.store.outcomes import State
-from aisp.store.record import Light, Naive, Quality
+from aisp.store.record import Light, LinkUse, Naive, Quality
 from tests.replacing import replace
 from tests.store.examples import caught, finding, fuzz_of, measured, peak_of, planned, samples_of, telemetry_of
 
@@ -101,7 +101,8 @@ def test_every_table_and_every_column_is_explained(state: Path) -> None:
 
 def test_every_member_of_light_quality_and_naive_is_explained() -> None:
     section = PAGE.split("### arms")[1].split("###")[0]
-    assert {*Light.__slots__, *Quality.__slots__, *Naive.__slots__} <= set(re.findall(r"`(\w+)`", section))
+    members = {*Light.__slots__, *LinkUse.__slots__, *Quality.__slots__, *Naive.__slots__}
+    assert members <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_every_state_is_named() -> None:

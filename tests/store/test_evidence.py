@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aisp.store.outcomes import Correctness, Limiter, State, Validity, Verdict
-from aisp.store.record import Arm, Run
+from aisp.store.record import Arm, Light, LinkUse, Run
 from aisp.store.results import evidence
 from aisp.store.results.evidence import EVIDENCE_BYTES, Outcome, Stage
 from aisp.store.results.reading import Reading
@@ -41,6 +41,18 @@ def test_a_faster_rung_is_told_with_its_interval_its_floor_and_what_bounds_it() 
     assert said.interval is not None and (said.interval.lo, said.interval.hi) == (1.96, 2.04)
     assert said.counters["median_ms"] == 0.5 and said.counters["bound_ms"] == 0.45
     assert "fewer bytes" in said.next_move
+
+
+def test_a_rung_over_a_link_is_told_with_what_it_carries_each_way_and_others_without() -> None:
+    run = measured(planned())
+    baseline, optimized = run.arms
+    link = LinkUse(Limiter.NVLINK, in_bytes_per_s=3e11, in_share=0.8, measured=True)
+    over = replace(optimized, light=Light(measured_ms=0.45, limiter=Limiter.NVLINK, link=link))
+    counters = told(replace(run, arms=(baseline, over))).counters
+    assert {name: value for name, value in counters.items() if name.startswith("link")} == {
+        "link_in_bytes_per_s": 3e11, "link_in_share": 0.8,
+    }  # fmt: skip
+    assert not any(name.startswith("link") for name in told(run).counters)
 
 
 def test_a_quick_run_is_sent_on_to_a_full_one() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, Limiter, State
-from aisp.store.record import Light, Peak, Quality, Run
+from aisp.store.record import ContradictionError, Light, LinkUse, Peak, Quality, Run
 from aisp.store.samples import Samples
 from tests.replacing import replace
 from tests.store.examples import (
@@ -119,6 +119,29 @@ def test_a_bound_that_is_no_number_is_unknown(pair: tuple[Store, History]) -> No
     store.finish(end, {}, None)
     arm = history.run(end.id).arms[0]
     assert (arm.light, arm.quality) == (Light(clock_ms=1.5), Quality(overhead_ms=0.001))
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        LinkUse(Limiter.NVLINK, 1 / 3, 3.1e11, 0.1 + 0.2, 0.9, measured=True),
+        LinkUse(Limiter.PCIE, out_bytes_per_s=5e10),
+    ],
+)
+def test_the_use_of_a_link_comes_back_whole(pair: tuple[Store, History], link: LinkUse) -> None:
+    store, history = pair
+    end = measured(planned())
+    light = Light(spec_ms=1.5, limiter=link.over, link=link)
+    store.finish(replace(end, arms=(replace(end.arms[0], light=light), end.arms[1])), {}, None)
+    assert history.run(end.id).arms[0].light == light
+    assert history.verify(end.id)
+
+
+def test_a_use_of_no_link_is_refused() -> None:
+    with pytest.raises(ContradictionError, match="bytes is no link"):
+        LinkUse(Limiter.BYTES, in_bytes_per_s=1e9)
+    with pytest.raises(ContradictionError, match="no direction"):
+        LinkUse(Limiter.PCIE, in_share=0.5)
 
 
 def test_a_clock_that_is_not_known_comes_back_as_nan(pair: tuple[Store, History]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import LIMITERS, Case, Target
 from aisp.store.outcomes import Limiter, Timing
-from aisp.store.record import Ceiling, Light, Peak
+from aisp.store.record import Ceiling, Light, LinkUse, Peak
 from aisp.store.results import datasheets
 from aisp.store.results.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
 from aisp.store.results.roofline import Roof, roofline
@@ -24,6 +24,7 @@ from aisp.store.results.speed_of_light import (
     PRECISION_OF,
     at_fast_host_ms,
     light,
+    link_use,
     work,
 )
 from tests.engine.targets import write_target
@@ -240,6 +241,74 @@ def test_both_directions_of_a_link_go_at_the_same_time(tmp_path: Path) -> None:
     target = sent(tmp_path, link_in="8*N", link_out="4*N")
     measured = peak(dram_read=4e12, pcie_h2d_pinned=50e9, pcie_d2h_pinned=20e9)
     assert known(lit(target, H200, measured, time_ms=9.0)).measured_ms == pytest.approx((4 << 24) / 20e9 * 1e3)
+
+
+PEER_RATES = {"peer_copy": 360e9, "peer_copy_both_ways": 300e9}
+SM_RATES = {"peer_SM_copy": 390e9, "peer_SM_copy_both_ways": 330e9}
+
+
+@pytest.mark.parametrize(
+    ("over", "rates", "carried"),
+    [
+        ({"link_in": "4*N"}, PEER_RATES, 360e9),
+        ({"link_out": "4*N"}, PEER_RATES, 360e9),
+        ({"link_in": "4*N", "link_out": "4*N"}, PEER_RATES, 300e9),
+        ({"link_in": "4*N", "link_out": "4*N"}, {"peer_copy": 360e9}, 360e9),  # an older peak: one way alone
+        ({"link_in": "4*N"}, {**PEER_RATES, **SM_RATES}, 390e9),  # the SMs are faster than the copy engine
+        ({"link_in": "4*N", "link_out": "4*N"}, {**PEER_RATES, **SM_RATES}, 330e9),
+        ({"link_in": "4*N", "link_out": "4*N"}, {**PEER_RATES, "peer_SM_copy_both_ways": 250e9}, 300e9),
+        # Half of it while the other direction is busy, half of it alone.
+        ({"link_in": "4*N", "link_out": "2*N"}, PEER_RATES, 2 / (1 / 300e9 + 1 / 360e9)),
+        ({"link_in": "2*N", "link_out": "4*N"}, PEER_RATES, 2 / (1 / 300e9 + 1 / 360e9)),
+        ({"link_in": "4*N", "link_out": "4*N"}, {"peer_copy": 360e9, "peer_copy_both_ways": 365e9}, 360e9),
+        ({"link_in": "4*N"}, {"peer_copy_both_ways": 300e9}, None),  # nothing says what one way alone can carry
+        ({"link_in": "4*N", "link_out": "4*N"}, {"nccl_all-reduce": 340e9}, None),  # bounds no lesson
+    ],
+)
+def test_a_link_between_gpus_is_bounded_by_the_fastest_copy_in_the_directions_that_are_used(
+    tmp_path: Path, over: dict[str, str], rates: dict[str, float], carried: float | None
+) -> None:
+    target = sent(tmp_path, "nvlink", count=1 << 28, **over)
+    found = known(lit(target, H200, peak(dram_read=4e12, **rates), time_ms=9.0))
+    assert found.measured_ms == (None if carried is None else pytest.approx((4 << 28) / carried * 1e3))
+    roof = roofline(target, target.case("default"), H200, peak(dram_read=4e12, **rates))
+    assert roof is not None and (roof.path, roof.bytes) == ("nvlink", 4 << 28)
+    assert [one.bandwidth_bytes_per_s for one in roof.roofs] == ([pytest.approx(carried)] if carried else []) + [450e9]
+
+
+def test_an_arm_says_what_it_carries_over_its_link_and_its_share_of_what_the_link_can(tmp_path: Path) -> None:
+    target = sent(tmp_path, "nvlink", count=1 << 28, link_in="4*N", link_out="2*N")
+    found = known(lit(target, H200, peak(dram_read=4e12, **PEER_RATES), time_ms=10.0)).link
+    assert found is not None and (found.over, found.measured) == (Limiter.NVLINK, True)
+    assert found.in_bytes_per_s == pytest.approx((4 << 28) / 10e-3)
+    assert found.out_bytes_per_s == pytest.approx((2 << 28) / 10e-3)
+    assert found.in_share == pytest.approx((4 << 28) / 10e-3 * (1 / 300e9 + 1 / 360e9) / 2)
+    assert found.out_share == pytest.approx((2 << 28) / 10e-3 / 300e9)  # busy only while the other direction is, too
+    assert [name for name, _, _ in found.directions] == ["in", "out"]
+    by_sheet = known(lit(target, H200, peak(dram_read=4e12), time_ms=10.0)).link
+    assert by_sheet is not None and not by_sheet.measured
+    assert (by_sheet.in_bytes_per_s, by_sheet.in_share) == (
+        found.in_bytes_per_s,
+        pytest.approx((4 << 28) / 10e-3 / 450e9),
+    )
+
+
+def test_a_host_link_is_used_in_one_direction_and_a_ceiling_that_is_not_known_leaves_no_share(tmp_path: Path) -> None:
+    target = sent(tmp_path, count=1 << 26, link_out="4*N")
+    found = known(lit(target, H200, peak(dram_read=4e12, pcie_d2h_pinned=50e9), time_ms=8.0)).link
+    assert found == LinkUse(
+        Limiter.PCIE,
+        out_bytes_per_s=pytest.approx((4 << 26) / 8e-3),
+        out_share=pytest.approx((4 << 26) / 8e-3 / 50e9),
+        measured=True,
+    )
+    unknown = link_use(work(target, target.case("default")), None, None, 8.0)
+    assert unknown == LinkUse(Limiter.PCIE, out_bytes_per_s=pytest.approx((4 << 26) / 8e-3))
+
+
+def test_a_lesson_without_a_link_and_a_run_on_the_host_use_none(tmp_path: Path) -> None:
+    assert known(lit(vector(tmp_path / "a"), H200, peak(dram_read=4e12))).link is None
+    assert lit(sent(tmp_path / "b", link_in="4*N"), "", timing=Timing.HOST) is None
 
 
 def test_a_step_whose_link_has_little_to_carry_is_bound_by_its_memory(tmp_path: Path) -> None:
@@ -581,7 +650,8 @@ def test_a_datasheet_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("fp8 promoted dense", 1978.9e12), ("pcie h2d pinned", 64e9),
-     ("peer copy", 450e9), ("mxfp8 dense", None),
+     ("peer copy", 450e9), ("peer copy both ways", 450e9), ("peer SM copy", 450e9), ("nccl all-reduce", 450e9),
+     ("mxfp8 dense", None),
      ("l2 read", None), ("launch empty", None), ("fp4 dense", None)],
 )  # fmt: skip
 def test_a_datasheet_says_of_a_ceiling_what_it_says_and_no_more(name: str, expected: float | None) -> None:

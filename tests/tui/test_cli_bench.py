@@ -22,6 +22,8 @@ from aisp.store.record import Ceiling, Light, Peak, unplanned
 from aisp.store.results.roofline import Roofline, of_case
 from aisp.tui.cli import selftest
 from aisp.tui.cli.follow import Followed
+from aisp.tui.cli.peak import PeakView
+from aisp.tui.cli.peak import lines as peak_lines
 from aisp.tui.cli.roofline import Chart, labels_apart
 from aisp.tui.cli.tree import cli
 from tests import heard
@@ -314,6 +316,22 @@ def test_ceilings_are_measured_by_the_engine_and_shown_beside_the_datasheet() ->
         nvlink read: there is no peer"""
     assert cells(shown.stdout)[-6:] == cells(expected)[1:]
     assert "[2/4] bf16 dense  720 TFLOP/s" in shown.stderr.splitlines()
+
+
+def test_an_all_reduce_is_shown_by_size_with_its_time() -> None:
+    said = "over 2 GPUs, 18.2 µs a call"
+    link = Ceiling("peer copy both ways", 3.1e11, "bytes/s", 1980.0, None, 256 << 20, "best of 2")
+    sizes = [Ceiling("nccl all-reduce", rate, "bytes/s", 1980.0, None, size, said)
+             for size, rate in ((8 << 10, 4.5e8), (256 << 20, 3.0e11))]  # fmt: skip
+    shown = cells("\n".join(peak_lines(PeakView("01PEAK", gpu=GPU, ceilings=[link, *sizes]), width=None)))
+    expected = """
+        peer copy both ways (256.0 MiB) 310 GB/s 450 GB/s 69 % 1980 -
+        nccl all-reduce (8.0 KiB) 450 MB/s 450 GB/s 0 % 1980 -
+        nccl all-reduce (256.0 MiB) 300 GB/s 450 GB/s 67 % 1980 -
+
+        nccl all-reduce (8.0 KiB): over 2 GPUs, 18.2 µs a call
+        nccl all-reduce (256.0 MiB): over 2 GPUs, 18.2 µs a call"""
+    assert shown[-6:] == cells(expected)[1:]
 
 
 def test_the_json_of_ceilings_carries_the_documented_keys() -> None:

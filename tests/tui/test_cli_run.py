@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import events, requests
-from aisp.store.record import Run, unplanned
-from aisp.tui.cli.follow import Followed, result_lines
+from aisp.store.outcomes import Limiter
+from aisp.store.record import LinkUse, Run, unplanned
+from aisp.tui.cli.follow import Followed, light_lines, result_lines
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
@@ -151,7 +152,7 @@ def test_the_json_of_a_run_on_a_gpu_carries_bounds_quality_and_cycles(root: str)
     assert (optimized["timing"], optimized["calls"], optimized["sm_clock_mhz"]) == ("cold graph", 16, 1755.0)
     assert optimized["light"] == {
         "spec_ms": 0.2, "clock_ms": 0.21, "measured_ms": 0.248, "limiter": "bytes", "score": 0.784,
-        "launch_eager_ms": None,
+        "launch_eager_ms": None, "link": None,
     }  # fmt: skip
     assert optimized["quality"] == {
         "drift": 0.023, "autocorrelation": 0.62, "low_mode_ms": 0.39, "high_mode_ms": 0.45, "high_share": 0.31,
@@ -556,6 +557,20 @@ def test_a_rung_that_the_host_limits_is_told_with_the_price_of_a_launch() -> Non
     ))  # fmt: skip
     told = "optimized: an eager launch costs this host 20.0 µs; with one of 5 µs it would be 5.000 ms, derived"
     assert told in result_lines(run)
+
+
+def test_a_rung_over_a_link_is_told_with_what_it_carries_each_way() -> None:
+    use = LinkUse(Limiter.NVLINK, in_bytes_per_s=312e9, out_bytes_per_s=31e9, in_share=0.8, measured=True)
+    arm = heard.arm_of("optimized", median_ms=20.0, timing="cold", light=heard.light(measured_ms=0.07, link=use))
+    still = heard.arm_of("optimized_other", median_ms=20.0, timing="cold", light=heard.light(measured_ms=0.07))
+    (told,) = [line for line in light_lines([arm, still]) if "/s" in line]
+    assert told == (
+        "optimized: nvlink in 312 GB/s (80 % of the measured ceiling), out 31.0 GB/s (- of a ceiling that is not known)"
+    )
+    assert json.loads(msgspec.json.encode(arm))["light"]["link"] == {
+        "over": "nvlink", "in_bytes_per_s": 312e9, "out_bytes_per_s": 31e9, "in_share": 0.8, "out_share": None,
+        "measured": True,
+    }  # fmt: skip
 
 
 def test_the_table_fits_80_columns() -> None:

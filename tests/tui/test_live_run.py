@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 from aisp.engine.protocol import events, requests
-from aisp.store.outcomes import Timing, Validity, Verdict
-from aisp.store.record import Light, Quality, Rank, Ranks, unplanned
+from aisp.store.outcomes import Limiter, Timing, Validity, Verdict
+from aisp.store.record import Light, LinkUse, Quality, Rank, Ranks, unplanned
 from aisp.tui import readings, runplot
 from aisp.tui.model import RunView
 from aisp.tui.screens import run as run_module
@@ -199,6 +199,17 @@ def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> 
     known = "an eager launch costs this host 20.0 µs; with one of 5 µs it would be 5.000 ms, derived"
     assert known in lines(heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02))
     assert "what a launch costs this host is not known (-)" in lines(heard.light(measured_ms=0.07, limiter="host"))
+
+
+def test_what_an_arm_carries_over_a_link_stands_below_its_light_and_nothing_without_a_link() -> None:
+    def lines(link: LinkUse | None) -> str:
+        light = heard.light(spec_ms=0.07, limiter="pcie", link=link)
+        arm = heard.arm_of("optimized", median_ms=20.0, timing="cold", light=light)
+        return "\n".join(readings.sample_lines(RunView(unplanned("G1", "mine:one").with_arm(arm)), True))
+
+    told = lines(LinkUse(Limiter.PCIE, in_bytes_per_s=48e9, in_share=0.75))
+    assert "pcie in 48.0 GB/s (75 % of the datasheet)" in told and " out " not in told
+    assert "/s" not in lines(None)
 
 
 def test_what_accepted_an_arms_outputs_is_told_in_words_where_it_is_known() -> None:

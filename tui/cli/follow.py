@@ -230,8 +230,8 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
 
 def light_lines(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
     """The table of arms against the speed of light: how they were timed, the SM clock during their samples, what
-    limits them, the least time by the datasheet, at that clock and by the measured ceilings, and the score. Empty
-    where none of this is known, as on a CPU."""
+    limits them, the least time by the datasheet, at that clock and by the measured ceilings, and the score; below it
+    what the host's launches cost and what is carried over a link. Empty where none of this is known, as on a CPU."""
     if not any(arm.light or arm.sm_clock_mhz is not None for arm in arms):
         return []
     rows = []
@@ -253,11 +253,15 @@ def light_lines(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
     table = plain.table(
         heads, rows, right=["SM MHz", *heads[4:]], width=width, shrink="rung", drop=["clock ms", "spec ms", "score"]
     )
-    return table + [
-        f"{arm.rung}: {plain.host_sentence(arm.light.launch_eager_ms, at_fast_host_ms(arm.median_ms, arm.light))}"
-        for arm in arms
-        if arm.light and arm.light.limiter == Limiter.HOST
-    ]
+    return (
+        table
+        + [
+            f"{arm.rung}: {plain.host_sentence(arm.light.launch_eager_ms, at_fast_host_ms(arm.median_ms, arm.light))}"
+            for arm in arms
+            if arm.light and arm.light.limiter == Limiter.HOST
+        ]
+        + [f"{arm.rung}: {plain.link_sentence(arm.light.link)}" for arm in arms if arm.light and arm.light.link]
+    )
 
 
 def rank_table(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:

@@ -177,6 +177,7 @@ def _now() -> str:
 def lines(view: PeakView, *, width: int | None) -> list[str]:
     """The table for people."""
     from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
+    from aisp.store.results.speed_of_light import ALL_REDUCE
 
     rows = []
     for ceiling in view.ceilings:
@@ -195,9 +196,12 @@ def lines(view: PeakView, *, width: int | None) -> list[str]:
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["ceiling", "measured", "datasheet", "share", "SM MHz", "memory MHz"]
-    # How a value was found is in the JSON; why there is none must be told.
+    # How a value was found is in the JSON; why there is none must be told, and of an all-reduce its time, which of a
+    # short one says more than its bandwidth.
     notes = [
-        clean_line(f"{ceiling.name}: {ceiling.note}", limit=1000) for ceiling in view.ceilings if ceiling.value is None
+        clean_line(f"{row[0]}: {ceiling.note}", limit=1000)
+        for row, ceiling in zip(rows, view.ceilings, strict=True)
+        if ceiling.value is None or ceiling.name == ALL_REDUCE
     ]
     head = "  ".join(part for part in (clean_line(view.gpu), plain.local_time(view.wall)) if part)
     table = plain.table(
