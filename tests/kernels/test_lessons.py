@@ -363,7 +363,7 @@ def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]
     """Run and judge every rung that `device` can run, each imported afresh."""
     rungs = [rung for rung in target.rungs if runs_on(rung, device)]
     expected = {
-        case.name: own(target, call(target, "reference", inputs(target, case, 1, device, exact=True)), rank)
+        case.name: call(target, "reference", inputs(target, case, 1, device, exact=True))
         for case in small_cases(target)
         if rungs
     }
@@ -420,7 +420,7 @@ def own(target: Target, tensors: Sequence[Any], rank: int) -> list[Any]:
 def judge_rung(
     target: Target, rung: Rung, case: Case, device: str, rank: int, expected: Sequence[torch.Tensor]
 ) -> tuple[str, str]:
-    """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
+    """Prepare on one set of values, call on another, judge by reference or own rule: finding and sentence."""
     from aisp.checks.oracle import comparator
     from aisp.checks.oracle.comparator import Expected
     from aisp.engine.worker.loading import NotHereError
@@ -434,13 +434,36 @@ def judge_rung(
         return "exception", traceback.format_exc(limit=-3)
     if len(outputs) != len(target.outputs):
         return "count", f"{len(outputs)} outputs, {len(target.outputs)} declared"
-    for spec, got, want in zip(target.outputs, outputs, expected, strict=True):
+    if target.rule is not None and target.rule.alone:
+        return by_its_own(target, case, device, outputs, expected)
+    for spec, got, want in zip(target.outputs, outputs, own(target, expected, rank), strict=True):
         shape = tuple(catalog.shape(spec, case.axes))[target.ranks > 1 :]  # a rank's slice has not the ranks' dimension
         (known,) = comparator.stated(target, [Expected(spec.name, want, spec.dtype, None)])
         found = comparator.form(spec.name, got, shape, spec.dtype) or comparator.compare(known, got, full=False)
         if not found.right:
             return found.finding.value, found.detail
     return "nothing", ""
+
+
+def by_its_own(
+    target: Target, case: Case, device: str, outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
+) -> tuple[str, str]:
+    """What the lesson's own rule says of the outputs of all ranks: finding and sentence."""
+    import torch
+    import torch.distributed as dist
+
+    from aisp.engine.worker.loading import import_module
+
+    given = [output.contiguous() for output in outputs]
+    if target.ranks > 1:
+        parts = [[torch.empty_like(output) for _ in range(target.ranks)] for output in given]
+        for part, output in zip(parts, given, strict=True):
+            dist.all_gather(part, output)
+        given = [torch.stack(part) for part in parts]
+    names = [spec.name for spec in target.inputs]
+    asked = dict(zip(names, inputs(target, case, 1, device), strict=True))
+    told = import_module(target.folder, "rule").judge(asked, given, expected)
+    return ("values", told) if told else ("nothing", "")
 
 
 def call(target: Target, name: str, arguments: list[Any], later: list[Any] | None = None) -> tuple[torch.Tensor, ...]:
@@ -479,7 +502,9 @@ def inputs(target: Target, case: Case, number: int, device: str, *, exact: bool 
     from aisp.checks.oracle.values import inputs_of, made_inputs
     from aisp.engine.worker.loading import import_module
 
-    given: dict[str, Any] = dict(inputs_of(target, Posed.of_set(case, number), SEED))
+    posed = any(spec.posed for spec in target.inputs)
+    pose = import_module(target.folder, "inputs").pose if posed else None
+    given: dict[str, Any] = dict(inputs_of(target, Posed.of_set(case, number), SEED, pose=pose))
     if any(spec.made for spec in target.inputs):
         make = import_module(target.folder, "inputs").make
         made = made_inputs(target, Posed.of_set(case), SEED, device, make)

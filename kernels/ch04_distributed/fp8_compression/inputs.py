@@ -1,0 +1,19 @@
+"""Gradients of sixteen layers side by side in one buffer, the largest a hundred thousand times the smallest."""
+
+import torch
+from torch import Tensor
+
+LAYERS = 16
+LARGEST, SMALLEST = -2.0, -7.0  # powers of ten
+LEFT = 0.03  # of a gradient: what a rounding to fp8 leaves behind
+
+
+def pose(axes: dict[str, int], device: str, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return `grads` and `residual`, float32 [2, N] each, with layers in random order."""
+    sizes = torch.logspace(LARGEST, SMALLEST, LAYERS, device=device)
+    sizes = sizes[torch.randperm(LAYERS, generator=generator, device=device)]
+    size = sizes[torch.arange(axes["N"], device=device) * LAYERS // axes["N"]]
+    shape = (2, axes["N"])
+    grads = torch.randn(shape, generator=generator, device=device).mul_(size)
+    residual = torch.randn(shape, generator=generator, device=device).mul_(LEFT * size)
+    return {"grads": grads, "residual": residual}
