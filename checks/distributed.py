@@ -13,8 +13,8 @@ kinds comparable: an all-reduce is a reduce-scatter and an all-gather.
 from __future__ import annotations
 
 import functools
+import importlib
 import statistics
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -156,8 +156,10 @@ class Listeners:
         for name in _WAITS:
             self._replace(work, name, self._waiting)
         self._replace(work, "is_completed", self._asking)
+        # Imported here, for nobody has yet: a lesson that is imported later finds what stands in its place.
+        symmetric = importlib.import_module("torch.distributed._symmetric_memory")
         for name in ("empty", "rendezvous", "enable_symm_mem_for_group"):
-            self._replace(sys.modules.get("torch.distributed._symmetric_memory"), name, self._sharing)
+            self._replace(symmetric, name, self._sharing)
 
     def leave(self) -> None:
         """Put the originals back."""

@@ -150,9 +150,17 @@ def past_python():
     functional.all_reduce(ones(), "sum", dist.group.WORLD).wait()
 
 
+def shared():
+    import torch.distributed._symmetric_memory as symm_mem  # as a lesson does, long after the sensor stands there
+    try:
+        symm_mem.empty(N, dtype=torch.uint8, device="cpu")
+    except RuntimeError:
+        pass  # there is none on a CPU; asking for it is what is noted
+
+
 found = {}
 for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_future, gathered, told, halved,
-                 barrier_dropped, one_way, answered, sent_and_left, batched, apart, paired, past_python):
+                 barrier_dropped, one_way, answered, sent_and_left, batched, apart, paired, past_python, shared):
     watching = Collectives(site)
     watching.listeners = first.listeners
     for number in range(3):
@@ -234,6 +242,10 @@ def test_what_a_rank_moves_is_counted_in_elements_and_bytes(
         assert (facts["elements"], facts["most_elements"], facts["nbytes"]) == (elements, elements, nbytes)
         assert facts["operations"] == operations
         assert (facts["open_calls"], facts["unseen"], facts["symmetric"]) == (0, 0, False)
+
+
+def test_memory_that_ranks_share_is_noted_of_whoever_asks_for_it(noted: dict[str, Any]) -> None:
+    assert [facts["symmetric"] for facts in noted["past_python"] + noted["shared"]] == [False, False, True, True]
 
 
 def test_a_message_counts_for_who_sends_and_who_receives(noted: dict[str, Any]) -> None:
