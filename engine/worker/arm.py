@@ -783,11 +783,21 @@ class Arm:
 
     def done(self) -> reports.Done:
         """Report what was sent in all, and end compile helpers first: left alone, they keep the process for seconds."""
+        if self._ranks.several:
+            self._let_go()
         self._ranks.leave()
         inductor = sys.modules.get("torch._inductor.async_compile")
         if inductor is not None:
             inductor.shutdown_compile_workers()
         return reports.Done(samples=self._sent, sha256=self._digest.hexdigest())
+
+    def _let_go(self) -> None:
+        """Drop what was made for calls: a group waits for graphs that its collectives were captured into."""
+        self._last = self._group = None
+        self._bound.clear()
+        self._site.call_once = self._site.launch_once = None
+        gc.unfreeze()
+        gc.collect()
 
     # -- fingerprints ----------------------------------------------------------------------------------------------
 

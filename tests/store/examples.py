@@ -385,8 +385,7 @@ def _ranks() -> st.SearchStrategy[Ranks]:
     one = st.builds(
         Rank, median_ms=_POSITIVE, slowest_share=_FINITE, late_us=_FINITE, sm_clock_mhz=_optional(_POSITIVE)
     )
-    each = st.lists(one, min_size=2, max_size=8).map(tuple)
-    return st.builds(Ranks, each=each, skew_us=_FINITE, skew_most_us=_FINITE)
+    return st.builds(Ranks, each=st.tuples(one, one), skew_us=_FINITE, skew_most_us=_FINITE)
 
 
 def _rules() -> st.SearchStrategy[RuleSaid]:

@@ -31,6 +31,7 @@ from aisp.store.record import Finding, Run
 from aisp.tui.screens import SCREENS
 from aisp.tui.settings import Settings
 from tests import heard
+from tests.kernels.formats import kernelbench
 from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import LESSON, fill_store
@@ -273,7 +274,15 @@ def link() -> FakeLink:
 # -- the tour ----------------------------------------------------------------------------------------------------------
 
 
-def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
+def problems(root: Path) -> Path:
+    """A folder of a problem in a format of others, with hostile names."""
+    level = root / EVIL_NAME / "level1"
+    level.mkdir(parents=True)
+    (level / f"12_{EVIL_NAME}.py").write_text(kernelbench.MATMUL)
+    return root / EVIL_NAME
+
+
+def stops(run_id: str, others: Path) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
     """Every screen with arguments, and the keys that show more of it."""
     target = "ch07:transpose"
     return [
@@ -292,6 +301,7 @@ def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
         ("ceilings", {}, ("j",)),
         ("watch", {"target_id": "ch05:collate"}, ("j", "k", "m", "y")),
         ("jobs", {}, ("j", "j")),
+        ("problems", {"folder": others}, ("j", "y")),
         ("lessons", {}, ("j", "s", "o")),
         ("suite", {"suite": "all"}, ("j", "s", "right_square_bracket")),
         ("compare", {"a": "01T", "b": run_id}, ("j", "tab", "j")),
@@ -326,7 +336,7 @@ async def tour(root: Path, log: Path) -> None:
     async def visit(pilot: Any) -> None:
         await until(pilot, lambda: app.model.status is not None)
         with log.open("w", encoding="ascii") as told:
-            for name, arguments, keys in stops(run.id):
+            for name, arguments, keys in stops(run.id, problems(root / "others")):
                 if name in ("help", "jump"):
                     app.open_over(name)
                 elif name != "home":
