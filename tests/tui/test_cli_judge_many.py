@@ -233,7 +233,8 @@ async def test_a_driver_that_is_killed_goes_on_where_it_was(
 async def test_the_winner_of_a_sweep_is_judged_anew_by_itself(
     shared: EngineUnderTest, target: Path, tmp_path: Path
 ) -> None:
-    text = "PART = 256\n\n\ndef run(x):\n    return sum(x[:, at : at + PART].sum(-1) for at in range(0, x.shape[1], PART))\n"
+    summed = "sum(x[:, at : at + PART].sum(-1) for at in range(0, x.shape[1], PART))"
+    text = f"PART = 256\n\n\ndef run(x):\n    return {summed}\n"
     folder = write(tmp_path / "c", {"parts.py": text})
     given = [str(folder / "parts.py"), "--against", str(target), "--sweep", "PART=1,16,256", "--device", "cpu"]
     done = aisp("bench", "judge", *given, "--finalists", "1", "--json", env=environment(shared))
