@@ -397,7 +397,7 @@ def _rules() -> st.SearchStrategy[RuleSaid]:
 def finding_records(draw: st.DrawFn, free: tuple[str, ...], told: frozenset[str]) -> Finding:
     """A finding of any status, on an arm that nobody would call caught beside figures of its own."""
     status = draw(st.sampled_from(FindingStatus))
-    arm = draw(_TEXT | st.sampled_from(["", *free]))
+    arm = clean_line(draw(_TEXT | st.sampled_from(["", *free])))  # as the record has it
     if status is FindingStatus.CAUGHT and told and (arm == "" or arm in told):
         status = FindingStatus.SUSPECT
     return Finding(draw(_NAME), arm, status, draw(_NAME if status is not FindingStatus.PASSED else _TEXT))

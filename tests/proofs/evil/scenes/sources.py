@@ -206,8 +206,8 @@ async def emptied_in_a_burst(stage: Stage) -> str:
         last = await watched.edit()
         while watched.source(last, "optimized.py") != variant(SAVES - 1).encode():
             last = await watched.edit()
+        assert await watched.run_of(last) == "unavailable"  # before the next edit, which would end a run that waits
         await watched.settle()
         empty = [edit.number for edit in watched.edits if not watched.source(edit, "optimized.py")]
         assert empty == []
-        assert await watched.run_of(last) == "unavailable"
     return f"{SAVES:,} saves, {len(watched.edits) - 2} edits, none of an empty file; the last one ran"
