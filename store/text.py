@@ -1,4 +1,4 @@
-"""The one cleaning function: text from outside, made safe to draw. See `clean`."""
+"""Text from outside, made safe to draw (`clean`), or to name a folder of ours (`file_stem`)."""
 
 from __future__ import annotations
 
@@ -49,3 +49,8 @@ def clean_line(text: str | bytes, *, limit: int = 512) -> str:
     if isinstance(text, str) and len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:
         return text.strip()
     return re.sub(r"\s+", " ", clean(text, limit=limit)).strip()
+
+
+def file_stem(text: str) -> str:
+    """A name of somebody else's as the name of a folder that we make."""
+    return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "unnamed"

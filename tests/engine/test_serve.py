@@ -13,16 +13,29 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import msgspec
 import pytest
 
 from aisp.engine import lock, paths
 from aisp.engine.doors import api, asking
-from aisp.engine.doors.serve import admission, bodies, clerk, definitions, evaluations, feed, server, solutions, tasks
+from aisp.engine.doors.serve import (
+    admission,
+    bodies,
+    clerk,
+    definitions,
+    evaluations,
+    feed,
+    problems,
+    server,
+    solutions,
+    tasks,
+)
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
@@ -33,6 +46,7 @@ from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from tests import heard
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
+from tests.kernels.formats import trace
 from tests.replacing import replace
 from tests.store.examples import finding, planned
 from tests.store.examples import finished as ended_well
@@ -67,12 +81,13 @@ class Engine(FakeEngine):
         super().__init__()
         self.state = state
         self.end = "ok"
+        self.rung = CANDIDATE
 
     def _play(self, run_id: str, target: str) -> None:
         if self.end == "hang":
             return
         self._runs.pop(run_id, None)
-        store_end(self.state, run_id, target)
+        store_end(self.state, run_id, target, self.rung)
         self._broadcast(heard.finished(run_id=run_id, target=target, state="ok"))
 
     def adopt(self, other: FakeEngine) -> None:
@@ -80,17 +95,17 @@ class Engine(FakeEngine):
         self._runs.update(other._runs)
 
 
-def of_candidate(**changes: Any) -> dict[str, Any]:
+def of_candidate(rung: str = CANDIDATE, **changes: Any) -> dict[str, Any]:
     """Arms and comparison of a run whose rung is a candidate, faster than the baseline."""
     run = ended_well(planned())
     baseline, optimized = run.arms
-    arms = (baseline, replace(optimized, rung=CANDIDATE, **changes))
-    return {"arms": arms, "comparisons": (replace(run.comparisons[0], rung=CANDIDATE),)}
+    arms = (baseline, replace(optimized, rung=rung, **changes))
+    return {"arms": arms, "comparisons": (replace(run.comparisons[0], rung=rung),)}
 
 
-def store_end(state: Path, run_id: str, target: str) -> None:
+def store_end(state: Path, run_id: str, target: str, rung: str = CANDIDATE) -> None:
     """Keep a run of a candidate that ended well."""
-    keep(state, target, id=run_id, device="cpu", **of_candidate())
+    keep(state, target, id=run_id, device="cpu", **of_candidate(rung))
 
 
 @pytest.fixture
@@ -787,7 +802,8 @@ def test_tasks_are_rows_of_the_table_of_candidates(state: Path, tmp_path: Path) 
     files = solutions.files_of(sent(solution()), target)
     kept = tasks.Tasks()
     with contextlib.closing(kept):
-        asked = tasks.Asked(target, target.cases, "mine_1", files, "auto", quick=True)
+        cases = {case.name: definitions.uuid_of(target, case) for case in target.cases}
+        asked = tasks.Asked(target.id, "ab" * 32, cases, "mine_1", files, "auto", quick=True)
         task, new = kept.put(asked)
         assert new and not kept.put(asked)[1]
         assert {tasks.placed(row) for row in task.rows.values()} == {("auto", "default"), ("auto", "cpu")}
@@ -797,6 +813,252 @@ def test_tasks_are_rows_of_the_table_of_candidates(state: Path, tmp_path: Path) 
         assert kept.table.open_rows(tasks.PREFIX) == 0 and kept.table.waiting(tasks.PREFIX) == []
         document = kept.find(task.id).document
     assert (document["status"], document["failure"], document["error"]) == ("failed", "not_here", "needs sm_90")
+
+
+# -- definitions of a data set -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data_set(tmp_path: Path) -> Path:
+    """A data set of FlashInfer with one definition and three workloads."""
+    trace.flashinfer(tmp_path / "set")
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def with_set(state: Path, tmp_path: Path, data_set: Path) -> Iterator[Served]:
+    server = Served(tmp_path / "mine", "--problems", str(data_set))
+    yield server
+    if server.process.poll() is None:
+        server.close()
+
+
+UUIDS = ["44444444-aaaa", "55555555-bbbb", "66666666-cccc"]
+"""Of its workloads."""
+
+
+def another(folder: Path, stem: str, **changed: Any) -> None:
+    """A further definition of a data set, with a workload; called as its file where `changed` has no name."""
+    place, rows = folder / "definitions/norm" / f"{stem}.json", folder / "workloads/norm" / f"{stem}.jsonl"
+    name = changed.setdefault("name", stem)
+    place.write_text(json.dumps(trace.for_flashinfer() | changed))
+    row = trace.workload("77777777-dddd", 4)
+    row["axes"]["flat"] = 4 * 48
+    rows.write_text(trace.lines([{"definition": name, "workload": row, "solution": None, "evaluation": None}]))
+
+
+def test_a_data_set_is_listed_and_its_definition_taken_by_the_steps_of_curl(
+    state: Path, with_set: Served, data_set: Path
+) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    base = f"http://aisp:{with_set.token}@127.0.0.1:{with_set.port}"
+
+    def curl(path: str, *words: str) -> Any:
+        done = subprocess.run(
+            ["curl", "-s", f"{base}{path}", *words], capture_output=True, text=True, timeout=60, check=True
+        )
+        return json.loads(done.stdout)
+
+    asked = {"solution": trace.solution_for_flashinfer(), "workload_uuids": UUIDS[:2]}
+    request = trace.written_to(data_set, asked, "request.json")
+    with Engine(state) as engine:
+        engine.rung = "optimized"
+        names = [one["name"] for one in curl("/definitions")]
+        whole = curl("/definitions/gated_norm_h32")
+        workloads = curl("/definitions/gated_norm_h32/workloads")
+        one = curl(f"/workloads/{UUIDS[1]}")
+        answer = curl("/evaluate", "-d", f"@{request}")
+        task = curl(f"/tasks/{answer['task_id']}?timeout=60")
+        started = engine.asked(requests.StartRuns)
+    assert names == ["mine:one", "gated_norm_h32"]
+    assert whole == trace.for_flashinfer()
+    assert [workload["uuid"] for workload in workloads] == UUIDS and workloads[1] == one
+    assert (one["axes"], one["inputs"]["bias"]["tensor_key"]) == ({"rows": 24, "flat": 24 * 48}, "bias")
+    assert (task["status"], task["error"], task["definition"]) == ("completed", None, "gated_norm_h32")
+    assert task["solution"] == answer["normalized_solution_name"] and task["solution"].startswith("gated_norm_v1_")
+    assert [found["workload"] for found in task["traces"]] == workloads[:2]
+    for found in task["traces"]:
+        assert (found["definition"], found["evaluation"]["status"]) == ("gated_norm_h32", "PASSED")
+        assert found["evaluation"]["performance"]["speedup_factor"] == 2.0
+        assert found["evaluation"]["correctness"]["extra"]["run_id"] in task["run_ids"]
+    assert [(sent.rungs, sent.case) for sent in started] == [(["optimized"], "default"), (["optimized"], "55555555")]
+    for sent in started:
+        (target,) = catalog.load([Path(sent.roots[0])]).targets
+        assert target.id == sent.targets[0] and target.rule is not None and "FlashInfer-Bench" in target.rule.name
+        assert target.folder.is_relative_to(paths.judged_dir())
+
+
+def test_a_task_of_a_data_set_outlives_the_server_and_the_engine(state: Path, tmp_path: Path, data_set: Path) -> None:
+    words = (tmp_path / "mine", "--problems", str(data_set), "--device", "cpu")
+    first = Served(*words)  # there is no engine yet
+    task_id = first.evaluate(trace.solution_for_flashinfer(), workload_uuids=UUIDS[:1])
+    first.kill()
+    with Engine(state) as engine:
+        engine.end, engine.rung = "hang", "optimized"
+        second = Served(*words)
+        run_id = begun(second, task_id)
+        second.kill()
+        engine._runs.pop(run_id)
+        store_end(state, run_id, "gated_norm_h32-1:gated_norm_v1", "optimized")
+        third = Served(tmp_path / "mine")  # without the data set: what came of it is known all the same
+        task = third.task(task_id)
+        assert third.close() == 0
+        assert len(engine.asked(requests.StartRuns)) == 1
+    assert (task["status"], task["run_ids"]) == ("completed", [run_id])
+    assert task["traces"][0]["evaluation"]["status"] == "PASSED"
+
+
+def test_a_definition_that_is_gone_or_changed_when_its_turn_comes_is_told(
+    state: Path, tmp_path: Path, data_set: Path
+) -> None:
+    first = Served(tmp_path / "mine", "--problems", str(data_set), "--device", "cpu")
+    task_id = first.evaluate(trace.solution_for_flashinfer(), workload_uuids=UUIDS[:1])
+    other = first.evaluate(trace.solution_for_flashinfer(trace.RETURNING), workload_uuids=UUIDS[:1])
+    assert first.close() == 0
+    rows = data_set / "workloads/norm/gated_norm_h32.jsonl"
+    rows.write_text(rows.read_text().replace('"value": 1e-05', '"value": 2e-05'))
+    with Engine(state) as engine:
+        second = Served(tmp_path / "mine", "--problems", str(data_set))
+        changed = second.task(task_id)
+        assert second.close() == 0
+        assert engine.asked(requests.StartRuns) == []
+    assert (changed["status"], changed["failure"]) == ("failed", "target_changed")
+    with Candidates(paths.candidates_file()) as table:
+        table.again([row.number for _, row in table.rows(f"serve/{other}")])
+    with Engine(state) as engine:
+        third = Served(tmp_path / "mine")
+        gone = third.task(other)
+        assert third.close() == 0
+    assert (gone["status"], gone["failure"]) == ("failed", "target_changed") and "gated_norm_h32" in gone["error"]
+
+
+def test_a_definition_that_cannot_be_opened_is_left_out_with_its_reason(
+    state: Path, tmp_path: Path, data_set: Path
+) -> None:
+    another(data_set, "without_run", reference="def go(x):\n    return x\n")
+    (data_set / "definitions/norm/no_json.json").write_text("{")
+    another(data_set, "twin")
+    another(data_set, "twin_again", name="twin")
+    another(data_set, "two\nlines")
+    another(data_set, "one", axes={})  # which a target is called, too
+    another(data_set, "good")
+    server = Served(tmp_path / "mine", "--problems", str(data_set))
+    with Engine(state):
+        names = [one["name"] for one in server.client.get("/definitions").json()]
+        said = {
+            name: server.client.post("/evaluate", json={"solution": trace.solution(definition=name)})
+            for name in ("without_run", "no_json")
+        }
+        shown = server.client.get("/definitions/without_run")
+        target = server.client.get("/definitions/one").json()
+    assert server.close() == 0
+    assert server.process.stderr is not None
+    logged = server.process.stderr.readline()
+    assert sorted(names) == ["gated_norm_h32", "good", "mine:one", "twin"]
+    assert {answer.status_code for answer in (*said.values(), shown)} == {400}
+    assert "the definition without_run cannot be opened" in said["without_run"].json()["error"]
+    assert "it has no function run" in said["without_run"].json()["error"] and "not JSON" in said["no_json"].text
+    assert logged.startswith("aisp: WARNING: 3 definitions of data sets are served, 5 cannot be opened: ")
+    assert target["name"] == "mine:one"
+    for told in ("without_run: ", "no_json: ", "twin.json has this name too", "its name is no plain line"):
+        assert told in logged
+
+
+def test_a_definition_that_breaks_or_loses_its_tensors_later_says_why(
+    state: Path, with_set: Served, data_set: Path
+) -> None:
+    with Engine(state):
+        (data_set / "blob/workloads/bias.safetensors").unlink()
+        left = with_set.client.get("/definitions/gated_norm_h32/workloads").json()
+        asked = {"solution": trace.solution_for_flashinfer(), "workload_uuids": UUIDS[1:2]}
+        answer = with_set.client.post("/evaluate", json=asked)
+        (data_set / "definitions/norm/gated_norm_h32.json").unlink()
+        gone = with_set.client.post("/evaluate", json=asked)
+    assert [workload["uuid"] for workload in left] == [UUIDS[0], UUIDS[2]]
+    assert answer.status_code == 400 and "has no workload 55555555-bbbb" in answer.json()["error"]
+    assert gone.status_code == 400 and "cannot be opened: it cannot be read" in gone.json()["error"]
+
+
+def test_a_name_that_a_target_has_too_is_refused_at_the_start(state: Path, tmp_path: Path, data_set: Path) -> None:
+    another(data_set, "one")
+    done = aisp("serve", "--port", "0", "--root", str(tmp_path / "mine"), "--problems", str(data_set))
+    assert done.returncode == 2 and "is called one, and so is the target mine:one" in done.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = aisp("serve", "--port", "0", "--root", str(tmp_path / "mine"), "--problems", str(empty))
+    assert done.returncode == 2 and "holds no definitions of SOL-ExecBench and FlashInfer trace" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "told"),
+    [
+        ({"definition": "nowhere"}, 400, "nowhere"),
+        ({"spec": {"entry_point": "other.py::run"}}, 400, "there is no source 'other.py'"),
+        ({"spec": {"language": "fortran"}}, 400, "unknown language 'fortran'"),
+        ({"sources": [{"path": "../main.py", "content": ""}]}, 400, "leads out of the solution"),
+        ({"spec": {"binding": 3}}, 400, "binding"),
+    ],
+)
+def test_what_is_no_solution_of_a_definition_is_refused(
+    state: Path, with_set: Served, changed: dict[str, Any], status: int, told: str
+) -> None:
+    given = trace.solution_for_flashinfer()
+    given |= {key: {**given["spec"], **value} if key == "spec" else value for key, value in changed.items()}
+    with Engine(state) as engine:
+        answer = with_set.client.post("/evaluate", json={"solution": given})
+        assert engine.asked(requests.StartRuns) == []
+    assert answer.status_code == status and told in answer.json()["error"] and answer.json()["fix"]
+
+
+def test_a_solution_of_a_definition_that_does_not_compile_costs_no_run(state: Path, with_set: Served) -> None:
+    with Engine(state) as engine:
+        given = trace.solution_for_flashinfer("def run(:\n")
+        task = with_set.task(with_set.evaluate(given, workload_uuids=UUIDS[:1]))
+        assert engine.asked(requests.StartRuns) == []
+    (found,) = task["traces"]
+    assert (task["status"], found["evaluation"]["status"]) == ("completed", "COMPILE_ERROR")
+    assert found["workload"]["uuid"] == UUIDS[0] and "main.py:1" in found["evaluation"]["log"]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b\0c", "solution.py", "\U0001d49c" * 200])
+def test_a_definition_and_a_solution_of_any_name_become_a_target(state: Path, tmp_path: Path, name: str) -> None:
+    called = name.replace("\0", "")  # which a definition that is served has not
+    trace.sol(tmp_path / "set", trace.definition(name=called))
+    found = problems.read([tmp_path / "set"], [tmp_path / "mine"]).found[called]
+    sent_in = msgspec.convert(trace.solution(definition=called, name=name), bodies.Solution)
+    target = found.made(found.files_of(sent_in))
+    assert target.folder.parent.parent == paths.judged_dir()
+    with pytest.raises(RefusalError, match="name: it is blank"):
+        found.files_of(replace(sent_in, name=" "))
+
+
+def test_a_uuid_that_is_no_plain_word_gets_one_of_ours(state: Path, tmp_path: Path) -> None:
+    rows = [trace.workload("a b", 4), trace.workload("\ud800", 8), trace.workload("c" * 300, 16)]
+    trace.sol(tmp_path / "set", trace.definition(), rows)
+    (found,) = problems.read([tmp_path / "set"], [tmp_path / "mine"]).found.values()
+    told = [workload["uuid"] for workload in found.workloads()]
+    assert len(set(told)) == 3 and all(re.fullmatch(r"[0-9a-f-]{36}", uuid) for uuid in told)
+    assert told == [workload["uuid"] for workload in found.workloads("cuda")]
+    msgspec.json.encode([found.workloads(), found.document(), found.summary()])
+
+
+def test_a_thousand_definitions_are_listed_without_torch_and_without_a_tensor(tmp_path: Path, data_set: Path) -> None:
+    for number in range(1000):
+        another(data_set, f"d{number}")
+    make_target(tmp_path / "mine", "one")
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "from aisp.engine.doors.serve import problems, server\n"
+        f"found = problems.read([Path({str(data_set)!r})], [Path({str(tmp_path / 'mine')!r})])\n"
+        "print(len(found.found), len(found.left_out), sum('safetensors' in name for name in opened))\n"
+        "print(sum(name.endswith('.jsonl') for name in opened), {'torch', 'triton'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["1001 0 0", "1001 set()"]
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -866,3 +1128,38 @@ async def test_solutions_are_judged_by_the_engine(shared: EngineUnderTest, tmp_p
         assert [trace["evaluation"]["status"] for trace in task["traces"]] == [status], task
     (trace,) = found["PASSED"]["traces"]
     assert trace["evaluation"]["performance"]["latency_ms"] > 0
+
+
+@pytest.mark.slow
+async def test_solutions_of_a_data_set_are_judged_by_the_engine(
+    shared: EngineUnderTest, tmp_path: Path, data_set: Path
+) -> None:
+    make_target(tmp_path / "mine", "one")
+    answers = {
+        "right": trace.RIGHT,
+        "returning": trace.RETURNING,
+        "wrong": trace.ANSWERS["slightly wrong"],
+    }
+
+    def judge() -> dict[str, dict[str, Any]]:
+        server = Served(tmp_path / "mine", "--problems", str(data_set), "--quick", "--device", "cpu")
+        try:
+            sent_in = {
+                name: server.evaluate(trace.solution_for_flashinfer(text), workload_uuids=UUIDS[:2])
+                for name, text in answers.items()
+            }
+            return {name: server.task(task_id, 300) for name, task_id in sent_in.items()}
+        finally:
+            assert server.close() == 0
+
+    found = await asyncio.to_thread(judge)
+    for name, task in found.items():
+        assert task["status"] == "completed", task
+        status = "INCORRECT_NUMERICAL" if name == "wrong" else "PASSED"
+        assert [one["evaluation"]["status"] for one in task["traces"]] == [status] * 2, task
+        assert [one["workload"]["uuid"] for one in task["traces"]] == UUIDS[:2]
+        for one in task["traces"]:
+            extra = one["evaluation"]["correctness"]["extra"]
+            assert "FlashInfer-Bench" in extra["by_own_rule"], task
+    (first, _) = found["right"]["traces"]
+    assert first["evaluation"]["performance"]["latency_ms"] > 0

@@ -6,7 +6,6 @@ Nothing here imports torch, numpy, textual or the store; the engine's client is 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import time
@@ -273,11 +272,6 @@ def engine_roots(roots: Sequence[str]) -> list[str]:
                 "engine; rename it, or make a link to it with another name"
             ) from None
     return absolute
-
-
-def file_stem(text: str) -> str:
-    """A name of somebody else's as the name of a folder that we make."""
-    return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "unnamed"
 
 
 def say_waiting(sentence: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
+from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import exit_status
@@ -270,7 +270,7 @@ def folder_name(path: Path) -> str:
     """What a target is called after a path: its own name, or its folder's where every problem's file is called
     alike."""
     named = path.parent if path.stem in ALIKE and not path.is_dir() else path
-    return common.file_stem(named.name if named.is_dir() else named.stem)
+    return file_stem(named.name if named.is_dir() else named.stem)
 
 
 def _opened(dialect: Dialect, path: Path) -> Opened:

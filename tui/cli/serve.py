@@ -11,7 +11,7 @@ import click
 
 from aisp.store.text import clean_line
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import MeantError, NotHereError
 
 PORT = 8000
 
@@ -24,6 +24,13 @@ PORT = 8000
 @click.option("--quick", is_flag=True, help="Evaluate with two replicas and fewer samples unless a client says else.")
 @common.device_option
 @common.roots_option
+@click.option(
+    "--problems",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True),
+    help="Serve the definitions of this data set as well (SOL-ExecBench, FlashInfer trace). Repeatable.",
+)
 @common.json_option
 def command(
     host: str,
@@ -33,6 +40,7 @@ def command(
     quick: bool,
     device: str,
     roots: tuple[str, ...],
+    problems: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Answer programs over HTTP: evaluate solutions, start runs, ask for results, hear events.
@@ -40,14 +48,20 @@ def command(
     Routes and shapes are those of flashinfer-bench's server, and some of our own; docs/serve.md has them. Every request
     brings the token, which is made once and printed here. Tasks outlive this server and the engine.
 
-    Exit status: 0 it was stopped; 2 an address that others reach without --expose; 3 it cannot listen here, or its
-    packages are missing.
+    Exit status: 0 it was stopped; 2 an address that others reach without --expose, a data set without definitions, or
+    with one that is called as a target is; 3 it cannot listen here, or its packages are missing.
     """
     _check(host, expose)
     try:
+        from aisp.engine.doors.serve import problems as data_sets
         from aisp.engine.doors.serve import server  # starlette and uvicorn: an extra, 0.2 s
     except ModuleNotFoundError as error:
         raise NotHereError(f"{error.name} is missing; pip install 'aisp[serve]' brings it") from None
+    folders = tuple(Path(root).absolute() for root in roots)
+    try:
+        found = data_sets.read([Path(path).absolute() for path in problems], folders)
+    except data_sets.ProblemsError as error:
+        raise MeantError(str(error), kind="broken") from None
     try:
         secret = server.token()
         listener = server.bind(host, port)
@@ -59,7 +73,7 @@ def command(
             "aisp: warning: other machines reach this server, without encryption: who hears the token may run code"
         )
     logging.basicConfig(level=logging.WARNING, format="aisp: %(levelname)s: %(message)s")
-    settings = server.Settings(tuple(Path(root).absolute() for root in roots), names, device, quick)
+    settings = server.Settings(folders, found, names, device, quick)
     where = f"[{host}]" if ":" in host else host
     told = f"{where}:{listener.getsockname()[1]}"
 

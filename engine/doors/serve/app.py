@@ -22,13 +22,13 @@ from aisp.engine import paths
 from aisp.engine.client import Connection
 from aisp.engine.documents import run_json
 from aisp.engine.doors import asking
-from aisp.engine.doors.serve import bodies, definitions, solutions
+from aisp.engine.doors.serve import bodies, solutions
 from aisp.engine.doors.serve.admission import Admission
 from aisp.engine.doors.serve.clerk import Clerk
+from aisp.engine.doors.serve.definitions import Definition
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.engine.doors.serve.tasks import Asked
 from aisp.engine.protocol import events, requests
-from aisp.kernels.catalog.model import Case, Target
 from aisp.store.errors import StoreError
 from aisp.store.results.catalogued import target_json
 from aisp.store.results.reading import Reading
@@ -83,7 +83,7 @@ class Routes:
     async def health(self, request: Request) -> Response:
         """Whether runs can be made, and how many wait. Never waits for an engine."""
         clerk = self.clerk
-        engine, targets = clerk.engine, (await clerk.shelf.look()).targets
+        engine, dataset = clerk.engine, await clerk.shelf.digest()
         status: events.Status | None = None
         if engine is not None:
             with contextlib.suppress(RefusalError):  # it has just gone
@@ -94,7 +94,7 @@ class Routes:
             {
                 "status": "unavailable" if not healthy else "ok" if healthy == len(workers) else "degraded",
                 "instance_id": self.instance,
-                "dataset_id": definitions.digest(targets),
+                "dataset_id": dataset,
                 "started_at": self.started_s,
                 "accepting": not clerk.ending.is_set(),
                 "workers": workers,
@@ -108,24 +108,22 @@ class Routes:
 
     async def definitions(self, request: Request) -> Response:
         """Names and titles."""
-        return document([definitions.summary(target) for target in (await self.clerk.shelf.look()).targets])
+        return document(await self.clerk.shelf.summaries())
 
     async def definition(self, request: Request) -> Response:
         """One of them, whole."""
-        target = await self.clerk.shelf.find(request.path_params["name"])
-        return document(await asyncio.to_thread(definitions.definition, target))
+        definition = await self.clerk.shelf.definition(request.path_params["name"])
+        return document(await asyncio.to_thread(definition.document))
 
     async def workloads(self, request: Request) -> Response:
         """The cases that this machine times."""
-        target = await self.clerk.shelf.find(request.path_params["name"])
-        cases = definitions.timed_cases(target, await self.clerk.placed())
-        return document([definitions.workload(target, case) for case in cases])
+        definition = await self.clerk.shelf.definition(request.path_params["name"])
+        return document(await asyncio.to_thread(definition.workloads, await self.clerk.placed()))
 
     async def workload(self, request: Request) -> Response:
         """One case."""
-        for target in (await self.clerk.shelf.look()).targets:
-            if case := definitions.case_of(target, request.path_params["uuid"]):
-                return document(definitions.workload(target, case))
+        if found := await self.clerk.shelf.workload(request.path_params["uuid"]):
+            return document(found)
         raise RefusalError(Kind.UNKNOWN, "no workload has this uuid", "GET /definitions/NAME/workloads lists them")
 
     async def evaluate(self, request: Request) -> Response:
@@ -134,12 +132,13 @@ class Routes:
         clerk, solution = self.clerk, asked.solution
         if clerk.ending.is_set():
             raise RefusalError(Kind.NO_ENGINE, "the server is being stopped", "start it again")
-        target = await clerk.shelf.find(solution.definition, status=400)
-        cases = _cases(target, asked.workload_uuids, await clerk.placed())
-        files = await asyncio.to_thread(solutions.files_of, solution, target)
+        definition = await clerk.shelf.definition(solution.definition, status=400)
+        cases = await asyncio.to_thread(_cases, definition, asked.workload_uuids, await clerk.placed())
+        files = await asyncio.to_thread(definition.files_of, solution)
         task = await clerk.submit(
             Asked(
-                target,
+                definition.name,
+                await asyncio.to_thread(definition.sources),
                 cases,
                 solutions.unique_name(solution),
                 files,
@@ -336,19 +335,22 @@ def _number(request: Request, name: str, usual: float, most: float) -> float:
     return value
 
 
-def _cases(target: Target, uuids: list[str] | None, device: str) -> list[Case]:
-    """The cases that are asked for, each once. Raises RefusalError where one is unknown, or there is none."""
-    fix = f"GET /definitions/{target.id}/workloads lists them"
+def _cases(definition: Definition, uuids: list[str] | None, device: str) -> dict[str, str]:
+    """The uuids of the workloads that are asked for, by the names of their cases. Raises RefusalError where one is
+    unknown, or there is none."""
+    fix = f"GET /definitions/{definition.name}/workloads lists them"
     if uuids is None:
-        cases: list[Case] = definitions.timed_cases(target, device)
+        chosen = definition.workloads(device)
     else:
-        found = {uuid: definitions.case_of(target, uuid) for uuid in dict.fromkeys(uuids)}
-        if unknown := [uuid for uuid, case in found.items() if case is None]:
-            raise RefusalError(Kind.INVALID, f"{target.id} has no workload {clean_line(unknown[0])}", fix)
-        cases = [case for case in found.values() if case is not None]
-    if not cases:
-        raise RefusalError(Kind.INVALID, f"no workload of {target.id} is asked for, or can be timed here", fix)
-    return cases
+        known: dict[str, dict[str, Any]] = {}
+        for one in definition.workloads():
+            known.setdefault(one["uuid"], one)
+        if unknown := [uuid for uuid in uuids if uuid not in known]:
+            raise RefusalError(Kind.INVALID, f"{definition.name} has no workload {clean_line(unknown[0])}", fix)
+        chosen = [known[uuid] for uuid in dict.fromkeys(uuids)]
+    if not chosen:
+        raise RefusalError(Kind.INVALID, f"no workload of {definition.name} is asked for, or can be timed here", fix)
+    return {one["case"]: one["uuid"] for one in chosen}
 
 
 def _workers(status: events.Status) -> list[dict[str, Any]]:

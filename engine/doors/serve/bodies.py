@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.store.text import clean_line
 
+MOST_NAME = 200
+"""Characters of a name."""
 MOST_SOURCES = 64
 MOST_WORKLOADS = 256
 MOST_TASKS_ASKED = 1000
 MOST_TIMEOUT_S = 3600.0
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME)]
 TaskId = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._-]{1,100}$")]
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -26,26 +28,31 @@ class Source(msgspec.Struct, frozen=True):
     content: str
 
 
-class Spec(msgspec.Struct, frozen=True):
+class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a solution is built and called.
 
     Attributes:
         entry_point: "file::function".
         language, languages: what it is written in; the second is another dialect's name for it.
         destination_passing_style: outputs are passed in, allocated, behind the inputs.
+        target_hardware: in the author's words.
+        binding, compile_options: of what is compiled, for definitions of a data set.
     """
 
     entry_point: Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
     language: str = ""
     languages: list[str] = []
     destination_passing_style: bool = True
+    target_hardware: list[str] | str | None = None
+    binding: str | None = None
+    compile_options: dict[str, Any] | None = None
 
 
-class Solution(msgspec.Struct, frozen=True):
-    """A candidate as flashinfer-bench's clients send it.
+class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate as flashinfer-bench's clients send it. Encoded, it is a solution's file of a data set.
 
     Attributes:
-        definition: the target's id, or its name where no other target has it.
+        definition: the name of a data set's definition; or a target's id, or its name where no other target has it.
     """
 
     name: Name

@@ -19,16 +19,14 @@ from typing import Any, TypeVar
 from aisp.engine import client
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.doors import api, asking
-from aisp.engine.doors.serve import definitions, evaluations, solutions, tasks
+from aisp.engine.doors.serve import evaluations, tasks
 from aisp.engine.doors.serve.evaluations import Ended, Failure
 from aisp.engine.doors.serve.feed import Feed
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.engine.doors.serve.shelf import Shelf
 from aisp.engine.doors.serve.tasks import PREFIX, Asked, Task, Tasks
 from aisp.engine.protocol import events, requests
-from aisp.kernels.catalog.sources import read_sources
 from aisp.store.candidates import Level, Row, owner_here
-from aisp.store.content import snapshot_hash
 from aisp.store.errors import StoreError
 from aisp.store.record import Run
 from aisp.store.text import clean_line
@@ -278,15 +276,15 @@ class Clerk:
     async def _request(self, row: Row) -> requests.StartRuns | Ended:
         """What the engine is asked for a row; or why it is not."""
         files = await asyncio.to_thread(self.tasks.table.files, row.candidate)
-        if told := await asyncio.to_thread(solutions.misspelt, files):
-            return evaluations.misspelt(told)
         try:
-            target = await self.shelf.find(row.target)
-            if await asyncio.to_thread(lambda: snapshot_hash(read_sources(target))) != row.sources:
+            definition = await self.shelf.definition(row.target)
+            if told := await asyncio.to_thread(definition.misspelt, files):
+                return evaluations.misspelt(told)
+            if await asyncio.to_thread(definition.sources) != row.sources:
                 return evaluations.failed(
                     Failure.CHANGED, f"{row.target} has changed since this was sent in; send it once more"
                 )
-            made = await asyncio.to_thread(api.beside, target, files)
+            made = await asyncio.to_thread(definition.made, files)
         except RefusalError as error:
             return evaluations.failed(Failure.CHANGED, str(error))
         except api.RefusedError as error:
@@ -296,7 +294,7 @@ class Clerk:
             seq=0 if self.engine is None else self.engine.next_seq(),
             roots=[str(made.folder)],
             targets=[made.id],
-            rungs=[api.CANDIDATE],
+            rungs=[definition.rung],
             device=device,
             case=case,
             quick=row.level is Level.QUICK,
@@ -331,10 +329,11 @@ class Clerk:
     async def _workload(self, row: Row) -> dict[str, Any]:
         _, name = tasks.placed(row)
         try:
-            target = await self.shelf.find(row.target)
-            return definitions.workload(target, target.case(name))
-        except (RefusalError, LookupError):  # gone from the disk since
-            return {"case": name}
+            definition = await self.shelf.definition(row.target)
+            known = await asyncio.to_thread(definition.workloads)
+        except RefusalError:  # gone from the disk since
+            known = []
+        return next((one for one in known if one["case"] == name), {"case": name})
 
 
 def _read(run_id: str, told: Run | None) -> Ended:

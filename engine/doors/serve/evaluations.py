@@ -20,6 +20,8 @@ from aisp.store.results.traces import performance
 from aisp.store.text import clean
 
 LOG_CHARACTERS = 4000
+ALONE = "optimized"
+"""The rung that a solution is in a target that is made for it alone; in others it is CANDIDATE."""
 
 
 class Failure(enum.StrEnum):
@@ -85,7 +87,9 @@ def misspelt(told: str) -> Ended:
 
 def of_run(answer: Answer) -> Ended:
     """What a run that has ended says of the candidate."""
-    run, record, arm = answer.reading, answer.reading.record, answer.reading.arm(CANDIDATE)
+    run, record = answer.reading, answer.reading.record
+    rung = CANDIDATE if CANDIDATE in run.rungs else ALONE
+    arm = run.arm(rung)
     if record.state in _LOST or (arm is not None and arm.state in _LOST):
         return failed(Failure.ENGINE_LOST, record.reason, again=True)
     if record.state is State.CANCELLED:
@@ -94,7 +98,7 @@ def of_run(answer: Answer) -> Ended:
         return failed(Failure.NOT_HERE, record.reason or (arm.reason if arm is not None else ""))
     if arm is None or not arm.state.final:
         return failed(Failure.NO_RESULT, record.reason or "the run says nothing of the candidate")
-    bar, claim, item = run.bar(CANDIDATE), run.claim(CANDIDATE), run.comparison(CANDIDATE)
+    bar, claim, item = run.bar(rung), run.claim(rung), run.comparison(rung)
     if bar is not None:
         wrong = Status.INCORRECT_NUMERICAL if bar.mistake or arm.correctness.wrong else Status.RUNTIME_ERROR
         status = _BY_CHECK.get(bar.check, wrong)

@@ -15,7 +15,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from aisp.engine.doors.serve import app
 from aisp.engine.doors.serve.admission import SEND_S
 from aisp.engine.doors.serve.clerk import Clerk
 from aisp.engine.doors.serve.feed import Feed
+from aisp.engine.doors.serve.problems import Problems
 from aisp.engine.doors.serve.shelf import Shelf
 
 TOKEN_BYTES = 32
@@ -72,11 +73,13 @@ class Settings:
 
     Attributes:
         roots: collections whose targets are served; empty for the shipped one.
+        problems: definitions of data sets that are served beside them.
         names: by which it may be called beside localhost and addresses.
         device, quick: of the runs, where the client does not say.
     """
 
     roots: Sequence[Path] = ()
+    problems: Problems = field(default_factory=Problems)
     names: Collection[str] = ()
     device: str = "auto"
     quick: bool = False
@@ -89,7 +92,8 @@ async def serve(listener: socket.socket, secret: str, settings: Settings, ready:
         listener: from `bind`; closed at the end.
         ready: called once requests are answered.
     """
-    clerk = Clerk(Shelf(settings.roots), Feed(), device=settings.device, quick=settings.quick)
+    settings.problems.tell()
+    clerk = Clerk(Shelf(settings.roots, settings.problems), Feed(), device=settings.device, quick=settings.quick)
     config = uvicorn.Config(
         app.make(clerk, secret, settings.names),
         http=Bounded,

@@ -9,7 +9,7 @@ import ast
 import hashlib
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
@@ -108,9 +108,8 @@ def files_of(solution: Solution, target: Target) -> dict[str, bytes]:
     return {f"{CANDIDATE}.py": rung} | {f"{FOLDER}/{name}": data for name, data in found.items()}
 
 
-def misspelt(files: dict[str, bytes]) -> str:
-    """Why Python cannot compile a file of a candidate, with its line; "" where it can compile all of them."""
-    prefix = f"{FOLDER}/"
+def misspelt(files: Mapping[str, bytes], prefix: str = f"{FOLDER}/") -> str:
+    """Why Python cannot compile a file below `prefix`, with its line; "" where it can compile all of them."""
     told = (
         refusal(data, name.removeprefix(prefix))
         for name, data in files.items()

@@ -7,18 +7,14 @@ one, so that the same request, sent again by a client that heard no answer, is t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aisp.engine import paths
-from aisp.engine.doors.serve import definitions
 from aisp.engine.doors.serve.evaluations import Failure
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
-from aisp.kernels.catalog.model import Case, Target
-from aisp.kernels.catalog.sources import read_sources
 from aisp.store.candidates import Candidates, Level, Row, Standing, TooManyError, Wanted
-from aisp.store.content import snapshot_hash
 
 PREFIX = "serve/"
 """Of the batches that are tasks."""
@@ -44,7 +40,7 @@ class Task:
 
     @property
     def definition(self) -> str:
-        """The target's id."""
+        """Its name."""
         return next(iter(self.rows.values())).target
 
     @property
@@ -86,13 +82,17 @@ class Asked:
     """What is to be evaluated.
 
     Attributes:
+        definition: its name.
+        sources: a hash of what it is made of.
+        cases: the uuid of each workload by the name of its case.
         solution: the solution's name, made unique.
         files: of the candidate.
         task_id: as the client chose it; None where it did not.
     """
 
-    target: Target
-    cases: Sequence[Case]
+    definition: str
+    sources: str
+    cases: Mapping[str, str]
     solution: str
     files: Mapping[str, bytes]
     device: str
@@ -130,10 +130,11 @@ class Tasks:
         Raises:
             RefusalError: the client's task id has another content, or too many wait.
         """
-        sources = snapshot_hash(read_sources(asked.target))
-        names = {case.name: f"{definitions.uuid_of(asked.target, case)} {asked.solution}" for case in asked.cases}
+        names = {case: f"{uuid} {asked.solution}" for case, uuid in asked.cases.items()}
         level = Level.QUICK if asked.quick else Level.FULL
-        task_id = asked.task_id or _digest(asked.target.id, sources, level, asked.device, *sorted(names.values()))
+        task_id = asked.task_id or _digest(
+            asked.definition, asked.sources, level, asked.device, *sorted(names.values())
+        )
         known = self.table.rows(PREFIX + task_id)
         if known:
             if {name for name, _ in known} != set(names.values()) or any(row.level is not level for _, row in known):
@@ -146,11 +147,11 @@ class Tasks:
             for case in asked.cases:
                 self.table.plan(
                     PREFIX + task_id,
-                    target=asked.target.id,
-                    sources=sources,
-                    wanted=[Wanted(names[case.name], asked.files)],
+                    target=asked.definition,
+                    sources=asked.sources,
+                    wanted=[Wanted(names[case], asked.files)],
                     level=level,
-                    conditions=conditions(asked.device, case.name),
+                    conditions=conditions(asked.device, case),
                 )
         except TooManyError as error:
             raise RefusalError(Kind.TOO_MANY, str(error), "let some end first", retry_s=60) from None

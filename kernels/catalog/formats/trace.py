@@ -15,19 +15,24 @@ tensors in files, and `trace_target` makes a target of them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.kernels.catalog.grammar import GrammarError
+from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.onefile import Parts
 from aisp.kernels.catalog.sources import MAX_FILE_BYTES, read_bytes
 
 from . import trace_definition, trace_solution
 from .shared import Listed, Opened, Part, checkout, contained, provenance
 from .trace_definition import Definition, Reader, RefusedError, Source, one_line
+from .trace_solution import Solution
 from .trace_stored import Stored, StoredError, find
 from .trace_target import Plan, about, files
 
@@ -135,26 +140,33 @@ def problems_of(candidates: Sequence[Path], folder: Path) -> dict[Path, Path]:
     missing = {name for name in wanted.values() if name}
     if not missing:
         return {}
-    known = [folder / _DEFINITION] if (folder / _DEFINITION).is_file() else [each.path for each in collection(folder)]
-    if folder.is_file():
-        known = [folder]
-    known.sort(key=lambda path: _called(path) not in missing)  # stable: the others stay in their order
+    known = [each.path for each in definitions(folder)]
+    known.sort(key=lambda path: called(path) not in missing)  # stable: the others stay in their order
     found: dict[str, Path] = {}
     for path in known:
         if not missing:
             break
-        if _HAS["axes"].search(data := _small(path)) and (name := _named(data)) in missing:
+        if _HAS["axes"].search(data := _small(path)) and (name := named(data)) in missing:
             found[name] = path
             missing.discard(name)
     return {path: found[name] for path, name in wanted.items() if name in found}
 
 
-def _called(path: Path) -> str:
-    """What a problem is called by where it lies."""
+def definitions(path: Path) -> list[Listed]:
+    """The definitions at a path: of a collection, of a problem's folder, or the file that is one."""
+    if path.is_dir() and not (path / _DEFINITION).is_file():
+        return list(collection(path))
+    place = _file(path)
+    return [Listed(None, None, called(place), place)]
+
+
+def called(path: Path) -> str:
+    """What a definition is called by where it lies."""
     return path.parent.name if path.name == _DEFINITION else path.stem
 
 
-def _named(data: bytes) -> str:
+def named(data: bytes) -> str:
+    """The name that a definition has in its own text; "" where it says none."""
     try:
         found = trace_definition.decoded(data)
     except ValueError:
@@ -163,69 +175,147 @@ def _named(data: bytes) -> str:
     return name if isinstance(name, str) else ""
 
 
+class BrokenError(Exception):
+    """A definition that cannot be judged, and why."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The files of one definition, as they are; what their tensors lie in is not among them.
+
+    Attributes:
+        path: of the definition.
+        root: the data set of FlashInfer that it lies in; None for none.
+        data: the definition.
+        workloads: lines of JSON.
+        rest: why there are none of them; "" where there are.
+    """
+
+    path: Path
+    root: Path | None
+    data: bytes
+    workloads: bytes
+    rest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A hash over both."""
+        return hashlib.sha256(b"%d\n%b%b" % (len(self.data), self.data, self.workloads)).hexdigest()
+
+
+def text(problem: Path) -> Text:
+    """The files of a definition. Raises OSError where it cannot be read."""
+    path = _file(problem)
+    data = read_bytes(os.fspath(path))
+    root = _root(path)
+    place = _workloads(path, root)
+    if place is None:
+        return Text(path, root, data, b"", "there is no workload.jsonl beside it, and no workloads/**/ with its name")
+    try:
+        return Text(path, root, data, read_bytes(os.fspath(place)))
+    except OSError as error:
+        why = f"{place.name} cannot be read: {error.strerror or error} ({MAX_FILE_BYTES:,} bytes are the most)"
+        return Text(path, root, data, b"", why)
+
+
+def definition(text: Text) -> Definition:
+    """What a definition and its workloads say, whether or not their tensors are there. Raises BrokenError."""
+    with _reading(text.path) as reader:
+        return _definition(reader, text)
+
+
+def plan(text: Text) -> Plan:
+    """How a definition is judged, in the workloads whose tensors are there. Raises BrokenError."""
+    with _reading(text.path) as reader:
+        return Plan(*_with_stored(reader, _definition(reader, text), text.path, text.root))
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Reader]:
+    """A reader of a definition, whose problems end the reading as BrokenError."""
+    reader = Reader(path)
+    try:
+        yield reader
+    except RefusedError:
+        raise BrokenError(reader.problems) from None
+    except GrammarError as error:
+        raise _ungrammatical(reader, error) from None
+
+
+def _ungrammatical(reader: Reader, error: GrammarError) -> BrokenError:
+    """A definition with an expression that is none."""
+    reader.wrong("inputs", error.message, error.fix)
+    return BrokenError(reader.problems)
+
+
 def read(path: Path) -> Opened:
     """What a definition says, with the workloads that can be taken. Raises OSError where it cannot be read."""
-    reader = Reader(_file(path))
+    found = text(path)
     try:
-        definition, plan, _ = _planned(reader)
-        cpu = plan.for_host()
-    except RefusedError:
-        return Opened(path, problems=tuple(reader.problems))
-    except GrammarError as error:
-        reader.wrong("inputs", error.message, error.fix)
-        return Opened(path, problems=tuple(reader.problems))
-    title = one_line(f"{definition.name}, of {definition.dialect.words}", limit=300)
-    axes, inputs, outputs = plan.axes(0), plan.inputs(), plan.outputs()
-    return Opened(path, title, axes, inputs, outputs, cpu=cpu, notes=tuple(plan.notes()))
+        planned = plan(found)
+        with _reading(found.path):
+            cpu = planned.for_host()
+    except BrokenError as error:
+        return Opened(path, problems=error.problems)
+    said = planned.definition
+    title = one_line(f"{said.name}, of {said.dialect.words}", limit=300)
+    axes, inputs, outputs = planned.axes(0), planned.inputs(), planned.outputs()
+    return Opened(path, title, axes, inputs, outputs, cpu=cpu, notes=tuple(planned.notes()))
 
 
 def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which a solution is judged against a definition. Where one of the two cannot be
     taken: its problems. Raises OSError where one cannot be read."""
     reader = Reader(candidate)
+    data = read_bytes(os.fspath(candidate))
     try:
-        answered = read_bytes(os.fspath(candidate))
-        solution = trace_solution.read(reader, answered)
+        solution = trace_solution.read(reader, data)
+        found = text(problem)
+        return Parts(_made(found, plan(found), solution, provenance("solution", candidate, data), reader))
     except RefusedError:
         return Parts({}, tuple(reader.problems))
-    theirs = Reader(_file(problem))
+    except BrokenError as error:
+        return Parts({}, error.problems)
+
+
+def answered(text: Text, plan: Plan, data: bytes) -> Parts:
+    """As `against`, for a solution that lies in no file of its own and a definition that is open."""
+    reader = Reader(Path("solution.json"))
+    told = f"- solution: sent in, sha256 {hashlib.sha256(data).hexdigest()}"
     try:
-        definition, plan, data = _planned(theirs)
-        if definition.name != solution.definition:
-            told = f"it answers {solution.definition!r}, and the problem is {definition.name!r}"
-            raise reader.refuse("definition", told, "judge it against the problem that it names")
-        told_of = [
-            provenance("definition", theirs.path, data),
-            f"{provenance('solution', candidate, answered)}; {about(solution)}",
-        ]
-        return Parts(files(plan, solution, told_of, theirs if theirs.problems else reader))
+        return Parts(_made(text, plan, trace_solution.read(reader, data), told, reader))
     except RefusedError:
-        return Parts({}, tuple(theirs.problems or reader.problems))
+        return Parts({}, tuple(reader.problems))
+    except BrokenError as error:
+        return Parts({}, error.problems)
+
+
+def _made(text: Text, plan: Plan, solution: Solution, told: str, reader: Reader) -> dict[str, bytes]:
+    """The files of the target; `told` is where the solution comes from. Raises RefusedError, BrokenError."""
+    name = plan.definition.name
+    if name != solution.definition:
+        said = f"it answers {solution.definition!r}, and the problem is {name!r}"
+        raise reader.refuse("definition", said, "judge it against the problem that it names")
+    lines = [provenance("definition", text.path, text.data), f"{told}; {about(solution)}"]
+    try:
+        return files(plan, solution, lines, reader)
     except GrammarError as error:
-        theirs.wrong("inputs", error.message, error.fix)
-        return Parts({}, tuple(theirs.problems))
+        raise _ungrammatical(Reader(text.path), error) from None
 
 
 def _file(problem: Path) -> Path:
     return problem / _DEFINITION if problem.is_dir() else problem
 
 
-def _planned(reader: Reader) -> tuple[Definition, Plan, bytes]:
-    """A definition with its workloads and stored tensors. Raises RefusedError, GrammarError, OSError."""
-    path = reader.path
-    data = read_bytes(os.fspath(path))
-    root = _root(path)
-    place = _workloads(path, root)
-    why = "" if place is not None else "there is no workload.jsonl beside it, and no workloads/**/ with its name"
-    lines: list[tuple[int, bytes]] = []
-    if place is not None:
-        try:
-            lines = list(enumerate(read_bytes(os.fspath(place)).split(b"\n"), 1))
-        except OSError as error:
-            why = f"{place.name} cannot be read: {error.strerror or error} ({MAX_FILE_BYTES:,} bytes are the most)"
-    sol = root is None
-    definition = trace_definition.read(reader, data, lines, sol=sol and path.name == _DEFINITION, rest=why)
-    return (*_with_stored(reader, definition, path, root), data)
+def _definition(reader: Reader, text: Text) -> Definition:
+    """Raises RefusedError."""
+    lines = enumerate(text.workloads.split(b"\n"), 1) if text.workloads else ()
+    sol = text.root is None and text.path.name == _DEFINITION
+    return trace_definition.read(reader, text.data, lines, sol=sol, rest=text.rest)
 
 
 def _root(path: Path) -> Path | None:
@@ -248,8 +338,11 @@ def _workloads(path: Path, root: Path | None) -> Path | None:
     return next((Path(place, name) for place, names in _walk(root / "workloads") if name in names), beside)
 
 
-def _with_stored(reader: Reader, definition: Definition, path: Path, root: Path | None) -> tuple[Definition, Plan]:
-    """The definition without the workloads whose tensors cannot be had, and the plan. Raises RefusedError."""
+def _with_stored(
+    reader: Reader, definition: Definition, path: Path, root: Path | None
+) -> tuple[Definition, dict[tuple[str, str], Stored]]:
+    """The definition without the workloads whose tensors cannot be had, and the tensors by case and input. Raises
+    RefusedError."""
     stored: dict[tuple[str, str], Stored] = {}
     kept, notes = [], []
     for workload in definition.workloads:
@@ -274,7 +367,7 @@ def _with_stored(reader: Reader, definition: Definition, path: Path, root: Path 
             "workloads", f"there is none that can be taken: {'; '.join(notes[:3])}", "bring their tensors"
         )
     definition = dataclasses.replace(definition, workloads=tuple(kept), notes=(*definition.notes, *notes))
-    return definition, Plan(definition, stored)
+    return definition, stored
 
 
 def _blob(given: str, path: Path, root: Path | None) -> Path:

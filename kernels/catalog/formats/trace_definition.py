@@ -206,8 +206,8 @@ class Reader:
         if isinstance(value, str) and value.strip():
             return value
         if value is not None or needed:
-            told = "missing" if value is None else f"it is {_kind(value)}, not a text"
-            self.wrong(place, told, f'write "{key}": "..."')
+            blank = "it is blank" if isinstance(value, str) else f"it is {_kind(value)}, not a text"
+            self.wrong(place, "missing" if value is None else blank, f'write "{key}": "..."')
         return ""
 
     def table(self, table: Mapping[str, Any], key: str, place: str) -> dict[str, Any]:
@@ -609,7 +609,7 @@ def _known(written: Mapping[str, Any], inputs: tuple[Tensor, ...]) -> dict[str, 
     """A workload without what no reader of the format knows, which may be nested without end."""
     given = written["inputs"]
     kept = {tensor.name: given[tensor.name] for tensor in inputs if tensor.name in given}
-    inner = {name: {key: spec[key] for key in _INPUT_KEYS if key in spec} for name, spec in kept.items()}
+    inner = {name: {key: spec[key] for key in _INPUT_KEYS if _plain(spec.get(key))} for name, spec in kept.items()}
     outer = {key: written[key] for key in ("uuid", "axes", "tolerance") if _plain(written.get(key))}
     return {**outer, "inputs": inner}
 

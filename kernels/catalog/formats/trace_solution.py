@@ -2,7 +2,7 @@
 
 Python (`python`, `pytorch`, `triton` and other languages that are Python) is imported; CUDA C++ is compiled by
 torch.utils.cpp_extension on a machine with a GPU. What needs a package that is not installed here is refused with its
-name. Nothing is imported to find that out but the parents of a package.
+name. Nothing is imported to find that out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -225,10 +226,16 @@ def _build(reader: Reader, spec: Mapping[str, Any], languages: tuple[str, ...]) 
 
 
 def _installed(module: str) -> bool:
+    first, *below = module.split(".")
     try:
-        return importlib.util.find_spec(module) is not None
+        found = importlib.util.find_spec(first)
+        for part in below:  # find_spec would import the parents
+            if found is None:
+                return False
+            found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations or [])
     except (ImportError, ValueError):
         return False
+    return found is not None
 
 
 def _flags(spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -478,6 +478,17 @@ def test_a_binding_is_torch_s_or_tvm_ffi_s_where_that_is_installed(
     assert "unknown binding 'nanobind'; use torch or tvm-ffi" in told(tmp_path, definition, answer)
 
 
+def test_what_a_language_needs_is_looked_for_without_importing_its_parents() -> None:
+    code = (
+        "import sys\n"
+        "from aisp.kernels.catalog.formats.trace_solution import _installed\n"
+        "names = ('wsgiref.util', 'wsgiref.nothing', 'no_such.package', 'triton.language.extra.tlx')\n"
+        "print([_installed(name) for name in names][:3], {'wsgiref', 'triton'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[True, False, False] set()\n"
+
+
 def test_outputs_of_a_size_that_no_input_has_cannot_be_allocated(tmp_path: Path) -> None:
     axes = text.AXES | {"flat": {"type": "var"}}
     row = text.workload("one", 4)
@@ -520,6 +531,15 @@ def test_a_broken_workload_is_left_out_with_its_reason_and_the_others_stay(tmp_p
         "(line 11): not JSON: NaN is no number",
     ):
         assert part in said, said
+
+
+def test_what_is_nested_without_end_where_nobody_reads_it_is_left_out(tmp_path: Path) -> None:
+    problem = text.sol(tmp_path, None, [text.workload("11111111-aaaa", 40, x={"type": "random", "value": "DEEP"})])
+    rows = problem.with_name("workload.jsonl")
+    rows.write_text(rows.read_text().replace('"DEEP"', "[" * 900 + "]" * 900))
+    (found,) = trace.plan(trace.text(problem)).definition.workloads
+    assert found.written["inputs"]["x"] == {"type": "random"}
+    made(tmp_path, problem, text.solution())
 
 
 def test_a_flood_of_workloads_is_bounded(tmp_path: Path) -> None:
