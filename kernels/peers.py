@@ -7,8 +7,8 @@
 
 Each rank owns a block of `nbytes` and some signals. `data` and `signals` are tables of addresses, one for each rank, as
 this rank's process and GPU know them: on GPUs the blocks are torch's symmetric memory, and a load from another rank's
-address goes over NVLink. On a CPU they are a file in shared memory that all processes map, and what runs in Triton's
-interpreter is the same kernel.
+address goes over NVLink. On a CPU they are a file that all processes map, and what runs in Triton's interpreter is the
+same kernel.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +26,6 @@ import triton.language as tl
 
 PROGRAMS = 128  # at most, of a grid with a barrier: all of them run at once on a GPU with as many multiprocessors
 ALIGNMENT_BYTES = 256
-SHARED_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def share(nbytes: int, device: torch.device) -> Peers:
 
     Raises:
         RuntimeError: the GPUs cannot address one another's memory.
-        OSError: there is too little shared memory on a machine without GPUs.
+        OSError: there is too little room for the file on a machine without GPUs.
     """
     rank, world = dist.get_rank(), dist.get_world_size()
     nbytes = triton.cdiv(max(nbytes, 1), ALIGNMENT_BYTES) * ALIGNMENT_BYTES
@@ -82,14 +82,11 @@ def _on_gpus(whole: int, device: torch.device, rank: int, world: int) -> tuple[l
 def _on_cpu(whole: int, _: torch.device, rank: int, world: int) -> tuple[list[int], tuple[Any, ...]]:
     name: list[Any] = [None]
     if rank == 0:
-        there = SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None  # noqa: PTH112 - a string is all it is
-        descriptor, name[0] = tempfile.mkstemp(prefix="aisp-peers-", dir=there)
+        descriptor, name[0] = tempfile.mkstemp()  # where ranks leave one another things; it goes with the run
         try:
-            os.posix_fallocate(
-                descriptor, 0, whole * world
-            )  # too little memory is an error here, and not a signal later
+            os.posix_fallocate(descriptor, 0, whole * world)  # too little room is an error here, no signal later
         except OSError:
-            os.unlink(name[0])  # noqa: PTH108
+            Path(name[0]).unlink()
             raise
         finally:
             os.close(descriptor)
@@ -97,7 +94,7 @@ def _on_cpu(whole: int, _: torch.device, rank: int, world: int) -> tuple[list[in
     blocks = torch.from_file(name[0], shared=True, size=whole * world, dtype=torch.uint8)
     dist.barrier()
     if rank == 0:
-        os.unlink(name[0])  # noqa: PTH108 - the mappings stay
+        Path(name[0]).unlink()  # the mappings hold it
     return [blocks.data_ptr() + peer * whole for peer in range(world)], (blocks,)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 HOSTS = dist.new_group(backend="gloo")  # in which processes wait for one another, whatever their GPUs do
 SLOTS = 2
-IN_MEMORY = "/dev/shm"
+IN_MEMORY = "/dev/shm"  # what a GPU is to read and write must lie in no file of a disk
 
 
 def host_slots(x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def host_slots(x: Tensor) -> Tensor:
     nbytes = max(1, SLOTS * dist.get_world_size() * x.nbytes)
     name = [""]
     if dist.get_rank() == 0:
-        file, name[0] = tempfile.mkstemp(prefix="peer-copy-", dir=IN_MEMORY)
+        file, name[0] = tempfile.mkstemp(dir=IN_MEMORY if x.is_cuda else None)
         try:
             os.posix_fallocate(file, 0, nbytes)
         except OSError:
