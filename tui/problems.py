@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def opened_lines(dialect: Dialect, opened: Opened) -> Iterator[str]:
-    """One problem that was read."""
+    """What a problem that was read takes and gives, its title first."""
     yield f"{clean_line(opened.title)}  ({dialect.TITLE})"
     for what, lines in (("in", opened.inputs), ("out", opened.outputs)):
         for name, line in lines.items():
@@ -24,7 +24,6 @@ def opened_lines(dialect: Dialect, opened: Opened) -> Iterator[str]:
         yield "  has no smaller case for a machine without a GPU"
     for note in opened.notes:
         yield f"  {clean_line(note, limit=1000)}"
-    yield command(opened)
 
 
 def command(opened: Opened) -> str:

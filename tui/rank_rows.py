@@ -4,10 +4,12 @@ began and how long it took, to one scale; and the same in words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from aisp.store.results.ranks import straggler
 from aisp.store.results.telling import by_ranks
 from aisp.tui import plain
 
@@ -33,22 +35,30 @@ def rank_rows(arm: Arm, width: int, ascii: bool) -> list[Text]:
         return []
     rows = [Text(f"{arm.rung}: {by_ranks(arm)}", "dim")]
     longest_ms = max(rank.late_us / 1e3 + rank.median_ms for rank in ranks.each)
-    words = [_words(rank) for rank in ranks.each]
     names = [f"rank {number}" for number in range(len(ranks.each))]
     left = max(map(len, names)) + 1
-    while len(words[0]) > 1 and width - left - 2 - max(len("  ".join(each)) for each in words) < LEAST_BAR:
+    words = [_words(rank) for rank in ranks.each]
+    room = _room(words, width - left)
+    while room < LEAST_BAR and len(words[0]) > 1:
         words = [each[:-1] for each in words]
-    bar = max(width - left - 2 - max(len("  ".join(each)) for each in words), 1)
+        room = _room(words, width - left)
+    bar, held_up_by = max(room, 1), straggler(ranks)
     late_sign, sign = _SIGNS[ascii]
     for number, rank in enumerate(ranks.each):
         first = round(rank.late_us / 1e3 / longest_ms * bar)
         last = max(round((rank.late_us / 1e3 + rank.median_ms) / longest_ms * bar), first + 1)
-        row = Text(f"{names[number]:<{left}}", "bold" if number == ranks.straggler else "", no_wrap=True)
+        stands_out = number == held_up_by
+        row = Text(f"{names[number]:<{left}}", "bold" if stands_out else "", no_wrap=True)
         row.append(late_sign * first, "dim not bold")
         row.append(sign * (last - first))
-        row.append(" " * (bar - last + 2) + "  ".join(words[number]), "not bold" if number != ranks.straggler else "")
+        row.append(" " * (bar - last + 2) + "  ".join(words[number]), "" if stands_out else "not bold")
         rows.append(row)
     return rows
+
+
+def _room(words: Sequence[Sequence[str]], width: int) -> int:
+    """Cells that are left for the bars beside these words."""
+    return width - 2 - max(len("  ".join(each)) for each in words)
 
 
 def rank_lines(arm: Arm) -> list[str]:

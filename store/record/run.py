@@ -198,10 +198,6 @@ class RuleSaid(msgspec.Struct, frozen=True):
         clean_lines(self, "name", "detail", "ours", limit=REASON_CHARS)
 
 
-STRAGGLES = 0.75
-"""Share of the samples in which a rank must be the slowest to be called a straggler."""
-
-
 class Rank(msgspec.Struct, frozen=True):
     """What one rank of an arm did, over the samples that count.
 
@@ -238,19 +234,6 @@ class Ranks(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if len(self.each) < 2:
             raise ContradictionError(f"{len(self.each)} of several ranks")
-
-    @property
-    def slowest(self) -> int:
-        """The rank with the longest time."""
-        return max(range(len(self.each)), key=lambda number: self.each[number].median_ms)
-
-    @property
-    def straggler(self) -> int | None:
-        """The slowest, where it is that in nearly all samples, and longer than the fastest by more than the skew; None
-        where none stands out."""
-        slowest, fastest_ms = self.each[self.slowest], min(rank.median_ms for rank in self.each)
-        stands_out = slowest.slowest_share >= STRAGGLES and (slowest.median_ms - fastest_ms) * 1e3 > self.skew_us
-        return self.slowest if stands_out else None
 
 
 class Finding(msgspec.Struct, frozen=True):

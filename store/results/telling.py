@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aisp.store.outcomes import SUPERSEDED, State, Verdict
 from aisp.store.results import hardware
 from aisp.store.results.numbers import number, percent
+from aisp.store.results.ranks import over_fastest, straggler
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
@@ -110,13 +111,12 @@ def by_ranks(arm: Arm) -> str:
     ranks = arm.ranks
     if ranks is None:
         return ""
-    fastest_ms = min(rank.median_ms for rank in ranks.each)
-    slowest = ranks.each[ranks.slowest]
-    over = percent(slowest.median_ms / fastest_ms - 1, 1)
+    over = percent(over_fastest(ranks), 1)
     apart = f"they begin {number(ranks.skew_us, 2)} us apart (95 %: {number(ranks.skew_most_us, 2)})"
-    if ranks.straggler is None:
+    rank = straggler(ranks)
+    if rank is None:
         return f"no rank stands out (longest +{over}); {apart}"
-    return f"rank {ranks.straggler} takes {over} longer than the fastest; {apart}"
+    return f"rank {rank} takes {over} longer than the fastest; {apart}"
 
 
 def compared(item: Comparison) -> str:

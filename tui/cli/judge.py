@@ -347,7 +347,7 @@ def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
 
 def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
     """The same for people."""
-    return problems.opened_lines(dialect, opened)
+    return [*problems.opened_lines(dialect, opened), problems.command(opened)]
 
 
 def read(file: str) -> Target:

@@ -43,7 +43,7 @@ def _read(dialect: Dialect, path: Path) -> tuple[list[str], str]:
         return ["cannot be judged:", *(f"  {clean_line(str(problem), limit=1000)}" for problem in opened.problems)], ""
     title, *rest = problems.opened_lines(dialect, opened)
     command = problems.command(opened)
-    return [title, command, *(line for line in rest if line != command)], command
+    return [title, command, *rest], command
 
 
 class ProblemsScreen(FilteringScreen):
@@ -114,16 +114,10 @@ class ProblemsScreen(FilteringScreen):
             return
         wide = self.size.width >= FORMAT_COLUMNS
         counted = wide and any(each.number is not None for _, each in found)
-        table.columns = [
-            *([Column("format", "format", 17)] if wide else []),
-            *(
-                [Column("level", "level", 5, align="right"), Column("number", "no.", 5, align="right")]
-                if counted
-                else []
-            ),
-            Column("name", "problem", None, ratio=1),
-            Column("reason", "", None, ratio=2),
-        ]
+        columns = [Column("format", "format", 17)] if wide else []
+        if counted:
+            columns += [Column("level", "level", 5, align="right"), Column("number", "no.", 5, align="right")]
+        table.columns = [*columns, Column("name", "problem", None, ratio=1), Column("reason", "", None, ratio=2)]
         shown = [(dialect, each) for dialect, each in found if self._wanted(dialect, each)]
         if self._sort == "name":
             shown.sort(key=lambda pair: pair[1].name.casefold())

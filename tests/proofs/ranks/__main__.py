@@ -28,6 +28,7 @@ import psutil
 from aisp.engine.protocol import events
 from aisp.store.outcomes import State
 from aisp.store.record import Run
+from aisp.store.results.ranks import straggler
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.engine.targets import write_target
 
@@ -158,7 +159,7 @@ def told_of(arm: Any) -> dict[str, Any]:
         "skew_us": arm.ranks.skew_us,
         "skew_most_us": arm.ranks.skew_most_us,
         "skew_share": arm.ranks.skew_us / 1e3 / arm.median_ms,
-        "straggler": arm.ranks.straggler,
+        "straggler": straggler(arm.ranks),
         "clocks_mhz": [rank.sm_clock_mhz for rank in arm.ranks.each],
     }
 
