@@ -55,6 +55,7 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
         without: ids of checks (checks.registry) whose sensors and defences are left out on request.
         rank, ranks: this process among those of the arm (engine.ranks).
         rendezvous: a path that no file has yet, where they find one another; its folder is theirs to write to.
+        meeting: an empty shared file where the kernels of several ranks meet; None where they need not.
         caches: for every rank the path of the folder where compilers keep what they make, none for the process's own.
     """
 
@@ -68,6 +69,7 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     rank: int = 0
     ranks: int = 1
     rendezvous: str = ""
+    meeting: Blob | None = None
     caches: list[bytes] = []
 
 

@@ -37,7 +37,6 @@ from aisp.engine.worker.timers import (
     Outputs,
     Sample,
     Timer,
-    WarmedUp,
     batch,
     single,
 )
@@ -53,7 +52,6 @@ THROTTLED = 1  # store.record.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only how calls are batched is decided
-RANKS_WARM_UP_CALLS = 12
 SEVERAL = 8  # more tensors than this are written to by one launch on a GPU
 MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
@@ -192,7 +190,9 @@ class Arm:
         self._site = registry.Site(
             job.device, self._folder, target, target.rung(job.module), self._without, writable=tuple(own)
         )
-        self._ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device)  # decides which GPU is this process's
+        page = None if job.meeting is None else tensors.descriptor(job.meeting.name)
+        # Decides which GPU is this process's.
+        self._ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device, page)
         self._sensors = _Sensors(self._site)
         self._sensors.call("before_import")
         module = import_module(self._folder, job.module)
@@ -457,19 +457,18 @@ class Arm:
         bound = self._bound[job.case]
         call = self._callable(bound)
         if self._timer is None:
-            # A held rank would keep the others waiting: what several do together is timed as it happens.
-            latency = self._target.goal is Goal.LATENCY or self._ranks.several
+            # Ranks whose kernels do not meet cannot be held: each would keep the others waiting for its own hold.
+            latency = self._target.goal is Goal.LATENCY or (self._ranks.several and self._ranks.meeting is None)
             self._timer = (
-                CudaTimer(self._l2_bytes, latency=latency, warm=job.warm) if self._device == "cuda" else HostTimer()
+                CudaTimer(self._l2_bytes, latency=latency, warm=job.warm, together=self._ranks)
+                if self._device == "cuda"
+                else HostTimer(self._ranks)
             )
         timer = self._timer
         self._sensors.call("before_timing")
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
-        if self._ranks.several:
-            warmed = self._warm_up_together(timer, bound)
-        else:
-            warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
+        warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
             per_call_ms=warmed.per_call_ms,
             per_sample_ms=max(self._sample_wall_ms(bound), warmed.per_call_ms),
@@ -481,13 +480,6 @@ class Arm:
             probe_step_ms=timer.probe_step_ms,
             probe_overhead_ms=timer.probe_overhead_ms,
         )
-
-    def _warm_up_together(self, timer: Timer, bound: _Bound) -> WarmedUp:
-        """Take a fixed number of samples: ranks that stop at different ones would wait for each other for ever."""
-        times = [self._take(bound, [0])[0].device_ms for _ in range(RANKS_WARM_UP_CALLS)]
-        if isinstance(timer, CudaTimer):
-            timer.read_empty_pairs()
-        return WarmedUp(sorted(times)[len(times) // 2], len(times))
 
     def _sample_wall_ms(self, bound: _Bound) -> float:
         """Wall clock of one sample as the turns will take them, to know how many fit into one."""
@@ -526,6 +518,9 @@ class Arm:
     def _several(self, bound: _Bound, timer: Timer, job: jobs.Group) -> _Group:
         """A launch batch of as many calls as are wanted and fit, captured where they can be."""
         alone = self._grouped
+        if self._ranks.several:
+            alone.note = "ranks would have to agree on how many"
+            return alone
         if not isinstance(timer, CudaTimer) or not timer.timing.held:
             alone.note = f"samples are taken {timer.timing}: one call each"
             return alone
@@ -633,7 +628,7 @@ class Arm:
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
         self._sensors.before(seen)
-        found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets), self._ranks.meet)
+        found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]
         fingerprints = self._fingerprints(outputs)
         self._sensors.after(replace(seen, outputs=outputs, sample=found))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from typing import Any
 
 from aisp.checks.distributed import RENDEZVOUS_GROUP
 from aisp.engine.worker import timers
+from aisp.engine.worker.probe import Meeting
 
 RENDEZVOUS_PATIENCE = datetime.timedelta(seconds=60)
 
@@ -18,11 +20,16 @@ class Ranks:
         rank, ranks: which of how many.
         rendezvous: a path that no file has yet, the same for all.
         device: "cuda" (NCCL, a GPU each) or "cpu" (gloo).
+        page: descriptor of a shared file in which kernels of all ranks can meet; None where samples are not timed.
+
+    Attributes:
+        meeting: where kernels of all ranks meet; None where they cannot.
     """
 
-    def __init__(self, rank: int, ranks: int, rendezvous: str, device: str) -> None:
+    def __init__(self, rank: int, ranks: int, rendezvous: str, device: str, page: int | None = None) -> None:
         self.rank = rank
         self.ranks = ranks
+        self.meeting: Meeting | None = None
         self._ours: Any = None
         if ranks == 1:
             return
@@ -45,7 +52,15 @@ class Ranks:
         )
         # The lesson's collectives cannot be mixed up with ours.
         self._ours = dist.new_group(backend="gloo", timeout=RENDEZVOUS_PATIENCE, group_desc=RENDEZVOUS_GROUP)
-        self._barrier = dist.barrier  # as it is before the lesson is loaded
+        # As they are before the lesson is loaded.
+        self._barrier, self._reduce, self._most, self._tensor = (
+            dist.barrier,
+            dist.all_reduce,
+            dist.ReduceOp.MAX,
+            torch.tensor,
+        )
+        if device == "cuda" and page is not None:
+            self.meeting = self._met(page)
 
     @property
     def several(self) -> bool:
@@ -56,6 +71,27 @@ class Ranks:
         """Wait until all are here."""
         if self._ours is not None:
             self._barrier(group=self._ours)
+
+    def any(self, mine: bool) -> bool:
+        """Whether one of the ranks says so."""
+        if self._ours is None:
+            return mine
+        told = self._tensor([int(mine)])
+        self._reduce(told, op=self._most, group=self._ours)
+        return bool(told.item())
+
+    def _met(self, page: int) -> Meeting | None:
+        """A meeting of kernels, where every rank can have one."""
+        found, note = None, timers.stand_ready().hold.note
+        if not note:
+            try:
+                found = Meeting(page, self.rank, self.ranks)
+            except Exception as error:
+                # Whatever is missing, of three libraries and a driver: the hosts meet all the same.
+                note = f"{type(error).__name__}: {error}"
+        if note:
+            sys.stderr.write(f"{self.ranks} GPUs begin as their hosts do, up to 0.1 ms apart ({note})\n")
+        return None if self.any(bool(note)) else found
 
     def part(self, whole: Any) -> Any:
         """This rank's slice of a tensor with a leading dimension of ranks."""

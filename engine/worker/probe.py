@@ -20,12 +20,20 @@ The hold takes every thread slot of every SM: two blocks of half an SM's threads
 the timer now and then and all others wait for it. No block of another kernel fits beside such blocks, so work on other
 streams starts after the hold as well. It uses no shared memory, so the caches stay split as they were. Copies may run
 meanwhile: the engines that make them are no SMs.
+
+Of several ranks each has its own GPU, and a host that leaves a barrier up to 0.1 ms after another. So their holds end
+together: the first block of each writes into a page of host memory that it has come to its end, and waits until all
+have; the others wait for it. Behind the second event a kernel of one block meets the other ranks' once more. No GPU
+knows another's clock, but all leave that meeting within a microsecond or two: how long before it a rank's clock
+started tells how much later than the others it began.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import mmap
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -46,9 +54,51 @@ extern "C" __global__ void read_clocks(unsigned long long* out) {
     out[2 * sm + 1] = ns;
 }
 """
-_HOLD_SOURCE = r"""
-// At most 32 registers a thread, so that two blocks of 1024 threads fit into an SM.
-extern "C" __global__ void __launch_bounds__(1024, 2) aisp_hold(unsigned long long ns, unsigned long long most_cycles) {
+_MEETING_SOURCE = r"""
+struct Patience {
+    unsigned long long first_ns, first_cycles, ns, cycles;
+    __device__ Patience(unsigned long long ns, unsigned long long cycles) : ns(ns), cycles(cycles) {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first_ns));
+        asm volatile("mov.u64 %0, %%clock64;" : "=l"(first_cycles));
+    }
+    __device__ bool lasts() const {
+        unsigned long long now_ns, now_cycles;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+        asm volatile("mov.u64 %0, %%clock64;" : "=l"(now_cycles));
+        return now_ns - first_ns < ns && now_cycles - first_cycles < cycles;
+    }
+};
+
+// Says that this rank has come to its meeting number `turn`, and waits until all have.
+__device__ void meet(unsigned long long* page, unsigned rank, unsigned ranks, unsigned long long turn,
+                     unsigned long long ns, unsigned long long cycles) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(page + 16 * rank), "l"(turn) : "memory");
+    Patience patience(ns, cycles);
+    for (unsigned other = 0; other < ranks; ++other) {
+        unsigned long long come;
+        do {
+            asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(come) : "l"(page + 16 * other) : "memory");
+        } while (come < turn && patience.lasts());
+    }
+}
+"""
+_PART_SOURCE = (
+    _MEETING_SOURCE
+    + r"""
+extern "C" __global__ void aisp_part(unsigned long long* page, unsigned rank, unsigned ranks, unsigned long long turn,
+                                     unsigned long long ns, unsigned long long cycles) {
+    if (threadIdx.x == 0) meet(page, rank, ranks, turn, ns, cycles);
+}
+"""
+)
+_HOLD_SOURCE = (
+    _MEETING_SOURCE
+    + r"""
+// At most 32 registers a thread, so that two blocks of 1024 threads fit into an SM. Of one rank, `page` is null.
+extern "C" __global__ void __launch_bounds__(1024, 2)
+aisp_hold(unsigned long long ns, unsigned long long most_cycles, unsigned long long* page, unsigned long long* met,
+          unsigned rank, unsigned ranks, unsigned long long turn, unsigned long long patience_ns,
+          unsigned long long patience_cycles) {
     if (threadIdx.x == 0) {
         unsigned long long start, now, first, cycles;
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -58,13 +108,25 @@ extern "C" __global__ void __launch_bounds__(1024, 2) aisp_hold(unsigned long lo
             asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
             asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
         } while (now - start < ns && cycles - first < most_cycles);
+        if (page != nullptr && blockIdx.x == 0) {
+            meet(page, rank, ranks, turn, patience_ns, patience_cycles);
+            asm volatile("st.release.gpu.global.u64 [%0], %1;" :: "l"(met), "l"(turn) : "memory");
+        } else if (page != nullptr) {
+            Patience patience(patience_ns, patience_cycles);
+            do {
+                asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(met) : "memory");
+            } while (now < turn && patience.lasts());
+        }
     }
     __syncthreads();
 }
 """
+)
 MOST_CLOCK_HZ = 4e9  # no GPU is faster: a hold ends by its cycles where the timer stands still
+PATIENCE_S = 10.0  # of a kernel for those of the other ranks: one whose process has died never comes
 # Blocks are dealt out to SMs one each; SM numbers may have holes, so there is room for more than there are blocks.
 _MOST_SMS = 512
+LINE_WORDS = 16  # of 8 bytes: each rank writes into a line of its own
 _LEAST_READINGS = 4
 _STEP_PAIRS = 4  # 8 readings of every SM show a step of 32 ns and one of 1 us; within these 0.1 ms none of 1 ms is seen
 # Counters of SMs that ran all the time differ by under 1 %. Where the median one lies further below the high ones, SMs
@@ -174,7 +236,7 @@ class Hold:
             properties = torch.cuda.get_device_properties(0)
             self._threads = int(properties.max_threads_per_multi_processor) // 2
             self._launch = cuda.launch
-            self._kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="aisp hold")
+            self._kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="aisp hold that meets")
             self._blocks = 2 * int(properties.multi_processor_count)
             self.launch(0.0)  # compiles
             torch.cuda.synchronize()
@@ -183,13 +245,66 @@ class Hold:
             self._blocks = 0
             self.note = f"only the timed stream is held ({type(error).__name__}: {error})"
 
-    def launch(self, ms: float) -> bool:
-        """Enqueue a hold of so many ms; False where there is no kernel for it."""
+    def launch(self, ms: float, meeting: Meeting | None = None) -> bool:
+        """Enqueue a hold of so many ms, and until those of all ranks of a meeting are over; False where there is no
+        kernel for it."""
         if not self._blocks:
             return False
         most_cycles = np.uint64(ms / 1e3 * MOST_CLOCK_HZ)
-        self._launch(self._kernel, self._blocks, self._threads, np.uint64(ms * 1e6), most_cycles)
+        others = NOBODY if meeting is None else (np.uint64(meeting.page), meeting.met, *meeting.next())
+        self._launch(self._kernel, self._blocks, self._threads, np.uint64(ms * 1e6), most_cycles, *others)
         return True
+
+
+NOBODY = (np.uint64(0), np.uint64(0), np.uint32(0), np.uint32(1), np.uint64(0), np.uint64(0), np.uint64(0))
+"""In the place of a meeting's arguments."""
+
+
+class Meeting:
+    """Where kernels of all ranks wait for one another: a page of host memory that every one of their GPUs sees.
+
+    Each rank makes its own over the same shared file, and all of them hold and part in step.
+
+    Args:
+        fd: the shared file, in which no meeting was before.
+        rank, ranks: which of how many.
+
+    Attributes:
+        page: address of the page, the same for this process and its GPU.
+        met: int64 [1] on the GPU: the last meeting of a hold that is over.
+
+    Raises:
+        OSError, RuntimeError, CudaCompileError: the GPU cannot reach the page, or the kernel cannot be had.
+    """
+
+    def __init__(self, fd: int, rank: int, ranks: int) -> None:
+        import torch
+
+        os.ftruncate(fd, max(os.fstat(fd).st_size, mmap.PAGESIZE))
+        self._page = np.frombuffer(mmap.mmap(fd, mmap.PAGESIZE), np.uint64)
+        if LINE_WORDS * ranks > len(self._page):
+            raise OSError(f"a page has room for {len(self._page) // LINE_WORDS} ranks, not {ranks}")
+        self.page = self._page.ctypes.data
+        driver: Any = torch.cuda.cudart()
+        if (status := driver.cudaHostRegister(self.page, mmap.PAGESIZE, 0)) != driver.cudaError.success:
+            raise RuntimeError(f"the GPU cannot reach the page where ranks meet ({status})")
+        self.met = torch.zeros(1, dtype=torch.int64, device="cuda")
+        self._rank, self._ranks, self._turn = np.uint32(rank), np.uint32(ranks), 0
+        self._launch = cuda.launch
+        self._kernel = cuda.Kernel("aisp_part.cu", _PART_SOURCE, "aisp_part", digest="aisp part")
+        # Compiles, and meets nobody.
+        self._launch(self._kernel, 1, 32, np.uint64(self.page), self._rank, np.uint32(0), *map(np.uint64, (0, 0, 0)))
+        torch.cuda.synchronize()
+
+    def next(self) -> tuple[Any, ...]:
+        """What a kernel must know of the next meeting: rank, ranks, its number, and how long to wait for it."""
+        self._turn += 1
+        patience = np.uint64(PATIENCE_S * 1e9), np.uint64(PATIENCE_S * MOST_CLOCK_HZ)
+        return self._rank, self._ranks, np.uint64(self._turn), *patience
+
+    def part(self) -> None:
+        """Enqueue a kernel of one block that waits for those of the other ranks."""
+        self._launch(self._kernel, 1, 32, np.uint64(self.page), *self.next())
 
 
 def span(first: Any, second: Any) -> Span:

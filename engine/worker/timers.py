@@ -20,6 +20,10 @@ would shorten the gaps between the kernels of a call, which are the call's own.
 
 On a CPU: refill, monotonic clock, call, monotonic clock. The caches are as the refill left them.
 
+Several ranks take the same samples at the same time. Their hosts meet last of all before a sample, and on GPUs so do
+their kernels (engine.worker.probe): the holds of all end together. Where nothing is held the hosts wait for that
+meeting instead, and go on some microseconds apart.
+
 Clocks and events are called by handles that were saved before any lesson was imported, those of torch below its Python
 classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
 """
@@ -38,7 +42,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aisp.engine.worker.probe import ClockProbe, Hold, Span, free_persisting_lines
+from aisp.engine.worker.probe import ClockProbe, Hold, Meeting, Span, free_persisting_lines
 from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
@@ -114,7 +118,8 @@ class Sample:
         left_ms: how much longer the calls would have lasted at least if they had waited for the threads that began in
             them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
         probe_ms, cycles: see store.Samples; NaN on a CPU and before the warm-up.
-        start_ns: CLOCK_MONOTONIC when all was ready and the calls began.
+        start_ns: when the calls began, on a clock that all ranks share: CLOCK_MONOTONIC, or on GPUs that meet the time
+            before their second meeting, which all leave at once.
     """
 
     device_ms: float
@@ -132,8 +137,38 @@ class Sample:
     start_ns: int = 0
 
 
-def alone() -> None:
-    """There is nobody to wait for before a sample."""
+class Together(Protocol):
+    """The processes that take the same samples at the same time.
+
+    Attributes:
+        meeting: where their kernels meet; None where they do not.
+    """
+
+    meeting: Meeting | None
+
+    def meet(self) -> None:
+        """Wait until all are here."""
+        ...
+
+    def any(self, mine: bool) -> bool:
+        """Whether one of them says so: what all must decide alike."""
+        ...
+
+
+class _Alone:
+    """One process."""
+
+    meeting: Meeting | None = None
+
+    def meet(self) -> None:
+        """There is nobody to wait for."""
+
+    def any(self, mine: bool) -> bool:
+        """Nobody else has a say."""
+        return mine
+
+
+ALONE: Together = _Alone()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +202,8 @@ class Timer(Protocol):
         """Sample until the time per call is steady or the budget is spent."""
         ...
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
-        """Take one sample: `refill`, whatever else makes ready, `meet`, and then the calls at once."""
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
+        """Take one sample: `refill`, whatever else makes ready, the others if there are any, and the calls at once."""
         ...
 
 
@@ -267,7 +302,11 @@ def _in_line(thread: str) -> bool:
 
 
 class HostTimer:
-    """CPU targets."""
+    """CPU targets.
+
+    Args:
+        together: the ranks of which this process is one.
+    """
 
     timing = Timing.HOST
     overhead_ms: float | None = None
@@ -275,19 +314,20 @@ class HostTimer:
     probe_step_ms: float | None = None
     probe_overhead_ms: float | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, together: Together = ALONE) -> None:
+        self._together = together
         self.resolution_ms: float | None = _smallest_step([_perf_counter_ns() / 1e6 for _ in range(1000)], 0.0)
         self._beside = Beside()
 
     def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """See Timer."""
-        return _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms)
+        return _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms, self._together)
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         """See Timer. `host_ms` is the CPU time of the whole process, all threads together."""
         refill()
         beside_ms = self._beside.before()
-        meet()
+        self._together.meet()
         start_ns = _monotonic_ns()
         cpu_start = _process_time_ns()
         start = _perf_counter_ns()
@@ -398,13 +438,21 @@ class CudaTimer:
         latency: never hold the stream: what the host takes to launch is what the lesson is about.
         warm: do not flush; the same launches run just before, untimed.
         handles: this process's by default.
+        together: the ranks of which this process is one.
     """
 
     def __init__(
-        self, l2_bytes: int, *, latency: bool = False, warm: bool = False, handles: SavedHandles | None = None
+        self,
+        l2_bytes: int,
+        *,
+        latency: bool = False,
+        warm: bool = False,
+        handles: SavedHandles | None = None,
+        together: Together = ALONE,
     ) -> None:
         import torch
 
+        self._together = together
         found = handles or stand_ready()
         self._torch, self._probe, self._hold = found.torch, found.probe, found.hold
         self._beside = Beside()
@@ -474,7 +522,7 @@ class CudaTimer:
         leaks = 0
         for _ in range(8 if self._held else 0):
             found = self.sample(launches, refill)
-            if not found.discarded:
+            if not self._together.any(bool(found.discarded)):
                 leaks = 0
                 break
             leaks += 1
@@ -483,7 +531,7 @@ class CudaTimer:
             self._held = False
         self.read_empty_pairs()
         self._usual_lag_ms = self._empty_lag_ms
-        result = _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms)
+        result = _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms, self._together)
         if self._held:
             typical_ms = min(self.sample(launches, refill).host_ms for _ in range(3)) * launches.calls
             self._hold_ms = min(MAX_HOLD_MS, 3 * typical_ms + 0.1)
@@ -528,7 +576,7 @@ class CudaTimer:
         least = _least(Span(s.ms - BUSY_CYCLES / (s.mhz * 1e3), s.cycles - BUSY_CYCLES) for s in spans)
         return Span(min(max(least.ms, 0.0), most.ms), min(max(least.cycles, 0.0), most.cycles))
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         """See Timer."""
         self._torch.settle()
         refill()
@@ -538,7 +586,7 @@ class CudaTimer:
             free_persisting_lines()
             self._torch.zero(self._flush)
         beside_ms = self._beside.before()
-        found = self._pair(launches, meet)
+        found = self._pair(launches)
         self._readings_ms.append(found.ms)
         net_ms = found.ms
         if self._held and self.overhead_ms is not None and found.ms > 0:  # else it is the engine's to refuse
@@ -577,13 +625,16 @@ class CudaTimer:
             around = Span(around.ms + waited_ms, around.cycles + waited_ms * span.mhz * 1e3)
         return Span(span.ms - around.ms, span.cycles - around.cycles, span.mhz)
 
-    def _pair(self, launches: LaunchBatch, meet: Callable[[], None] = alone) -> _Pair:
-        saved = self._torch
+    def _pair(self, launches: LaunchBatch) -> _Pair:
+        saved, meeting = self._torch, self._together.meeting
         if not self._held:
             saved.synchronize()  # else the flush would hide the first launches
-        meet()  # last of all, so that ranks begin together
+        self._together.meet()  # last of all, so that ranks begin together
+        if not self._held and meeting is not None:
+            meeting.part()
+            saved.synchronize()
         start_ns = _monotonic_ns()
-        if self._held and not self._hold.launch(self._hold_ms):
+        if self._held and not self._hold.launch(self._hold_ms, meeting):
             saved.sleep(int(self._hold_ms * self._cycles_per_ms))
         first = _perf_counter_ns()
         self._probe.before()
@@ -598,6 +649,8 @@ class CudaTimer:
         # The start event has passed although the host has only now finished launching: the hold was too short.
         leaked = self._held and bool(saved.query(self._start))
         busy = self._held or not saved.query(self._end)
+        if meeting is not None:
+            meeting.part()
         saved.record(self._done)
         saved.wait(self._done)
         done = _perf_counter_ns()
@@ -605,6 +658,8 @@ class CudaTimer:
         lag_ms = (_perf_counter_ns() - done) / 1e6
         left_ms = self._beside.after()
         ms, span = float(saved.elapsed_ms(self._start, self._end)), self._probe.read()
+        if meeting is not None:
+            start_ns = -round(float(saved.elapsed_ms(self._start, self._done)) * 1e6)
         return _Pair(ms, host_ms, launching_ms, leaked, busy, lag_ms, left_ms, outputs, span, start_ns)
 
 
@@ -680,17 +735,16 @@ def _smallest_step(readings_ms: Iterable[float], rounding_ms: float) -> float | 
     return min(steps, default=None)
 
 
-def _until_steady(once: Callable[[], float], budget_ms: float) -> WarmedUp:
-    """Call until the medians of two successive groups of five differ by under 3 %, or the budget is spent."""
+def _until_steady(once: Callable[[], float], budget_ms: float, together: Together = ALONE) -> WarmedUp:
+    """Call until the medians of two successive groups of five differ by under 3 %, or the budget is spent; ranks until
+    it is so for one of them."""
     deadline_ns = _monotonic_ns() + int(budget_ms * 1e6)
     times: list[float] = []
-    while True:
+    steady = False
+    while not times or not together.any(steady or _monotonic_ns() > deadline_ns):
         times.append(once())
         if len(times) >= 10 and len(times) % 5 == 0:
             new, old = sorted(times[-5:])[2], sorted(times[-10:-5])[2]
-            if abs(new - old) < 0.03 * old:
-                break
-        if _monotonic_ns() > deadline_ns:
-            break
+            steady = abs(new - old) < 0.03 * old
     tail = sorted(times[-5:])
     return WarmedUp(tail[len(tail) // 2], len(times))

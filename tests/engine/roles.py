@@ -33,7 +33,7 @@ from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import failed
 from aisp.engine.worker.arm import Arm
 from aisp.engine.worker.loading import user_traceback
-from aisp.engine.worker.timers import CaptureError, CudaTimer, LaunchBatch, Sample, WarmedUp, alone
+from aisp.engine.worker.timers import CaptureError, CudaTimer, LaunchBatch, Sample, WarmedUp
 from aisp.engine.worker.verifier import Verifier
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung, Target
 from aisp.store.outcomes import Timing
@@ -457,9 +457,8 @@ class BatchTimer(CudaTimer):
             raise CaptureError("not while capturing")
         return LaunchBatch(lambda: [call() for call in calls], len(calls), "graph")
 
-    def sample(self, launches: LaunchBatch, refill: Callable[[], None], meet: Callable[[], None] = alone) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         refill()
-        meet()
         outputs = launches.launch()
         self.timing = Timing(self.timing.value.split()[0] + ("" if launches.kind == "single" else f" {launches.kind}"))
         return Sample(0.01, 0.01, time.monotonic_ns(), 0, 1000.0, outputs)

@@ -5,6 +5,7 @@ Every test compares two ways of measuring in one process, by factors that no noi
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,34 @@ def test_a_cold_sample_reads_from_memory_and_a_warm_one_from_the_cache(l2_bytes:
     cold = median_ms(timer_of(l2_bytes), lambda: (x.sum(),))
     warm = median_ms(timer_of(l2_bytes, warm=True), lambda: (x.sum(),))
     assert cold > 1.15 * warm
+
+
+def test_kernels_of_two_ranks_wait_for_each_other() -> None:
+    import torch
+
+    from aisp.engine.worker.probe import Hold, Meeting
+
+    fd = os.memfd_create("page")
+    first, second = Meeting(fd, 0, 2), Meeting(fd, 1, 2)
+    ours, theirs = torch.cuda.Stream(), torch.cuda.Stream()
+    gone = torch.cuda.Event()
+    with torch.cuda.stream(ours):
+        first.part()
+        gone.record()
+    time.sleep(0.05)
+    assert not gone.query(), "it did not wait"
+    with torch.cuda.stream(theirs):
+        second.part()
+    gone.synchronize()
+    torch.cuda.synchronize()
+    os.close(fd)
+    fd = os.memfd_create("page")
+    alone, start = Meeting(fd, 0, 1), time.perf_counter()
+    assert Hold().launch(1.0, alone)
+    torch.cuda.synchronize()
+    assert 0.001 <= time.perf_counter() - start < 1.0
+    assert alone.met.item() == 1
+    os.close(fd)
 
 
 def test_what_the_host_does_before_it_launches_is_not_in_the_number(l2_bytes: int) -> None:

@@ -10,6 +10,7 @@ import math
 import sys
 import threading
 import time
+import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,20 @@ import numpy as np
 import pytest
 
 from aisp.engine.worker import timers
-from aisp.engine.worker.probe import _HOLD_SOURCE, _SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, Span, _step_ms, span
+from aisp.engine.worker.probe import (
+    _HOLD_SOURCE,
+    _PART_SOURCE,
+    _SOURCE,
+    MOST_CLOCK_HZ,
+    NOBODY,
+    PATIENCE_S,
+    ClockProbe,
+    Hold,
+    Meeting,
+    Span,
+    _step_ms,
+    span,
+)
 from aisp.engine.worker.timers import (
     LEAKED,
     MAX_HOLD_MS,
@@ -205,10 +219,10 @@ class WholeHold(Hold):
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
 
-    def launch(self, ms: float) -> bool:
+    def launch(self, ms: float, meeting: Meeting | None = None) -> bool:
         if not self.gpu.filled:
             return False
-        self.gpu.log.append("hold")
+        self.gpu.log.append("hold" if meeting is None else "hold that meets")
         self.gpu.work_ms += ms
         self.gpu.hold_ms = ms
         self.gpu._held_until_ns = self.gpu.now_ns + int(ms * 1e6)
@@ -260,7 +274,35 @@ def handles_of(gpu: Gpu) -> SavedHandles:
     return SavedHandles(TorchHandles(gpu), Probe(gpu), WholeHold(gpu))
 
 
-def timer_on(gpu: Gpu, l2_bytes: int = 0, **options: bool) -> CudaTimer:
+class OtherRank(Meeting):
+    """Comes to every meeting, and to the second one of a sample so much later."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.late_ms = 0.0
+
+    def part(self) -> None:
+        self.gpu.log.append("part")
+        self.gpu.work_ms += self.late_ms
+
+
+class Two:
+    """This process beside another rank, which says what it is told to."""
+
+    def __init__(self, gpu: Gpu, *, kernels: bool, says: Sequence[bool] = ()) -> None:
+        self.meeting = OtherRank(gpu) if kernels else None
+        self.gpu, self._says = gpu, iter(says)
+        self.asked = 0
+
+    def meet(self) -> None:
+        self.gpu.log.append("meet")
+
+    def any(self, mine: bool) -> bool:
+        self.asked += 1
+        return mine or next(self._says, False)
+
+
+def timer_on(gpu: Gpu, l2_bytes: int = 0, **options: Any) -> CudaTimer:
     made = CudaTimer(l2_bytes, handles=handles_of(gpu), **options)
     gpu.log.clear()
     return made
@@ -283,12 +325,45 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
 
 
 def test_ranks_meet_when_all_else_is_ready(gpu: Gpu) -> None:
-    timer = timer_on(gpu, latency=True)
-    found = timer.sample(single(gpu.call), gpu.refill, lambda: gpu.log.append("meet"))
+    timer = timer_on(gpu, latency=True, together=Two(gpu, kernels=False))
+    found = timer.sample(single(gpu.call), gpu.refill)
     ready = gpu.log.index("meet")
     assert gpu.log[:ready] == ["refill", "persisting", "flush", "synchronize"]
     assert gpu.log[ready + 1 :][:3] == ["clock", "record", "call"]
     assert 0 < found.start_ns <= found.end_ns
+
+
+def test_kernels_of_ranks_meet_at_the_end_of_their_holds_and_once_more_behind_the_second_event(gpu: Gpu) -> None:
+    together = Two(gpu, kernels=True)
+    timer = timer_on(gpu, together=together)
+    timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log == [
+        *("refill", "persisting", "flush", "meet", "hold that meets", "clock"),
+        *("record", "call", "record"),
+        *("clock", "query", "part", "record", "wait", "synchronize"),
+    ]
+    # By how much earlier a rank began is how much longer its call lasted and it waited, together.
+    together.meeting.late_ms = 0.5  # type: ignore[union-attr]
+    waited = timer.sample(single(gpu.call), gpu.refill)
+    assert waited.device_ms == pytest.approx(1.0 + EMPTY_MS)
+    assert waited.start_ns == pytest.approx(-1.5e6 - EMPTY_MS * 1e6)
+
+
+def test_hosts_of_ranks_that_are_not_held_wait_for_the_meeting_of_their_kernels(gpu: Gpu) -> None:
+    timer = timer_on(gpu, latency=True, together=Two(gpu, kernels=True))
+    timer.sample(single(gpu.call), gpu.refill)
+    ready = gpu.log.index("meet")
+    assert gpu.log[ready:][:6] == ["meet", "part", "synchronize", "clock", "record", "call"]
+
+
+def test_ranks_hold_as_long_as_the_slowest_host_needs_and_end_their_warm_up_together(gpu: Gpu) -> None:
+    together = Two(gpu, kernels=True, says=[True] * 8)
+    timer = timer_on(gpu, together=together)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.timing is Timing.COLD_SYNC  # the other rank's call waits for its GPU
+    together = Two(gpu, kernels=True, says=[False] * 3 + [True])
+    warmed = timer_on(gpu, together=together).warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert warmed.calls == 3 and together.asked == 4  # it was the other rank's that were steady
 
 
 def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: Gpu) -> None:
@@ -629,7 +704,24 @@ def test_a_hold_says_how_long_and_ends_by_its_cycles_where_the_timer_stands_stil
     held._blocks, held._threads, held._kernel = 264, 1024, "kernel"  # type: ignore[assignment]
     held._launch = lambda *args: launched.append(args)
     assert held.launch(2.0)
-    assert launched == [("kernel", 264, 1024, np.uint64(2_000_000), np.uint64(2e-3 * MOST_CLOCK_HZ))]
+    times = (np.uint64(2_000_000), np.uint64(2e-3 * MOST_CLOCK_HZ))
+    assert launched == [("kernel", 264, 1024, *times, *NOBODY)]
+
+
+def test_kernels_of_ranks_count_their_meetings_in_step() -> None:
+    launched: list[tuple[Any, ...]] = []
+    held = Hold.__new__(Hold)
+    held._blocks, held._threads, held._kernel = 264, 1024, "kernel"  # type: ignore[assignment]
+    meeting = Meeting.__new__(Meeting)
+    meeting.page, meeting.met, meeting._kernel = 4096, "met", "part"  # type: ignore[assignment]
+    meeting._rank, meeting._ranks, meeting._turn = np.uint32(1), np.uint32(4), 0
+    held._launch = meeting._launch = lambda *args: launched.append(args)
+    for _ in range(2):
+        assert held.launch(0.5, meeting)
+        meeting.part()
+    assert [args[0] for args in launched] == ["kernel", "part"] * 2
+    assert [args[-5:-2] for args in launched] == [(1, 4, turn) for turn in (1, 2, 3, 4)]
+    assert all(args[-2] == PATIENCE_S * 1e9 for args in launched)
 
 
 def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> None:
@@ -642,7 +734,9 @@ def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> Non
     assert "only the timed stream is held" in held.note
 
 
-@pytest.mark.parametrize(("entry", "source"), [("aisp_hold", _HOLD_SOURCE), ("read_clocks", _SOURCE)])
+@pytest.mark.parametrize(
+    ("entry", "source"), [("aisp_hold", _HOLD_SOURCE), ("aisp_part", _PART_SOURCE), ("read_clocks", _SOURCE)]
+)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90a", "sm_100a"])
 def test_our_kernels_compile_for_the_gpus_that_we_name(arch: str, entry: str, source: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -870,7 +964,8 @@ def test_a_sample_on_the_cpu_leaves_the_refill_out(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(timers, "_perf_counter_ns", lambda: now)
     monkeypatch.setattr(timers, "_process_time_ns", lambda: 2 * now)  # two threads at work
-    found = HostTimer().sample(single(spend("call", 3.5)), spend("refill", 1000.0), spend("meet", 50.0))  # type: ignore[arg-type]
+    together = types.SimpleNamespace(meeting=None, meet=spend("meet", 50.0), any=bool)
+    found = HostTimer(together).sample(single(spend("call", 3.5)), spend("refill", 1000.0))  # type: ignore[arg-type]
     assert log == ["refill", "meet", "call"]
     assert (found.device_ms, found.host_ms, found.discarded) == (3.5, 7.0, 0)
     assert found.outputs == (("call",),)

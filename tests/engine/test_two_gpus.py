@@ -11,7 +11,7 @@ import pytest
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.engine.worker import peak as worker
-from aisp.store.outcomes import State, Validity
+from aisp.store.outcomes import State, Timing, Validity
 from aisp.store.record import Run
 from aisp.store.results.datasheets import datasheet
 from aisp.store.results.speed_of_light import (
@@ -89,6 +89,11 @@ async def test_a_run_of_two_ranks_has_both_gpus(own: Callable[..., EngineUnderTe
             assert ended.state is State.OK, ended.reason
         states = [event for event in stream.seen if isinstance(event, events.RunState)]
     assert {event.device for event in states if event.run_id == ranks} == {"cuda"}
+    for arm in engine.record(ranks).arms:
+        # The kernels of the ranks wait for one another: their hosts would leave them 0.1 ms apart.
+        assert arm.ranks is not None and arm.timing is Timing.COLD
+        print(f"{arm.rung}: ranks begin {arm.ranks.skew_us:.1f} us apart, 95 % within {arm.ranks.skew_most_us:.1f} us")
+        assert arm.ranks.skew_us < 10
     assert {event.device for event in states if event.run_id == one} <= {"cuda:0", "cuda:1"}
 
 
