@@ -424,6 +424,8 @@ def stand_ready(*, anew: bool = False) -> SavedHandles:
     if _saved is None or anew:
         import torch  # a process without a GPU never needs it here
 
+        if anew:
+            torch.cuda.graph.default_capture_stream = None  # captures would go to the GPU that was
         _saved = SavedHandles(TorchHandles(torch), ClockProbe(), Hold())
         with contextlib.suppress(CaptureError):  # reported when a rung is captured
             node_count(capture(torch.zeros(1, device="cuda").zero_)[0])  # the first of a process takes some 25 ms

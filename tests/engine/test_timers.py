@@ -724,6 +724,26 @@ def test_kernels_of_ranks_count_their_meetings_in_step() -> None:
     assert all(args[-2] == PATIENCE_S * 1e9 for args in launched)
 
 
+def test_a_rank_on_another_gpu_captures_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    streams: list[object] = []
+
+    def captured(calls: Callable[[], object]) -> tuple[None, None]:
+        streams.append(torch.cuda.graph.default_capture_stream)
+        raise CaptureError("there is no GPU")
+
+    monkeypatch.setattr(torch.cuda.graph, "default_capture_stream", "a stream of the first GPU")
+    monkeypatch.setattr(torch, "zeros", lambda *size, device: torch.empty(0))
+    for name, made in (("TorchHandles", lambda torch: "torch"), ("ClockProbe", object), ("Hold", object)):
+        monkeypatch.setattr(timers, name, made)
+    monkeypatch.setattr(timers, "capture", captured)
+    monkeypatch.setattr(timers, "_saved", None)
+    timers.stand_ready()
+    timers.stand_ready(anew=True)
+    assert streams == ["a stream of the first GPU", None]
+
+
 def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> None:
     import torch
 

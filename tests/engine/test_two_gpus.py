@@ -72,6 +72,31 @@ async def test_runs_side_by_side_have_a_gpu_and_cores_each_and_the_times_of_a_ru
             assert arm.median_ms < DISTURBED * before.median_ms, (arm.rung, arm.median_ms, before.median_ms)
 
 
+GRAPH = """
+import torch
+import torch.distributed as dist
+
+
+def prepare(x):
+    dist.all_reduce(torch.zeros(1, device=x.device))  # connects, which capture forbids
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        y = x + x
+        dist.all_reduce(torch.zeros(1, device=x.device))
+
+    def replay(x):
+        graph.replay()
+        return y
+
+    return replay
+
+
+def run(x):
+    return prepare(x)(x)
+"""
+
+
 async def test_a_run_of_two_ranks_has_both_gpus(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:
     engine = own(AISP_SLOT_CORES="2")
     await engine.start()
@@ -79,6 +104,7 @@ async def test_a_run_of_two_ranks_has_both_gpus(own: Callable[..., EngineUnderTe
     folder.mkdir(parents=True)
     for name, text in {
         "lesson.md": RANKS, "reference.py": HONEST, "baseline.py": SLOW, "optimized.py": HONEST,
+        "optimized_graph.py": GRAPH,
     }.items():  # fmt: skip
         (folder / name).write_text(text)
     write(tmp_path / "mine" / "one", LESSON)
