@@ -151,6 +151,8 @@ class Trace(Sensor[TraceFacts]):
         with cupti.opened().recorded() as recording:
             launch_once()  # a first copy or kernel under CUPTI waits for buffers of its own
             torch.cuda.synchronize()
+            if self.site.hold_together is not None:  # a rank that is early would be busy waiting for the others
+                self.site.hold_together()
             torch.cuda._sleep(SPIN_CYCLES)
             launch_once()
             torch.cuda._sleep(MARK_CYCLES)

@@ -151,11 +151,16 @@ def summary(pieces: Sequence[Piece], total_ns: int, how: str, cost_ms: float) ->
     )
 
 
-def record(device: str, launch_once: Callable[[], object]) -> Recorded:
-    """One recorded call. In a worker, after the last sample."""
+def record(device: str, launch_once: Callable[[], object], *, alone: bool = True) -> Recorded:
+    """One recorded call. In a worker, after the last sample.
+
+    Args:
+        alone: whether no other process takes part in it, so that it may be made as often as what was seen makes one
+            want; ranks must make the same calls.
+    """
     start = time.perf_counter()
     pieces, total_ns, how = (_on_gpu if device == "cuda" else _on_cpu)(launch_once)
-    if device == "cuda" and total_ns < ON_HOST * _finished_ns(launch_once):
+    if alone and device == "cuda" and total_ns < ON_HOST * _finished_ns(launch_once):
         pieces, total_ns, how = _on_cpu(launch_once)
     return summary(pieces, total_ns, how, (time.perf_counter() - start) * 1e3)
 

@@ -443,7 +443,7 @@ class Launches(Sensor[LaunchesFacts]):
         stems = [path.stem for path in site.folder.glob("*.py")]
         self._compiled = libraries.brings_code(site.folder, site.rung.name, stems)
         if self._compiled or site.rung.kind is Kind.CUDA:
-            self._recorded = libraries.record(site.device, site.launch_once)
+            self._recorded = libraries.record(site.device, site.launch_once, alone=site.target.ranks == 1)
 
     def _look_without(self, once: Callable[..., Any] | None) -> None:
         if self.site.rung.kind is Kind.TORCH or once is None:

@@ -369,6 +369,7 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
             channel.send(verifier.inspect())
         case _:
             raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
+    verifier.give_back()
 
 
 def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], object]) -> int:

@@ -759,6 +759,8 @@ class Arm:
             self._synchronize()
             self._site.call_once = functools.partial(self._call_once, timed)
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
+            if isinstance(self._timer, CudaTimer):
+                self._site.hold_together = self._timer.hold_together
             self._sensors.call("after_timing")
         return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
 
@@ -790,7 +792,7 @@ class Arm:
         """Drop what was made for calls: a group waits for graphs that its collectives were captured into."""
         self._last = self._group = None
         self._bound.clear()
-        self._site.call_once = self._site.launch_once = None
+        self._site.call_once = self._site.launch_once = self._site.hold_together = None
         gc.unfreeze()
         gc.collect()
 

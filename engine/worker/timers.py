@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     import torch
 
 Outputs = tuple["torch.Tensor", ...]
-MAX_HOLD_MS = 20.0
+MAX_HOLD_MS = 50.0
+HOLD_MARGIN = 1.25  # over what the host takes: calls that take longer to launch would be held now and then, by luck
 LEAKED = 2  # store.record.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25
 BUSY_CYCLES = 400_000  # some 0.2 ms, in which the host has long launched what follows
@@ -524,11 +525,12 @@ class CudaTimer:
         leaks = 0
         for _ in range(8 if self._held else 0):
             found = self.sample(launches, refill)
-            if not self._together.any(bool(found.discarded)):
+            launching_ms = found.host_ms * launches.calls
+            if not self._together.any(bool(found.discarded) or launching_ms * HOLD_MARGIN > MAX_HOLD_MS):
                 leaks = 0
                 break
             leaks += 1
-            self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * found.host_ms * launches.calls))
+            self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * launching_ms))
         if leaks >= 8:
             self._held = False
         self.read_empty_pairs()
@@ -541,6 +543,12 @@ class CudaTimer:
         if len(self._readings_ms) >= FEWEST_READINGS:  # a few long samples lie far apart, and say nothing of the clock
             self.resolution_ms = _smallest_step(self._readings_ms, EVENT_ROUNDING_MS) or self.resolution_ms
         return result
+
+    def hold_together(self) -> None:
+        """Enqueue a hold, as long as one may be, that ends for all ranks at once; nothing for a process alone."""
+        if self._together.meeting is not None:
+            self._together.meet()
+            self._hold.launch(MAX_HOLD_MS, self._together.meeting)
 
     def read_empty_pairs(self) -> None:
         """Find what all clocks read where nothing is called, and again where the stream is no longer held as it was."""

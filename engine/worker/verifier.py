@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PR_SET_DUMPABLE = 4
 LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spread
+SPARE_BYTES = 1 << 30  # of GPU memory: what a truth took beyond that is given back, since arms may need it
 INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
 
 
@@ -66,6 +67,12 @@ class Verifier:
         self._seeds: dict[str, int] = {}
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
+
+    def give_back(self) -> None:
+        """Leave memory that PyTorch keeps for later to the arms on this GPU."""
+        memory = self._torch.cuda
+        if self._device == "cuda" and memory.memory_reserved() - memory.memory_allocated() > SPARE_BYTES:
+            memory.empty_cache()
 
     def pose(self, job: jobs.Pose) -> reports.Posed:
         """Make a case's inputs, and put them where rungs can read them."""

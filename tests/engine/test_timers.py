@@ -454,6 +454,21 @@ def test_a_launch_slower_than_the_longest_hold_is_timed_with_its_host(gpu: Gpu) 
     assert timer.timing == Timing.COLD_SYNC
 
 
+def test_a_launch_that_only_just_fits_into_the_longest_hold_is_not_held_either(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.host_ms = 0.9 * MAX_HOLD_MS  # a little slower once, and every sample would be set aside
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.timing == Timing.COLD_SYNC
+
+
+def test_gpus_of_ranks_are_held_together_for_one_call_that_is_traced(gpu: Gpu) -> None:
+    timer_on(gpu, together=Two(gpu, kernels=True)).hold_together()
+    assert gpu.log == ["meet", "hold that meets"]
+    gpu.log.clear()
+    timer_on(gpu).hold_together()
+    assert not gpu.log
+
+
 def test_a_latency_lesson_is_never_held(gpu: Gpu) -> None:
     timer = timer_on(gpu, latency=True)
     timer.sample(single(gpu.call), gpu.refill)

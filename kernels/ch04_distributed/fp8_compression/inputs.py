@@ -10,10 +10,7 @@ LEFT = 0.03  # of a gradient: what a rounding to fp8 leaves behind
 
 def pose(axes: dict[str, int], device: str, generator: torch.Generator) -> dict[str, Tensor]:
     """Return `grads` and `residual`, float32 [2, N] each, with layers in random order."""
-    sizes = torch.logspace(LARGEST, SMALLEST, LAYERS, device=device)
-    sizes = sizes[torch.randperm(LAYERS, generator=generator, device=device)]
-    size = sizes[torch.arange(axes["N"], device=device) * LAYERS // axes["N"]]
-    shape = (2, axes["N"])
-    grads = torch.randn(shape, generator=generator, device=device).mul_(size)
-    residual = torch.randn(shape, generator=generator, device=device).mul_(LEFT * size)
-    return {"grads": grads, "residual": residual}
+    sizes = torch.logspace(LARGEST, SMALLEST, LAYERS)[torch.randperm(LAYERS, generator=generator)]
+    size = sizes[torch.arange(axes["N"]) * LAYERS // axes["N"]]
+    grads, residual = torch.randn((2, 2, axes["N"]), generator=generator)  # of the CPU, where the generator lives
+    return {"grads": grads.mul_(size).to(device), "residual": residual.mul_(LEFT * size).to(device)}
