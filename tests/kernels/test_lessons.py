@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20
+MOST_WORDS = 900  # of a lesson of several ranks
+DRAWN_COLUMNS = 62  # of a drawing: what the lesson's pane has beside the table of rungs, in a terminal of 120 columns
 MAX_ELEMENTS = 4 << 20  # of all inputs and outputs of a case: what a CPU checks in a second or two
 
 FOUND = catalog.load()
@@ -168,6 +170,18 @@ def test_the_lesson_tells_the_whole_story(target: Target) -> None:
     for heading in headings:
         body = target.lesson.split(heading, 1)[1].split("\n## ", 1)[0]
         assert len(body.split()) >= 20, f"there is next to nothing under {heading!r}"
+
+
+@pytest.mark.parametrize(
+    "target", [target for target in FOUND.targets if target.ranks > 1], ids=lambda target: target.id
+)
+def test_a_lesson_of_several_ranks_draws_its_idea_where_it_can_be_seen_whole(target: Target) -> None:
+    assert len(target.lesson.split()) <= MOST_WORDS
+    drawings = re.findall(r"^```\n(.*?)^```$", target.lesson, re.MULTILINE | re.DOTALL)
+    assert drawings, "no fenced block without a language: draw what one rank does beside another, or the road of a byte"
+    lines = "".join(drawings).splitlines()
+    assert all(line.isascii() for line in lines), "not every terminal has more than ASCII"
+    assert [line for line in lines if len(line) > DRAWN_COLUMNS] == []
 
 
 @each_target

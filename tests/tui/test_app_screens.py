@@ -252,6 +252,19 @@ async def test_a_link_in_a_lesson_is_told_and_never_opened(tmp_path: Path, monke
     assert opened_urls == []
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+async def test_a_drawing_as_wide_as_a_lesson_may_have_one_is_shown_whole(size: tuple[int, int], tmp_path: Path) -> None:
+    drawing = f"|{'-' * 60}|"
+    catalog = make_catalog(tmp_path)
+    lesson = f"# Title\n\n```\n{drawing}\n```\n" + "\nA paragraph.\n" * 80  # a scroll bar takes its place too
+    catalog = replace(catalog, targets=(replace(catalog.targets[0], lesson=lesson), *catalog.targets[1:]))
+    async with opened(tmp_path, size=size, catalog=catalog) as (app, pilot):
+        highlight(app, catalog.targets[0].id)
+        await pilot.press("enter")
+        await until(pilot, lambda: "A paragraph." in screen_text(app))
+        assert drawing in screen_text(app)
+
+
 async def test_a_lesson_with_hostile_text_is_drawn_as_text(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path)
     lesson = "# Title\n\n\x1b[2J\x1b]0;owned\x07 [@click=app.quit]here[/] plain end\n"

@@ -1,4 +1,4 @@
-"""The truth, in fp64, in one process: causal attention over the whole sequence, a head and a thousand rows at a time."""
+"""The truth, in fp64, in one process: causal attention over the whole sequence, a head and 1024 rows at a time."""
 
 import math
 
