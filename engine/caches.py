@@ -34,7 +34,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -184,6 +184,9 @@ class Caches:
         self._links = links
         self._noted: dict[str, str] = {}  # by key: the manifest's digest when it was last read or written
         self._holders: dict[str, Child] = {}  # by key: whose folder the link leads to
+        # Of what is compiled ahead of its run (engine.ahead), by key: who is at it, and what an ended process left.
+        self.coming: dict[str, asyncio.Task[None]] = {}
+        self.ahead: dict[str, Path] = {}
         self.lock = threading.Lock()  # jobs of several slots come here side by side, each in a thread
 
     # -- before a lesson is loaded ---------------------------------------------------------------------------------
@@ -201,6 +204,26 @@ class Caches:
         fresh.replace(link)
         self._holders[key] = child
         return link
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry."""
+        return (self._stored / key / MANIFEST).is_file()
+
+    def hand_on(self, key: str, into: Path) -> int:
+        """Copy what was compiled ahead into a process's folder, within bounds; it is not stored. Returns how many files
+        were copied.
+        """
+        source = self.ahead.get(key)
+        if source is None:
+            return 0
+        written = 0
+        for name, (nbytes, mtime_ns) in _within_bounds(_left_in(source)).items():
+            with contextlib.suppress(FileExistsError):
+                content = paths.regular_bytes(source / name, nbytes)
+                _write(into / name, content, _File("", len(content), mtime_ns, _mode(source / name)))
+                written += 1
+        log.info("compiled files %s: %d handed on that were compiled ahead", key, written)
+        return written
 
     def give_back(self, key: str) -> None:
         """A job's processes of the key have ended. One of another job may have its path by now."""
@@ -432,28 +455,41 @@ class RunCaches:
     async def prepare(self, process: Process, rung: str, arm: str, seat: int = 0) -> list[bytes]:
         """Give the processes of an arm their keys' files, before the lesson is loaded. Returns the folder of every
         rank. `seat`: see key_of.
+
+        What compiles the same ahead of the run is waited for: it has the path.
         """
-        return await asyncio.to_thread(self._prepare, process.children, rung, arm, seat)
+        keys = await asyncio.to_thread(self._named, process.children, rung, arm, seat)
+        if coming := {self.caches.coming[key] for key in keys if key in self.caches.coming}:
+            await asyncio.wait(coming)
+        return await asyncio.to_thread(self._prepare, process.children, keys, arm)
 
-    def _prepare(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[bytes]:
+    def _named(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[str]:
+        """The key of every rank; "" of one that is not ready."""
+        where: dict[str, Any] = {"device": self.device, "interpret": self.interpret, "seat": seat}
+        return [
+            "" if child.ready is None else key_of(self.files, rung, arm, rank, child.ready, **where)
+            for rank, child in enumerate(children)
+        ]
+
+    def _prepare(self, children: Sequence[Child], keys: Sequence[str], arm: str) -> list[bytes]:
         with self.caches.lock:
-            return self._given(children, rung, arm, seat)
+            return self._given(children, keys, arm)
 
-    def _given(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[bytes]:
+    def _given(self, children: Sequence[Child], keys: Sequence[str], arm: str) -> list[bytes]:
         folders: list[bytes] = []
-        for rank, child in enumerate(children):
+        for key, child in zip(keys, children, strict=True):
             folder = child.caches
-            if child.ready is not None:
-                key = key_of(
-                    self.files, rung, arm, rank, child.ready, device=self.device, interpret=self.interpret, seat=seat
-                )
+            if key:
                 try:
                     link = self.caches.lend(key, child)
                     if link is not None:
                         folder = link
                         self._keys[child.pid] = key
                         left = self._left.setdefault(key, _Left(arm))
-                        left.seeded = bool(self.caches.seed(key, child.caches)) or left.seeded
+                        if self.caches.seed(key, child.caches):
+                            left.seeded = True
+                        else:
+                            self.caches.hand_on(key, child.caches)
                 except OSError as error:  # a full disk: it compiles what it needs
                     log.warning("compiled files %s could not be given: %s", key, error)
             folders.append(os.fsencode(folder))

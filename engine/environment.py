@@ -291,6 +291,12 @@ def _memory(proc: Path) -> dict[str, object]:
     }
 
 
+def available_bytes(proc: Path = Path("/proc")) -> int | None:
+    """Memory that a new process can have without anything being swapped; None where the kernel does not tell."""
+    found = _memory(proc)["memory_available_bytes"]
+    return found if isinstance(found, int) else None
+
+
 OVERCOMMIT = {"0": "heuristic", "1": "always", "2": "never"}
 
 

@@ -74,6 +74,11 @@ class Pool:
         self._reports = False
 
     @property
+    def forbidden(self) -> str:
+        """Why no process may be started at present; "" where one may."""
+        return self._forbidden
+
+    @property
     def warm(self) -> int:
         """How many stand ready now."""
         return sum(child.ready is not None and child.alive for child in self._idle)

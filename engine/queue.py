@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aisp.engine import environment, paths, planning, silence
+from aisp.engine.ahead import Ahead
 from aisp.engine.broadcast import Broadcast
 from aisp.engine.caches import Caches
 from aisp.engine.guarding import Guarding
@@ -66,13 +67,15 @@ class Queue:
         self._telling: asyncio.TimerHandle | None = None
         self._closing = False
         self._planned = 0  # runs
+        compiled = Caches(paths.compiled_dir(), paths.cache_links_dir())
+        self._ahead = Ahead(paths.snapshots_dir(), compiled)
         shared: dict[str, Any] = {
             "publish": self.publish,
             "store": keeper.call,
             "nvml": nvml,
             "snapshots_dir": paths.snapshots_dir(),
             "look_after": guarding.after,
-            "caches": Caches(paths.compiled_dir(), paths.cache_links_dir()),
+            "caches": compiled,
             "peaks": {},
         }
         for slot in slots:
@@ -125,6 +128,7 @@ class Queue:
             for job in self._jobs:
                 if job.id == event.run_id:
                     job.state, event.device = event.state, job.device
+            self._wake.set()  # its first process has come up
         self._broadcast.publish(event)
         if ended := _ended(event):
             # A client that has heard of the end must not find the job in the queue, nor follow it.
@@ -210,7 +214,7 @@ class Queue:
     # -- carrying out --------------------------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """Give slots to jobs until cancelled."""
+        """Give slots to jobs until cancelled, and have compiled what the next ones build."""
         while True:
             self._wake.clear()
             while (found := self.slots.next([job for job in self.jobs if job.slot is None])) is not None:
@@ -220,6 +224,7 @@ class Queue:
                 following = asyncio.create_task(self._follow(job, slot))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
+            self._ahead.tend(self.jobs, self.slots)
             await self._wake.wait()
 
     async def _follow(self, job: AnyJob, slot: Slot) -> None:
@@ -291,6 +296,7 @@ class Queue:
             if job.task is not None:
                 job.task.cancel()
         await asyncio.gather(*self._following, return_exceptions=True)
+        await self._ahead.close()
         for job in self.jobs:
             try:
                 await self.cancel(job, "cancelled: the engine was stopped")

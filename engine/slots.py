@@ -159,6 +159,7 @@ class Slots:
         self.set_aside: dict[int, str] = {}
         found = [gpu for gpu, _ in hardware.usable]
         shares, own = _shares(machine, found, least)
+        self._all_but_the_first = Cores().union(*machine.physical[1:])
         turns = bool(found) and own == machine.cores
         self.own_cores = bool(own) and own != machine.cores
         # Parts of one GPU (MIG) are one slot, and the engine's own variable names them.
@@ -210,6 +211,16 @@ class Slots:
         yield from self.gpus
         yield from self.sets
         yield self.cpu
+
+    @property
+    def spare(self) -> Cores:
+        """Cores that nothing under way uses, while something is, and only on GPUs: what is timed on a CPU shares more
+        with its neighbours than cores. None where slots have no cores of their own.
+        """
+        busy = [slot for slot in self if slot.job is not None]
+        if not self.own_cores or not busy or self.cpu in busy:
+            return Cores()
+        return self._all_but_the_first.difference(*(slot.cores for slot in busy))
 
     @property
     def usual(self) -> Slot:

@@ -437,11 +437,13 @@ class Share:
         cores: that they run on; empty: all that are allowed, the engine's aside.
         visible: for CUDA_VISIBLE_DEVICES, "" for no GPU; None: what the engine was given.
         uuid: of the GPU that they must find there first; "" where that is not known.
+        layouts: whether they may write where sources are laid out, each in the end to its own.
     """
 
     cores: tuple[int, ...] = ()
     visible: str | None = None
     uuid: str = ""
+    layouts: bool = True
 
     def misplaced(self, ready: reports.Ready | None) -> str:
         """Why a process must not be used: it has another GPU; "" where it has the right one, or says it has none."""
@@ -520,7 +522,7 @@ async def spawn(
     key = secrets.token_bytes(KEY_BYTES)
     ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     folder = workplaces.make()
-    place = workplaces.place(folder, compiler=compiler, cores=share.cores)
+    place = workplaces.place(folder, compiler=compiler, cores=share.cores, layouts=share.layouts)
     born: list[int] = []
 
     def note(pid: int) -> None:

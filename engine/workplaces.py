@@ -46,13 +46,16 @@ def _devices_made() -> bool:
     return False
 
 
-def place(folder: Path, *, compiler: bool, cores: Sequence[int] = ()) -> Place:
-    """What a process has to know of its place: where its temporary files and what it compiles go, and its cores."""
+def place(folder: Path, *, compiler: bool, cores: Sequence[int] = (), layouts: bool = True) -> Place:
+    """What a process has to know of its place: where its temporary files and what it compiles go, and its cores.
+
+    `layouts`: whether it may write where sources are laid out.
+    """
     return Place(
         cwd=str(folder / "cwd"),
         tmp=str(folder / "tmp"),
         writable=[str(folder)],
-        layouts=str(paths.snapshots_dir()),
+        layouts=str(paths.snapshots_dir() if layouts else folder / "cwd"),
         confine=confinement.wanted() and _devices_made(),
         environment=paths.cache_variables(str(folder / paths.CACHE_FOLDER)) | {"TMPDIR": str(folder / "tmp")},
         compiler=compiler,

@@ -73,6 +73,22 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     caches: list[bytes] = []
 
 
+class Build(Job, tag="build", frozen=True, kw_only=True):
+    """Import a module of a rung for what it compiles at its import (engine.ahead), at the lowest priority; no role.
+
+    Attributes:
+        folder: where the snapshot's files lie, as the bytes of a path.
+        module: the rung's name.
+        caches: the path of the folder where compilers keep what they make.
+        environment: variables that compilers read.
+    """
+
+    folder: bytes
+    module: str
+    caches: bytes
+    environment: dict[str, str]
+
+
 class Pose(Job, tag="pose", frozen=True, kw_only=True):
     """Verifier: make a case's inputs, and put them where arms can read them; then compute its truth.
 
@@ -295,6 +311,7 @@ class Finish(Job, tag="finish", frozen=True, kw_only=True):
 
 AnyJob: TypeAlias = (
     Load
+    | Build
     | Pose
     | Expect
     | Judge

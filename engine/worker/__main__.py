@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+LEAST_PRIORITY = 19  # nice(2): behind whatever else wants the core
 LEAST_CORES = 4  # from which on the first is left to the engine
 
 
@@ -200,6 +201,19 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
     return ready, l2
 
 
+def build(job: jobs.Build) -> reports.Loaded:
+    """Import a rung's module at the lowest priority, for what it compiles at its import. Raises as the module does."""
+    from aisp.engine.protocol import reports
+    from aisp.engine.worker.loading import import_module
+
+    os.nice(LEAST_PRIORITY)
+    os.environ.update(job.environment)
+    keep_caches_in(os.fsdecode(job.caches))
+    start = time.perf_counter()
+    import_module(Path(os.fsdecode(job.folder)), job.module)
+    return reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3)
+
+
 def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Verifier:
     """Take the role that the first job gives."""
     from aisp.engine.worker.arm import Arm
@@ -287,6 +301,9 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
                 take_role(place, job)
                 role = load(job, l2_bytes, place)
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
+            elif isinstance(job, jobs.Build):
+                folder = Path(os.fsdecode(job.folder))
+                channel.send(build(job))
             elif isinstance(job, (jobs.PlanPeak, jobs.MeasureCeiling)):
                 from aisp.engine.worker.peak import answer  # only the process that measures ceilings needs it
 

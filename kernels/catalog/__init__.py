@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Target,
         TensorSpec,
     )
-    from .sources import compiles, read_sources
+    from .sources import builds, compiles, read_sources
     from .starter import ScaffoldError, copy_target, free_name, scaffold
     from .suites import Suite, load_suites
     from .tensors import (
@@ -86,6 +86,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TensorSpec",
+    "builds",
     "bytes_moved",
     "check_values",
     "compiles",
@@ -117,7 +118,7 @@ _HOMES = {
         *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "RungExpectation", "Target"),
         "TensorSpec",
     ),
-    "sources": ("compiles", "read_sources"),
+    "sources": ("builds", "compiles", "read_sources"),
     "starter": ("ScaffoldError", "copy_target", "free_name", "scaffold"),
     "suites": ("Suite", "load_suites"),
     "tensors": (

@@ -290,6 +290,11 @@ def compiles(source: bytes) -> bool:
     return b"torch.compile" in source
 
 
+def builds(source: bytes) -> bool:
+    """Whether a file of a rung names torch's builder of C++ and CUDA extensions: tens of seconds for each extension."""
+    return b"cpp_extension" in source or b"load_inline" in source
+
+
 def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[str, Kind]:
     """How each of `rungs` (file names without .py) reaches the hardware, by the imports of its file.
 

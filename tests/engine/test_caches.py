@@ -328,6 +328,38 @@ async def test_a_fuzz_is_given_what_runs_left_and_leaves_nothing(store: Caches, 
     assert await Run(store, tmp_path / "work").process("optimized") == {"triton/a": b"compiled"}
 
 
+async def test_what_compiles_the_same_ahead_is_waited_for_and_stored_only_by_a_run_that_ends_well(
+    store: Caches, tmp_path: Path
+) -> None:
+    early: Any = Process(tmp_path / "work")
+    key = key_of(FILES, "optimized", "optimized", 0, READY, device="cpu", interpret=False)
+    assert store.lend(key, early) is not None
+    built = asyncio.Event()
+
+    async def compiles() -> None:
+        await built.wait()
+        left(early.caches, a=b"built")
+        early.alive = False
+        store.give_back(key)
+        store.ahead[key] = early.caches
+
+    store.coming[key] = asyncio.create_task(compiles())
+    run = Run(store, tmp_path / "work")
+    asking = asyncio.create_task(run.process("optimized"))
+    done, _ = await asyncio.wait({asking}, timeout=0.2)
+    assert not done, "the path is not free"
+    built.set()
+    assert await asking == {"triton/a": b"built"}
+    await run.caches.settle(set())
+    assert not store.has(key), "a check caught it"
+
+    run = Run(store, tmp_path / "work")
+    assert await run.process("optimized") == {"triton/a": b"built"}
+    assert await run.process("baseline") == {}
+    await run.caches.settle({"optimized", "baseline"})
+    assert store.has(key)
+
+
 async def test_a_path_that_a_living_process_has_is_given_to_no_other(store: Caches, tmp_path: Path) -> None:
     first: Any = Process(tmp_path / "work")
     second: Any = Process(tmp_path / "work")

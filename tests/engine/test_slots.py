@@ -106,6 +106,22 @@ def test_on_a_small_machine_or_without_a_gpu_all_take_turns_and_nobody_is_moved(
     assert all(set(pool.beside) == set(found.pools) for pool in found.pools)
 
 
+def test_cores_to_spare_are_those_of_idle_slots_while_something_is_under_way_on_gpus_alone(asked: Asked) -> None:
+    found = Slots(hardware(H100, H100), machine(16, threads=2), LEAST_CORES_OF_A_SLOT)
+    (one, two), cpu = found.gpus, found.cpu
+    assert found.spare == frozenset(), "nothing is under way, so that nobody waits"
+    one.job = asked.run()
+    assert found.spare == frozenset(range(32)) - {0, 16} - one.cores
+    assert found.spare >= cpu.cores | two.cores
+    two.job = asked.run()
+    assert found.spare == frozenset(range(32)) - {0, 16} - one.cores - two.cores
+    cpu.job = asked.run()
+    assert found.spare == frozenset(), "what is timed on a CPU is disturbed by all of its cores"
+    alone = Slots(hardware(H100), machine(2), LEAST_CORES_OF_A_SLOT)
+    alone.gpus[0].job = asked.run()
+    assert alone.spare == frozenset(), "no slot has cores of its own"
+
+
 def test_what_a_slots_processes_see_of_the_gpus() -> None:
     one, two = (found := slots()).gpus
     assert [slot.pool.share.visible for slot in (one, two)] == ["GPU-0", "GPU-1"]
