@@ -26,6 +26,10 @@ async def judged(engine: EngineUnderTest, folder: Path, task: str, submission: s
         pytest.param("spectrum_py", text.SPECTRUM_OTHER_SIGNS, id="an input whose values hang together"),
         pytest.param("columns_py", text.COLUMNS_BY_MEMORY, id="by the strides that the task gives"),
         pytest.param("gate_py", text.GATE_RIGHT, id="weights in a dictionary and plain values"),
+        pytest.param("groups_py", text.GROUPS_RIGHT, id="a list of any length, into buffers that come with it"),
+        pytest.param("groups_py", text.GROUPS_OWN_OUTPUTS, id="a list of any length, into tensors of its own"),
+        pytest.param("cache_py", text.CACHE_RIGHT, id="a module with a state and a configuration with weights"),
+        pytest.param("cache_py", text.CACHE_BY_CLASS, id="objects of the classes that it imports"),
     ],
 )
 async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Path, task: str, submission: str) -> None:
@@ -40,6 +44,10 @@ async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Pa
         pytest.param("blend_py", text.BLEND_WRONG, "elements are off", id="wrong values"),
         pytest.param("blend_py", text.BLEND_REMEMBERS, "output differs", id="the answer to the first values"),
         pytest.param("blend_py", text.BLEND_WRONG_SHAPE, "shape", id="another shape"),
+        pytest.param("groups_py", text.GROUPS_WRONG, "elements are off", id="wrong values in a list"),
+        pytest.param("groups_py", text.GROUPS_SHORT, "the list has 2 tensors, and ref_kernel's has 3", id="too few"),
+        pytest.param("groups_py", text.GROUPS_REMEMBERS, "output differs", id="the lists of the first values"),
+        pytest.param("cache_py", text.CACHE_FORGETS, "elements are off", id="a state that is not written"),
         pytest.param("frame_py", text.FRAME_WRONG, "q is not orthogonal", id="a property does not hold"),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +76,91 @@ async def test_a_solution_in_cpp_is_compiled_and_right(shared: EngineUnderTest, 
     result, rule = await judged(shared, laid_out(tmp_path, definition, text.doubling_in_cpp()))
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert rule.right is True
+
+
+# -- floats of 4 bits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["random", "custom"])
+async def test_a_product_with_4_bit_floats_is_judged_against_fp64(
+    shared: EngineUnderTest, tmp_path: Path, kind: str
+) -> None:
+    written = text.packed(custom=kind == "custom")
+    workloads = [text.random_lines("77777777", 40, *written["inputs"], kind=kind)]
+    place = laid_out(tmp_path, text.sol(tmp_path, written, workloads), answering(written, text.PACKED_RIGHT))
+    result, rule = await judged(shared, place)
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+    assert rule.right is True
+
+
+async def test_the_two_halves_of_a_byte_in_the_wrong_order_are_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
+    written = text.packed(dtype="float4_e2m1")
+    workloads = [text.random_lines("77777777", 40, *written["inputs"])]
+    place = laid_out(tmp_path, text.sol(tmp_path, written, workloads), answering(written, text.PACKED_SWAPPED))
+    result, rule = await judged(shared, place)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    assert rule.right is False
+
+
+@pytest.mark.parametrize("right", [True, False])
+async def test_4_bit_outputs_are_compared_by_what_they_stand_for(
+    shared: EngineUnderTest, tmp_path: Path, *, right: bool
+) -> None:
+    written = text.quantizing()
+    workloads = [text.random_lines("88888888", 40, "x")]
+    answer = answering(written, text.QUANTIZING_RIGHT if right else text.QUANTIZING_WRONG, into_outputs=True)
+    result, rule = await judged(shared, laid_out(tmp_path, text.sol(tmp_path, written, workloads), answer))
+    arm = result.arm("optimized")
+    assert arm.correctness is (Correctness.CORRECT if right else Correctness.WRONG), arm.reason
+    assert rule.right is right
+    if not right:
+        assert ", and the reference has " in arm.reason
+
+
+# -- tokens that are drawn ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["random", "custom"])
+async def test_a_solution_that_draws_otherwise_than_the_reference_but_as_often_is_right(
+    shared: EngineUnderTest, tmp_path: Path, kind: str
+) -> None:
+    written = text.sampling(**({} if kind == "custom" else {"custom_inputs_entrypoint": None}))
+    workloads = [text.random_lines("99999999", 24, *written["inputs"], kind=kind)]
+    place = laid_out(tmp_path, text.sol(tmp_path, written, workloads), answering(written, text.SAMPLING_RIGHT))
+    result, rule = await judged(shared, place)
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+    assert rule.right is True
+    assert rule.name == "SOL-ExecBench: tokens that the filters leave, as often as the reference draws them"
+
+
+@pytest.mark.parametrize("name", text.SAMPLING_WRONG)
+async def test_draws_that_are_wrong_are_told_by_the_rule(shared: EngineUnderTest, tmp_path: Path, name: str) -> None:
+    source, said = text.SAMPLING_WRONG[name]
+    written = text.sampling()
+    workloads = [text.random_lines("99999999", 24, *written["inputs"], kind="custom")]
+    place = laid_out(tmp_path, text.sol(tmp_path, written, workloads), answering(written, source))
+    result, rule = await judged(shared, place)
+    assert result.arm("optimized").correctness is Correctness.WRONG, result.arm("optimized")
+    assert said in result.arm("optimized").reason
+    assert rule.right is False
+
+
+async def test_a_generator_of_its_own_is_refused_since_a_repeated_call_draws_otherwise(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    written = text.sampling()
+    workloads = [text.random_lines("99999999", 24, *written["inputs"], kind="custom")]
+    own = "import torch\n\nOWN = torch.Generator().manual_seed(5)\n"
+    source = text.SAMPLING_RIGHT.replace("import torch\n", own).replace(
+        "device=probs.device) * kept", "generator=OWN) * kept"
+    )
+    place = laid_out(tmp_path, text.sol(tmp_path, written, workloads), answering(written, source))
+    result, rule = await judged(shared, place)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    assert "a timed call's output differs" in result.arm("optimized").reason
+    assert rule.right is True
+
+
+def answering(written: Mapping[str, Any], source: str, *, into_outputs: bool = False) -> dict[str, Any]:
+    """A solution of one file to that definition."""
+    return text.solution(source, definition=written["name"], spec={"destination_passing_style": into_outputs})

@@ -19,6 +19,7 @@ problem and a candidate become the files of a target's folder:
     rule.py         judge(): check_implementation of the task, the judge
     aisp_data.py    how `data` is put together from its tensors and values (`gpumode_data`), and what a case stands for
     aisp_values.py  the plain values in `data`, computed from the case; where there are any
+    aisp_classes.py the classes of objects in `data`, where it is carried whole (`gpumode_carried`)
     task.py ...     the other files that task.yml lists, less the harness
 
 The authors' text stands at the head of each, so that line numbers are the files' own.
@@ -49,7 +50,7 @@ from aisp.kernels.catalog.model import UNCOUNTED, Problem, Role
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 from aisp.kernels.catalog.sources import read_bytes
 
-from . import gpumode_data
+from . import gpumode_carried, gpumode_data, packed
 from .gpumode_data import Data, UnclearError
 from .shared import Listed, Opened, Part, checkout, contained, provenance, small
 
@@ -67,6 +68,7 @@ MAX_TASK_BYTES = 64 * 1024
 MAX_SET_BYTES = 256 * 1024
 MAX_FILES = 32  # that one task.yml lists
 MAX_FOLDERS = 20_000  # that a listing looks into
+MAX_OUTPUTS = 32  # in a list of which the source does not say how long it is
 MAX_DESCRIPTION = 8_000  # characters that the lesson keeps
 DEPTH = 3  # a checkout holds problems, which holds sets, which hold tasks
 
@@ -77,7 +79,10 @@ _IN_SET = re.compile(rb"^[ \t-]+\{?[ \t]*[\"']?directory[\"']?:", re.MULTILINE)
 _LANG = re.compile(rb"^lang:[ \t]*[\"']?([\w+-]+)", re.MULTILINE)
 _RANKS = re.compile(rb"^multi_gpu:[ \t]*[\"']?true\b|\bworld_size[\"']?:", re.MULTILINE | re.IGNORECASE)
 _FILE_NAME = re.compile(r"[\w.+-]{1,100}(?:/[\w.+-]{1,100}){0,4}\Z")
-_OWN_FILES = ("lesson.md", "reference.py", "baseline.py", "optimized.py", "inputs.py", "rule.py", f"{DATA}.py")
+_OWN_FILES = (
+    *("lesson.md", "reference.py", "baseline.py", "optimized.py", "inputs.py", "rule.py"),
+    *(f"{each}.py" for each in (DATA, gpumode_data.VALUES, gpumode_carried.CLASSES, packed.NAME)),
+)
 _BY_RANKS = "runs on several GPUs, one process each: multi_gpu is not run here yet"
 _TEMPLATES = "`git init` in the folder that all of it lies in, or copy the file beside task.yml"
 
@@ -228,7 +233,10 @@ def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
     for name, line in onefile.imported(body):
         if name in task.withheld:
             told = f"{name} is the task's judge, and no run of a submission has it"
-            reader.wrong(line, told, "write out what is needed of it")
+            fix = "write out what is needed of it"
+            if name == gpumode_data.REFERENCE and task.classes:
+                fix += f", or import {' and '.join(task.classes)} from {gpumode_carried.CLASSES}"
+            reader.wrong(line, told, fix)
         elif name not in kept and _lies_beside(reader.path, name):
             told = f"{name} lies beside the file, and task.yml does not list it"
             reader.wrong(line, told, "move what is needed into the file")
@@ -288,6 +296,7 @@ class _Task:
         self._takes: set[str] = set()
         self._data: Data | None = None
         self._values = b""
+        self._classes = b""
 
     def wrong(self, key: str, message: str, fix: str, path: Path | None = None) -> None:
         """Collect a problem."""
@@ -525,6 +534,8 @@ class _Task:
         self.judged_by = f"{ENTRIES[2]}, {ast.unparse(check)[:200]}" if check is not None else ENTRIES[2]
         if self._data.values:
             self._take_values(made[1])
+        if self._data.root is None:
+            self._take_classes(self._data.classes)
 
     def _check_arguments(self, made: ast.FunctionDef) -> None:
         """Whether every case says what generate_input takes, and nothing else."""
@@ -557,12 +568,23 @@ class _Task:
             self.wrong(each.key, told, each.fix, self._reference_path)
         self._values = taken.module
 
+    def _take_classes(self, names: Sequence[str]) -> None:
+        """The module that gives the classes of objects in data by their names, with what they need of their file."""
+        given = ", ".join(f"{name!r}: {name}" for name in names)
+        text = self._reference.rstrip() + f"\n\n\ndef found():\n    return {{{given}}}\n".encode()
+        taken = onefile.take(self._reference_path / REFERENCE, text, "found")
+        for each in taken.problems:
+            self.wrong(each.key, f"{each.message} ({', '.join(names)} needs it)", each.fix, self._reference_path)
+        self._classes = taken.module
+
     # -- what it is made into ------------------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> dict[str, str]:
         """Lines of `[inputs]`, in the order of data."""
         assert self._data is not None
+        if self._data.root is None:
+            return gpumode_carried.inputs(mutable=self._data.mutable)
         found = {
             tensor.name: f"any [...] posed{' mutable' if tensor.mutable else ''}" for tensor, _ in self._data.tensors()
         }
@@ -572,8 +594,14 @@ class _Task:
     @property
     def output_lines(self) -> dict[str, str]:
         """Lines of `[outputs]`."""
-        names = ["out"] if self.outputs is None else [f"out{index}" for index in range(self.outputs)]
+        count = MAX_OUTPUTS if self.outputs == gpumode_data.MANY else self.outputs
+        names = ["out"] if count is None else [f"out{index}" for index in range(count)]
         return dict.fromkeys(names, "any [...]")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes of its reference.py that objects in data may be of."""
+        return self._data.classes if self._data is not None else ()
 
     @property
     def title(self) -> str:
@@ -609,38 +637,54 @@ class _Task:
     def files(self, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises _RefusedTaskError where they are none."""
         assert self._data is not None
-        formed = self._data.formed
-        given = [name for name in self.inputs if not (formed and name == gpumode_data.FORM)]
+        whole = self._data.root is None
         taken = ", ".join(self.inputs)
         head = f"\n\n\nimport {DATA}  # what follows is aisp's\n\n\n"
-
-        def run(name: str) -> bytes:
-            return f"{head}def run({taken}):\n    return {DATA}.outputs({name}({DATA}.packed({taken})))\n".encode()
-
-        def rung(name: str) -> bytes:
-            if not formed:
-                return run(name)
-            call = f"{DATA}.outputs({name}({DATA}.packed({', '.join([*given, 'aisp_seen'])})))"
-            lines = [f"aisp_seen = {DATA}.forms({gpumode_data.FORM})", f"return lambda {taken}: {call}"]
-            return f"{head}def prepare({taken}):\n    {lines[0]}\n    {lines[1]}\n".encode()
-
+        truth = _call("ref_kernel", taken, "globals()" if whole else "")
         files = {
             **self.helpers,
-            "reference.py": self._reference + run("ref_kernel"),
-            "baseline.py": self._reference + rung("ref_kernel"),
-            "optimized.py": answered + rung(CANDIDATE),
+            "reference.py": self._reference + f"{head}def run({taken}):\n    return {truth}\n".encode(),
+            "baseline.py": self._reference + self._rung("ref_kernel", head, "globals()"),
+            "optimized.py": answered + self._rung(CANDIDATE, head, f"{gpumode_carried.CLASSES}.run()"),
             "inputs.py": self._inputs_module(),
-            "rule.py": _RULE.encode(),
+            "rule.py": _rule("vars(reference)" if whole else "").encode(),
             f"{DATA}.py": self._data_module(),
         }
+        if whole:
+            files[f"{gpumode_carried.CLASSES}.py"] = self._classes
+            files[f"{packed.NAME}.py"] = packed.SHARED.encode()
         if self._values:
             files[f"{gpumode_data.VALUES}.py"] = self._values
         files[onefile.lesson_name()] = self._lesson(candidate, answered)
         return files
 
+    def _rung(self, kernel: str, head: str, classes: str) -> bytes:
+        """What stands behind the file of a rung that calls `kernel`; `classes` are those of objects in data."""
+        assert self._data is not None
+        taken = ", ".join(self.inputs)
+        if self._data.root is None:
+            lines = [
+                f"aisp_read = {DATA}.reader({gpumode_carried.CALL}, {classes})",
+                f"return lambda {taken}: {DATA}.outputs({kernel}(aisp_read({gpumode_carried.HELD})))",
+            ]
+            imports = f"import {gpumode_carried.CLASSES}\n" if classes.startswith(gpumode_carried.CLASSES) else ""
+            head = head.replace("\n\n\nimport", f"\n\n\n{imports}import", 1)
+        elif self._data.formed:
+            given = [name for name in self.inputs if name != gpumode_data.FORM]
+            lines = [
+                f"aisp_seen = {DATA}.forms({gpumode_data.FORM})",
+                f"return lambda {taken}: {_call(kernel, ', '.join([*given, 'aisp_seen']), '')}",
+            ]
+        else:
+            return f"{head}def run({taken}):\n    return {_call(kernel, taken, '')}\n".encode()
+        return f"{head}def prepare({taken}):\n    {lines[0]}\n    {lines[1]}\n".encode()
+
     def _inputs_module(self) -> bytes:
         assert self._data is not None
         taken = f"{DATA}.taken(data{', computed' if self._values else ''})"
+        made = f"{DATA}.formed({taken})" if self._data.formed else taken
+        if self._data.root is None:
+            made = f"{DATA}.carried(data, axes)"
         arguments = f"{DATA}.case(axes)"
         extra = [
             *([f"{gpumode_data.SEED}={DATA}.seed(generator)"] if gpumode_data.SEED in self._takes else []),
@@ -656,7 +700,7 @@ class _Task:
             "",
             f"    data = generate_input({', '.join([f'**{arguments}', *extra])})",
             *(["    computed = make(axes, device, generator)"] if self._values else []),
-            "    return " + (f"{DATA}.formed({taken})" if self._data.formed else taken),
+            "    return " + made,
         ]
         if self._values:
             given = [f"**{arguments}", *(["device=device"] if "device" in self._takes else [])]
@@ -669,9 +713,19 @@ class _Task:
         tables = {
             "CHOICES": {name: tuple(values) for name, values in self.choices.items()},
             "SEVERAL": self.outputs is not None,
-            **({"EXOTIC": gpumode_data.EXOTIC} if self._data.formed else {}),
+            "MANY": MAX_OUTPUTS if self.outputs == gpumode_data.MANY else 0,
+            **({"EXOTIC": gpumode_data.EXOTIC} if self._data.formed or self._data.root is None else {}),
         }
+        if self._data.root is None:
+            helpers = {name.removesuffix(".py").replace("/", ".") for name in self.helpers if name.endswith(".py")}
+            tables["HELPERS"] = tuple(sorted(helpers))
         head = "\n".join(f"{name} = {value!r}" for name, value in tables.items())
+        if self._data.root is None:
+            imports = (
+                f"import dataclasses\nimport enum\nimport importlib\nimport json\n\nimport {packed.NAME}\nimport torch"
+            )
+            start = _DATA_HEAD.replace("import torch", imports, 1)
+            return f"{start}{head}\n{_DATA_FUNCTIONS}{gpumode_carried.SHARED}".encode()
         names = [tensor.name for tensor, _ in self._data.tensors()]
         tensors = "".join(f"        {t.name!r}: {code},\n" for t, code in self._data.tensors())
         plain = "".join(f"        {v.name!r}: {code},\n" for v, code in self._data.plain())
@@ -687,7 +741,7 @@ class _Task:
             f'    """The tensors and the computed values in it, by name."""\n'
             f"    return {{\n{tensors}    }}, {{\n{plain}    }}\n"
         )
-        return f"{_DATA_HEAD}{head}\n{_DATA_FUNCTIONS}{_FORMS if self._data.formed else ''}{own}".encode()
+        return f"{_DATA_HEAD}{head}\n{_DATA_FUNCTIONS}{_TAKEN}{_FORMS if self._data.formed else ''}{own}".encode()
 
     def _lesson(self, candidate: Path, answered: bytes) -> bytes:
         import tomli_w  # only where a target is made
@@ -760,22 +814,32 @@ def says_cuda(tree: ast.Module) -> bool:
     return False
 
 
-_RULE = f'''\
+def _call(kernel: str, given: str, classes: str) -> str:
+    """The code that calls a kernel with data put together from the inputs of a run."""
+    return f"{DATA}.outputs({kernel}({DATA}.packed({given}{', ' if classes else ''}{classes})))"
+
+
+def _rule(classes: str) -> str:
+    given, imports = ("**inputs, own=" + classes, "import reference\n") if classes else ("**inputs", "")
+    return f'''\
 """The task's own check: it is the judge."""
 
 import {DATA}
-from reference import check_implementation
+{imports}from reference import check_implementation
 
 
 def judge(inputs, outputs, expected):
+    if told := {DATA}.miscounted(outputs, expected):
+        return told
     try:
-        return {DATA}.said(check_implementation({DATA}.packed(**inputs), {DATA}.returned(outputs)))
+        return {DATA}.said(check_implementation({DATA}.packed({given}), {DATA}.returned(outputs)))
     except Exception as error:  # of a check that takes the right form for granted
         told = {DATA}.misshapen(outputs, expected)
         if not told:
             raise
         return f"{{told}} ({{type(error).__name__}})"
 '''
+
 
 _DATA_HEAD = '''\
 """How the data of this task is put together, and what a case stands for."""
@@ -797,32 +861,39 @@ def seed(generator):
     return int(torch.randint(1, 2**31 - 1, (1,), generator=generator))
 
 
-def taken(data, computed={}):
-    """The tensors that generate_input made, by name; it must have made what was read from its source."""
-    tensors, values = parts(data)
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"generate_input made {name} a {type(tensor).__name__}; its source was read as a tensor's")
-    for name, value in values.items():
-        if repr(value) != repr(computed[name]):
-            raise ValueError(f"generate_input made {name} {value!r}, which follows from the case as {computed[name]!r}")
-    return tensors
-
-
 def outputs(found):
-    """What a kernel returned, as a run returns it."""
-    if isinstance(found, (tuple, list)):
-        return tuple(map(contiguous, found))
-    return contiguous(found)
+    """What a kernel returned, as a run returns it: of a list that may have any length with empty tensors behind it."""
+    if not MANY:
+        return tuple(map(plain, found)) if isinstance(found, (tuple, list)) else plain(found)
+    listed = [plain(each) for each in found] if isinstance(found, (tuple, list)) else [plain(found)]
+    if len(listed) > MANY:
+        raise ValueError(f"the kernel returned {len(listed)} tensors; at most {MANY} are judged")
+    for place, each in enumerate(listed):
+        if not isinstance(each, torch.Tensor):
+            raise TypeError(f"the kernel returned {type(each).__name__} at place {place} of a list of tensors")
+    like = listed[0].device if listed else None
+    nothing = [torch.empty(NOTHING, dtype=torch.uint8, device=like) for _ in range(MANY - len(listed))]
+    return (*listed, *nothing)
 
 
-def contiguous(found):
-    return found.contiguous() if isinstance(found, torch.Tensor) else found
+NOTHING = (0,) * 8  # the shape of what stands behind the end of a list
+
+
+def plain(found):
+    """A tensor as a run may return it: contiguous, and no parameter."""
+    if not isinstance(found, torch.Tensor):
+        return found
+    return (found.detach() if found.requires_grad or type(found) is not torch.Tensor else found).contiguous()
+
+
+def listed(outputs):
+    """The tensors of a list that may have any length."""
+    return [each for each in outputs if tuple(each.shape) != NOTHING]
 
 
 def returned(outputs):
     """What a run returned, as check_implementation takes it."""
-    return tuple(outputs) if SEVERAL else outputs[0]
+    return listed(outputs) if MANY else tuple(outputs) if SEVERAL else outputs[0]
 
 
 def said(found):
@@ -840,6 +911,12 @@ def said(found):
     return (" ".join(map(str, why)) if isinstance(why, (list, tuple)) else str(why)) or "check_implementation says no"
 
 
+def miscounted(outputs, expected):
+    """How many tensors of how many there are; "" where they are as many."""
+    found, wanted = len(listed(outputs)), len(listed(expected))
+    return "" if found == wanted else f"the list has {found} tensors, and ref_kernel's has {wanted}"
+
+
 def misshapen(outputs, expected):
     """How outputs differ in form from what ref_kernel returned; "" where they do not."""
     for number, (got, want) in enumerate(zip(outputs, expected)):
@@ -847,6 +924,20 @@ def misshapen(outputs, expected):
             forms = [f"{each.dtype} {list(each.shape)}" for each in (got, want)]
             return f"output {number} is {forms[0]}, and ref_kernel returns {forms[1]}"
     return ""
+'''
+
+_TAKEN = '''
+
+def taken(data, computed={}):
+    """The tensors that generate_input made, by name; it must have made what was read from its source."""
+    tensors, values = parts(data)
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"generate_input made {name} a {type(tensor).__name__}; its source was read as a tensor's")
+    for name, value in values.items():
+        if repr(value) != repr(computed[name]):
+            raise ValueError(f"generate_input made {name} {value!r}, which follows from the case as {computed[name]!r}")
+    return tensors
 '''
 
 _FORMS = """

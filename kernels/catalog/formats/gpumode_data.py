@@ -11,8 +11,10 @@ Dictionaries with written keys, tuples and lists may hold both. What a name stan
 branches, and functions of the task's own files; where that ends, the task's `input_t` decides. Whether all of it is so
 is checked when the task makes its first set of values.
 
-Refused, with the line: a module with a state of its own, a value that depends on a tensor or on the seed, and lists and
-dictionaries whose length or keys depend on the case.
+Where the source does not show how many tensors there are (a list that is filled in a loop), where they are parts of an
+object (a module, a configuration with weights), or where its form differs from case to case, data is carried whole
+(`gpumode_carried`): what it holds is seen when it is made. Refused, with the line: a value that depends on the values
+of a tensor or on the seed, and data without a tensor.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from dataclasses import dataclass, field
 
 MAX_STEPS = 20_000  # of looking up what names stand for
 MAX_DEPTH = 120  # of names that stand for names, and of calls
+REFERENCE = "reference"  # the file that no submission has
 TYPES = "task"  # the file with input_t and output_t
 SEED = "seed"  # the argument that is drawn for every set
 
@@ -40,6 +43,10 @@ _FIGURES = _words(  # what methods and attributes of a tensor give, that is no t
     "item tolist size numel dim ndimension stride storage_offset data_ptr element_size get_device is_contiguous "
     "is_floating_point shape dtype device ndim nbytes itemsize numpy untyped_storage is_cuda layout"
 )
+_FORM_FIGURES = _words(  # those that its values do not change
+    "size numel dim ndimension stride storage_offset element_size get_device is_contiguous is_floating_point "
+    "shape dtype device ndim nbytes itemsize is_cuda layout"
+)
 _SEVERAL = _words("split chunk unbind tensor_split meshgrid broadcast_tensors unique_consecutive")
 """Functions and methods that give several tensors."""
 _COUNTS = {"svd": 3, "lu": 3} | dict.fromkeys(
@@ -50,6 +57,7 @@ _LAYOUTS = _words("T mT H mH t permute transpose movedim moveaxis swapaxes swapd
 """Attributes after which a tensor may have other strides than its shape says."""
 EXOTIC = ("float4_e2m1fn_x2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz")
 """Dtypes of torch in which little can be done with a tensor; all have one byte."""
+MANY = 0  # outputs: a list of which nobody can say how long it is before the kernel has returned it
 FORM = "form"  # the input that says which strides and which of these dtypes tensors have
 _OF_TORCH = _words("device Size finfo iinfo get_default_dtype")  # plain, and not tensors
 _NO_VALUE = _words("manual_seed set_default_device set_default_dtype seed initial_seed")
@@ -90,27 +98,35 @@ class Data:
     """What generate_input() returns.
 
     Attributes:
-        root: its parts.
+        root: its parts; None where it is carried whole, because the source does not show them.
         values: source of a function of the case, called VALUES, that returns the values that are not fixed, by name;
             "" where there are none.
         formed: a tensor may have other strides than its shape says, or an exotic dtype.
+        mutable: it is carried whole, and the task's own kernel writes into something.
+        classes: that objects in it may be of, of those that REFERENCE has.
     """
 
-    root: Part
+    root: Part | None
     values: str = ""
     formed: bool = False
+    mutable: bool = False
+    classes: tuple[str, ...] = ()
 
     def tensors(self) -> list[tuple[Tensor, str]]:
         """Each tensor, with the code that takes it out of `data`."""
-        return [(part, code) for part, code in leaves(self.root, "data") if isinstance(part, Tensor)]
+        return [(part, code) for part, code in self._leaves() if isinstance(part, Tensor)]
 
     def plain(self) -> list[tuple[Value, str]]:
         """Each value that is not fixed, likewise."""
-        return [(part, code) for part, code in leaves(self.root, "data") if isinstance(part, Value) and not part.fixed]
+        return [(part, code) for part, code in self._leaves() if isinstance(part, Value) and not part.fixed]
 
     def packed(self) -> str:
-        """The code that puts it together from its names."""
+        """The code that puts it together from its names. There is none where it is carried whole."""
+        assert self.root is not None
         return _packed(self.root)
+
+    def _leaves(self) -> Iterator[tuple[Tensor | Value, str]]:
+        return leaves(self.root, "data") if self.root is not None else iter(())
 
 
 VALUES = "aisp_values"
@@ -121,10 +137,12 @@ class UnclearError(Exception):
 
     Attributes:
         line: of the task's file; 0 for all of it.
+        whole: it can be carried whole.
     """
 
-    def __init__(self, line: int, told: str, fix: str) -> None:
+    def __init__(self, line: int, told: str, fix: str, *, whole: bool = False) -> None:
         super().__init__(told)
+        self.whole = whole
         self.line = line
         self.told = told
         self.fix = fix
@@ -172,9 +190,10 @@ class _Is(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """Neither a tensor nor plain, and why."""
+    """Neither a tensor nor plain, and why; `whole`: that is known when it is made, so that it can be carried whole."""
 
     reason: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +207,12 @@ _Kind = _Is | _Other | _Tuple
 
 _IN_BRANCHES = _Other("is a tensor in one place and none in another")
 _OF_A_TENSOR = _Other("depends on a tensor")
+_OF_A_FORM = _Other("depends on the shape of a tensor", whole=True)
 _TOO_LONG = _Other("is computed in too many steps")
+_IN_A_LOOP = _Other("is made in a loop", whole=True)
+_FILLED = _Other("is filled on the way", whole=True)
+_TENSORS_BY_KEY = _Other("is a dictionary of tensors that is not returned as it is written", whole=True)
+_COMPUTED = _Other("is computed from several values", whole=True)  # [x] * 4
 
 
 @dataclass(slots=True)
@@ -241,8 +265,8 @@ class _Scope:
                         self.bindings.setdefault(item.optional_vars.id, []).append(_Binding(None))
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
                 called = node.value.func
-                if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
-                    self.loose.add(called.value.id)  # xs.append(...)
+                if isinstance(called, ast.Attribute) and (filled := _root(called.value)):
+                    self.loose.add(filled)  # xs.append(...), xs["a"].append(...)
             for block in _blocks(node):
                 self.take(block)
 
@@ -264,6 +288,13 @@ class _Scope:
                 self.items.setdefault(target.value.id, []).append((key.value, value))
             else:
                 self.loose.add(target.value.id)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that stands at the front of a part of it; "" where none does."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
@@ -328,14 +359,33 @@ class Files:
 
     def read(self, function: ast.FunctionDef, file: str, kernel: ast.FunctionDef, kernel_file: str) -> Data:
         """What `function` (generate_input) returns, to be passed to `kernel`. Raises UnclearError."""
-        return _Data(self, function, file, kernel, kernel_file).read()
+        try:
+            return _Data(self, function, file, kernel, kernel_file).read()
+        except UnclearError as error:
+            if not error.whole:
+                raise
+        classes = self._classes(self.reached(function, file), file)
+        mutable = any(map(_writes, (*self.reached(kernel, kernel_file), *classes.values())))
+        return Data(None, mutable=mutable, classes=tuple(sorted(name for home, name in classes if home == REFERENCE)))
+
+    def _classes(self, reached: Sequence[ast.AST], file: str) -> dict[tuple[str, str], ast.ClassDef]:
+        """The classes of the task's files that these name, and those that they name in turn, by file and name."""
+        found: dict[tuple[str, str], ast.ClassDef] = {}
+        waiting = [(node, file) for node in reached]
+        while waiting:
+            here, file = waiting.pop()
+            for node in ast.walk(here):
+                if not isinstance(node, ast.Name):
+                    continue
+                scope, name = self._home(node.id, file, lambda scope: scope.classes)
+                if scope is not None and (scope.file, name) not in found:
+                    found[scope.file, name] = scope.classes[name]
+                    waiting.append((scope.classes[name], scope.file))
+        return found
 
     def outputs(self, kernel: ast.FunctionDef, file: str) -> int | None:
-        """How many tensors the kernel returns in a tuple; None where it returns one tensor.
-
-        Raises:
-            UnclearError: it returns several, and neither it nor output_t says how many.
-        """
+        """How many tensors the kernel returns in a tuple; None where it returns one tensor, MANY where neither it nor
+        output_t says how many."""
         scope = self.within(kernel, file, {arg.arg: _Is.TENSOR for arg in parameters(kernel)})
         hint = self.hint("output_t", file)
         said = len(hint) if isinstance(hint, tuple) else None
@@ -350,9 +400,8 @@ class Files:
                 return len(kind.kinds)
             if kind is _Is.TENSOR:
                 return None
-            if kind is _Is.TENSORS and said is None:
-                told = "ref_kernel returns several tensors, of which nobody says how many"
-                raise UnclearError(value.lineno, told, "return them in a tuple, or say so in output_t")
+            if said is None and (kind is _Is.TENSORS or kind is _IN_A_LOOP or kind is _FILLED):
+                return MANY
         return said
 
     def hint(self, name: str, file: str) -> _Hint:
@@ -391,17 +440,17 @@ class Files:
         if isinstance(node, ast.Dict):
             kinds = tuple(self.kind(each, scope, deeper) for each in node.values)
             plain = all(kind is _Is.PLAIN for kind in kinds) and None not in node.keys
-            return _Is.PLAIN if plain else _Other("is a dictionary of tensors that is not returned as it is written")
+            return _Is.PLAIN if plain else _TENSORS_BY_KEY
         if isinstance(node, ast.Subscript):
             return self._part_of(self.kind(node.value, scope, deeper), node.slice)
         if isinstance(node, ast.Attribute):
             return self._attribute(node, scope, deeper)
         if isinstance(node, ast.Call):
             return self._called(node, scope, deeper)
-        if isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Lambda | ast.Starred | ast.GeneratorExp):
+        if isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Lambda | ast.Starred):
             return _Other("is a text or a function that is made on the way")
-        if isinstance(node, ast.ListComp | ast.DictComp | ast.SetComp):
-            return _Other("is made in a loop")
+        if isinstance(node, ast.ListComp | ast.DictComp | ast.SetComp | ast.GeneratorExp):
+            return _IN_A_LOOP
         inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         return _mixed([self.kind(each, scope, deeper) for each in inner])  # arithmetic, comparisons, conditions
 
@@ -446,9 +495,9 @@ class Files:
     def _filled(self, name: str, kinds: Sequence[_Kind], scope: _Scope, depth: int) -> _Kind:
         """What is bound to one of these, and perhaps filled afterwards."""
         if name in scope.loose and any(kind is _Is.PLAIN or isinstance(kind, _Tuple) for kind in kinds):
-            return _Other("is filled on the way")
+            return _FILLED
         if any(self.kind(value, scope, depth) is not _Is.PLAIN for _, value in scope.items.get(name, ())):
-            return _Other("is a dictionary of tensors that is not returned as it is written")
+            return _TENSORS_BY_KEY
         return _same(kinds)
 
     def _binding(self, binding: _Binding, scope: _Scope, depth: int) -> _Kind:
@@ -478,7 +527,7 @@ class Files:
             return _Is.PLAIN if dotted.startswith("math.") else _Other(f"is {dotted}")
         kind = self.kind(node.value, scope, depth)
         if kind is _Is.TENSOR:
-            return _OF_A_TENSOR if node.attr in _FIGURES else _Is.TENSOR
+            return _figure(node.attr) if node.attr in _FIGURES else _Is.TENSOR
         tensors = kind is _Is.TENSORS or (isinstance(kind, _Tuple) and all(each is _Is.TENSOR for each in kind.kinds))
         return _Is.TENSOR if tensors else kind  # torch.sort(x).values
 
@@ -522,7 +571,7 @@ class Files:
             return _Is.TENSOR
         kind = self.kind(called.value, scope, depth)
         if kind is _Is.TENSOR:
-            return _OF_A_TENSOR if called.attr in _FIGURES else _several(called.attr, node, 0)
+            return _figure(called.attr) if called.attr in _FIGURES else _several(called.attr, node, 0)
         if kind is _Is.PLAIN:
             return _mixed([kind, *(self.kind(each, scope, depth) for each in given)])
         return kind if isinstance(kind, _Other) else _Other(f"is made by .{called.attr}() of several tensors")
@@ -592,7 +641,7 @@ class Files:
         if last in _NO_VALUE or dotted.startswith(("torch.cuda.", "torch.backends.")):
             return _Other(f"is what {dotted}() gives")
         if last[:1].isupper():
-            return _Other(f"is a {last}, which has a state of its own")
+            return _Other(f"is a {last}, which has a state of its own", whole=dotted.startswith("torch.nn."))
         return _several(last, node, 1)
 
     def _of_python(self, name: str, given: Sequence[ast.expr], scope: _Scope, depth: int) -> _Kind:
@@ -602,7 +651,9 @@ class Files:
             where = where.above
         if where is not None:
             if not _is_record(where.classes[name]):
-                return _Other(f"is a {name}, which has a state of its own")
+                return _Other(f"is a {name}, which has a state of its own", whole=True)
+            if any(kind is not _Is.PLAIN for kind in kinds):
+                return _Other(f"is a {name}, which holds more than plain values", whole=True)
         elif name not in _PLAIN_CALLS:
             return _Other(f"is made by {name}()")
         if all(kind is _Is.PLAIN for kind in kinds):
@@ -636,7 +687,12 @@ def _mixed(kinds: Sequence[_Kind]) -> _Kind:
         return _Is.TENSOR
     if all(kind is _Is.PLAIN for kind in kinds):
         return _Is.PLAIN
-    return next((kind for kind in kinds if isinstance(kind, _Other)), _Other("is computed from several values"))
+    return next((kind for kind in kinds if isinstance(kind, _Other)), _COMPUTED)
+
+
+def _figure(name: str) -> _Other:
+    """The kind of a method or attribute of a tensor that is none."""
+    return _OF_A_FORM if name in _FORM_FIGURES else _OF_A_TENSOR
 
 
 def _several(name: str, call: ast.Call, place: int) -> _Kind:
@@ -723,7 +779,8 @@ class _Data:
             raise UnclearError(self._function.lineno, "generate_input returns nothing", "return the tensors in a tuple")
         if any(_form(each) != _form(found[-1]) for each in found):
             line = self._function.lineno
-            raise UnclearError(line, "generate_input returns in several forms", "end every branch in the same one")
+            told, fix = "generate_input returns in several forms", "end every branch in the same one"
+            raise UnclearError(line, told, fix, whole=True)
         shape = self._by_hint(found[-1])
         names = self._unpacked(len(shape.parts) if isinstance(shape, _Several) else 0)
         root = self._part(shape, "data" if isinstance(shape, _Leaf) else "", names)
@@ -813,9 +870,11 @@ class _Data:
                 self._given[written] = made
             return made
         told = kind.reason if isinstance(kind, _Other) else "is several tensors, of which nobody says how many"
+        whole = kind.whole if isinstance(kind, _Other) else True
         line = node.lineno if node is not None else self._function.lineno
         shown = ast.unparse(node)[:60] if node is not None else name
-        raise UnclearError(line, f"{shown} {told}", "data may hold tensors, and plain values that follow from the case")
+        fix = "data may hold tensors, and plain values that follow from the case"
+        raise UnclearError(line, f"{shown} {told}", fix, whole=whole)
 
     def _leaf(self, node: ast.expr | None, kind: _Is, name: str) -> Tensor | Value:
         if kind is _Is.TENSOR:
@@ -880,7 +939,7 @@ class _Data:
                 continue
             if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.FunctionDef):
                 told = f"{', '.join(sorted(bound & needed))} is bound in a loop or the like"
-                raise UnclearError(node.lineno, told, "bind what plain values need by assignments")
+                raise UnclearError(node.lineno, told, "bind what plain values need by assignments", whole=True)
             for each in ast.walk(node):
                 if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
                     self._need(each, needed)
@@ -997,3 +1056,16 @@ def _written(kernel: ast.FunctionDef, root: Part) -> set[str]:
                 if keyword_.arg == "out":
                     write(keyword_.value)
     return found
+
+
+def _writes(code: ast.AST) -> bool:
+    """Whether code writes into something: by an index, by `out=`, by a method of torch that does so."""
+    for node in ast.walk(code):
+        stored = isinstance(node, ast.Assign) and any(isinstance(target, ast.Subscript) for target in node.targets)
+        if stored or isinstance(node, ast.AugAssign):
+            return True
+        if isinstance(node, ast.Call):
+            named = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if (named.endswith("_") and named[:1] != "_") or any(each.arg == "out" for each in node.keywords):
+                return True
+    return False

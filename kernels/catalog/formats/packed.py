@@ -303,6 +303,7 @@ DTYPES = (
     *("int8", "uint8", "int16", "int32", "int64", "bool"),
 )
 WORDS = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+TORCH = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 
 
 class PackError(ValueError):
@@ -320,36 +321,49 @@ def pack(names, args, kwargs=None):
     free = [place for place in range(len(slots)) if place not in found]
     spare = iter(free)
 
-    def written(value, own=None):
-        if isinstance(value, torch.Tensor):
-            place = own if own is not None else next(spare, None)
-            if place is None:
-                raise PackError(f"the call has more than {len(slots)} tensors")
-            found[place], kept = carried(value)
-            return kept | {"slot": place}
-        if value is None or isinstance(value, (bool, int, str)):
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, complex):
-            return {"complex": [repr(value.real), repr(value.imag)]}
-        if isinstance(value, (list, tuple)):
-            return {"list" if type(value) is list else "tuple": [written(each) for each in value]}
-        if isinstance(value, dict):
-            return {"dict": [[written(key), written(each)] for key, each in value.items()]}
-        if isinstance(value, torch.device):
-            return {"device": True}
-        word = str(value).removeprefix("torch.")
-        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)) and word in DTYPES + WORDS:
-            return {"torch": word}
-        raise PackError(f"an argument is {type(value).__name__}, which cannot be carried")
+    def slot(value, place=None):
+        place = next(spare, None) if place is None else place
+        if place is None:
+            raise PackError(f"the call has more than {len(slots)} tensors")
+        found[place], kept = carried(value)
+        return kept | {"slot": place}
 
-    known = [written(value, place if place in found else None) for place, value in enumerate(args)]
-    named = {name: written(value) for name, value in (kwargs or {}).items()}
+    own = set(found)
+    known = [slot(each, at) if at in own else described(each, slot) for at, each in enumerate(args)]
+    named = {name: described(value, slot) for name, value in (kwargs or {}).items()}
     text = json.dumps({"args": known, "kwargs": named}).encode()
     made = {call: torch.frombuffer(bytearray(text), dtype=torch.uint8)}
     made.update((name, found.get(place, torch.empty(0))) for place, name in enumerate(slots))
     return made
+
+
+def described(value, tensor, other=None):
+    """A value as JSON can say it. `tensor` says what a tensor is; `other`, where there is one, what an object is whose
+    class is not Python's own, with what describes the values in it."""
+
+    def again(each):
+        return described(each, tensor, other)
+
+    if isinstance(value, torch.Tensor):
+        return tensor(value)
+    if other is not None and type(value).__module__ != "builtins" and not isinstance(value, TORCH):
+        return other(value, again)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, complex):
+        return {"complex": [repr(value.real), repr(value.imag)]}
+    if isinstance(value, (list, tuple)):
+        return {"list" if type(value) is list else "tuple": [again(each) for each in value]}
+    if isinstance(value, dict):
+        return {"dict": [[again(key), again(each)] for key, each in value.items()]}
+    if isinstance(value, torch.device):
+        return {"device": True}
+    word = str(value).removeprefix("torch.")
+    if isinstance(value, TORCH) and word in DTYPES + WORDS:
+        return {"torch": word}
+    raise PackError(f"an argument is {type(value).__name__}, which cannot be carried")
 
 
 def carried(tensor):
@@ -378,24 +392,26 @@ def reader(call):
     return arguments
 
 
-def taker(value):
-    """What takes one argument out of the slots."""
+def taker(value, other=None):
+    """What takes one argument out of the slots; `other` knows what `described` let another say."""
     if not isinstance(value, dict):
         return lambda slots: value
     if "slot" in value:
-        place, size, stride = value["slot"], value["size"], value.get("stride")
+        place, size, stride = value["slot"], value.get("size"), value.get("stride")
         if stride is None:
             return operator.itemgetter(place)
         return lambda slots: torch.as_strided(slots[place], size, stride)
     ((kind, held),) = value.items()
     if kind in ("list", "tuple"):
-        several, inner = {"list": list, "tuple": tuple}[kind], [taker(each) for each in held]
+        several, inner = {"list": list, "tuple": tuple}[kind], [taker(each, other) for each in held]
         return lambda slots: several(take(slots) for take in inner)
     if kind == "dict":
-        pairs = [(taker(key), taker(each)) for key, each in held]
+        pairs = [(taker(key, other), taker(each, other)) for key, each in held]
         return lambda slots: {key(slots): take(slots) for key, take in pairs}
     if kind == "device":
         return lambda slots: slots[0].device if slots else torch.device("cpu")
+    if kind not in ("torch", "float", "complex"):
+        return other(kind, held)
     made = getattr(torch, held) if kind == "torch" else float(held) if kind == "float" else complex(*map(float, held))
     return lambda slots: made
 

@@ -17,7 +17,7 @@ import keyword
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,15 @@ SHORT = 8  # characters of a workload's uuid that name its case
 DEFAULT_TOLERANCE = 1e-2  # absolute and relative, of both
 MATCHED = {"moe": 0.95, "lowbit": 0.95}  # share of elements that must match, by FlashInfer's op_type; all of the others
 
-_OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn"}
+PACKED = "float4_e2m1fn_x2"
+"""torch's dtype of two 4-bit floats a byte: it can be stored and copied, and not computed with."""
+
+SAMPLING = "sampling"
+"""The op_type of what draws tokens at random."""
+PROBABILITIES = "probs"
+"""The input, by its name, that an operator of that type draws from: [..., tokens]."""
+
+_OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float4_e2m1": PACKED, "float4_e2m1fn": PACKED}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"[A-Za-z_0-9]\s*\(")
 _DIVISION = re.compile(r"(?<!/)/(?!/)")
@@ -74,12 +82,19 @@ class Tensor:
     Attributes:
         dims: axes expressions over constant and variable axes; None for a plain number.
         dtype: as torch calls it.
+        packed: its bytes hold two 4-bit floats each; `dtype` is uint8 then, and `dims` count bytes.
     """
 
     name: str
     dims: tuple[str, ...] | None
     dtype: str
     description: str = ""
+    packed: bool = False
+
+    @property
+    def seen(self) -> str:
+        """The dtype that the definition's code sees."""
+        return PACKED if self.packed else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,14 +326,15 @@ class _Definition:
         if not self.entry and not self.expressions and found:  # a bare line is SOL's, a trace FlashInfer's
             dialect = Harness.FLASHINFER if "workload" in found[0][1] else Harness.SOL
         reference = self._reference(inputs, dialect)
-        if op_type == "sampling":
-            told = "an operator that samples is judged by the distribution of many calls, which is not done here"
-            reader.wrong("op_type", told, "judge it with its own harness")
+        if op_type == SAMPLING:
+            self._drawing(inputs, outputs)
         reader.hold()
         workloads = self._workloads(found, inputs, outputs, constraints, dialect, op_type)
         if not workloads:
             why = rest or "; ".join(self.notes[:3]) or "its file of workloads is empty"
             raise reader.refuse("workloads", f"there is none that can be taken: {why}", "write one line for each size")
+        inputs = tuple(self._in_bytes(tensor, workloads) for tensor in inputs)
+        reader.hold()
         return Definition(
             name=name,
             dialect=dialect,
@@ -403,20 +419,47 @@ class _Definition:
                 continue
             dtype = self._dtype(spec.get("dtype"), place)
             dims = self._dims(spec["shape"], place)
+            packed = dtype == PACKED
+            if packed and not dims:
+                self.reader.wrong(
+                    f"{place}.shape", "two 4-bit floats share a byte, and it has no dimension", "give one"
+                )
             if dtype:
-                found.append(Tensor(name, dims, dtype, str(spec.get("description") or "")))
+                said = str(spec.get("description") or "")
+                found.append(Tensor(name, dims, "uint8" if packed else dtype, said, packed))
         return tuple(found)
 
     def _dtype(self, given: object, place: str) -> str:
         dtype = _OTHER_NAMES.get(str(given), str(given))
-        if dtype in DTYPES:
+        if dtype in DTYPES or dtype == PACKED:
             return dtype
-        if dtype.startswith("float4"):
-            told = f"{dtype} is a dtype that PyTorch stores and cannot compute with, so there is no truth to compare"
-            self.reader.wrong(f"{place}.dtype", told, "judge it with its own harness")
-        else:
-            self.reader.wrong(f"{place}.dtype", f"unknown dtype {given!r}", f"use one of {', '.join(DTYPES)}")
+        self.reader.wrong(f"{place}.dtype", f"unknown dtype {given!r}", f"use one of {', '.join((*DTYPES, PACKED))}")
         return ""
+
+    def _drawing(self, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
+        """Whether the benchmark's rule for draws can be asked: it knows inputs by their names."""
+        given = next((tensor for tensor in inputs if tensor.name == PROBABILITIES), None)
+        if given is None or not given.dims or len(given.dims) > 2 or "float" not in given.dtype:
+            told = f"an operator that samples is judged by the input {PROBABILITIES}, and it has none"
+            fix = f'write "{PROBABILITIES}": {{"shape": ["batch", "tokens"], "dtype": "float32"}}'
+            self.reader.wrong(f"inputs.{PROBABILITIES}", told, fix)
+        if len(outputs) != 1 or outputs[0].packed or "int" not in outputs[0].dtype:
+            told = "an operator that samples is judged by one output, the places of tokens"
+            self.reader.wrong("outputs", told, 'write {"samples": {"shape": ["batch"], "dtype": "int64"}}')
+
+    def _in_bytes(self, tensor: Tensor, workloads: list[Workload]) -> Tensor:
+        """A packed input with the dimensions that its bytes have. A random one is drawn as its shape says and then
+        packed along its last dimension; the shape of any other is that of its bytes already."""
+        sources = {workload.source(tensor.name) for workload in workloads}
+        if not tensor.packed or not tensor.dims or Source.RANDOM not in sources:
+            return tensor
+        place, last = f"inputs.{tensor.name}", tensor.dims[-1]
+        if len(sources) > 1:
+            told = "some workloads draw it, which halves its last dimension, and others give its bytes"
+            self.reader.wrong(place, told, "let all workloads have it from one source")
+        elif any(evaluate(whole(last), workload.axes) % 2 for workload in workloads):
+            self.reader.wrong(place, f"two 4-bit floats share a byte, and {last} is odd", "use an even size")
+        return replace(tensor, dims=(*tensor.dims[:-1], f"({last}) // 2"))
 
     def _dims(self, shape: object, place: str) -> tuple[str, ...] | None:
         if shape is None:

@@ -33,7 +33,9 @@ _NAMES = {
     "I8": "int8",
     "U8": "uint8",
     "BOOL": "bool",
+    "F4": "uint8",
 }
+_PACKED = "F4"  # two in a byte along the last dimension, of which the shape counts each
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,10 @@ def find(path: Path, key: str) -> Stored:
         raise StoredError(f"{key} of {path.name} has the dtype {entry.get('dtype')!r}, which is not known here")
     if shape is None or offsets is None or len(offsets) != 2:
         raise StoredError(f"{key} of {path.name} has no shape or no offsets")
+    if entry["dtype"] == _PACKED:
+        if not shape or shape[-1] % 2:
+            raise StoredError(f"{key} of {path.name} has an odd number of 4-bit floats in a row")
+        shape = (*shape[:-1], shape[-1] // 2)
     nbytes = offsets[1] - offsets[0]
     if nbytes != math.prod(shape) * DTYPES[dtype] or begins + offsets[1] > file_bytes:
         raise StoredError(f"{key} of {path.name} does not lie in the file as its shape says; it may be cut short")

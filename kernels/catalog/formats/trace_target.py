@@ -31,7 +31,22 @@ from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.tensors import DEFAULT_TOLERANCE
 
-from .trace_definition import Definition, Given, Harness, Reader, Source, Tensor, Workload, one_line, whole
+from . import trace_draws
+from .kernelbench import SEED_LINE
+from .trace_definition import (
+    PACKED,
+    PROBABILITIES,
+    SAMPLING,
+    Definition,
+    Given,
+    Harness,
+    Reader,
+    Source,
+    Tensor,
+    Workload,
+    one_line,
+    whole,
+)
 from .trace_solution import FOLDER, Build, Solution
 from .trace_stored import Stored
 
@@ -78,24 +93,44 @@ class Plan:
         self.constants = _constants(definition)
         self.made = [t.name for t in definition.inputs if t.dims is None and t.name not in self.constants]
         sources = {t.name: {w.source(t.name) for w in definition.workloads} for t in definition.inputs}
+        self.samples = definition.op_type == SAMPLING
         self.posed = [
-            name for name, draw in self.draws.items() if draw.posed or sources[name] & {Source.STORED, Source.CUSTOM}
+            name
+            for name, draw in self.draws.items()
+            if draw.posed or self.samples or sources[name] & {Source.STORED, Source.CUSTOM}
         ]
         taken = {*definition.constant, *definition.variable}
         self.number = "workload"  # the axis that says which one it is
         while self.number in taken:
             self.number += "_"
-        self.numbered = bool(self.made) or any(sources[name] != {Source.RANDOM} for name in self.posed)
+        self.numbered = bool(self.made) or self.samples or any(sources[name] != {Source.RANDOM} for name in self.posed)
 
     @property
     def arguments(self) -> list[str]:
         """Names of the inputs of the target."""
-        return [t.name for t in self.definition.inputs if t.name not in self.constants]
+        given = [t.name for t in self.definition.inputs if t.name not in self.constants]
+        return given + [trace_draws.SEED] * self.samples
+
+    @property
+    def before(self) -> str:
+        """What run() does before the call."""
+        return f"    {CALLS}.seeded({trace_draws.SEED})\n" if self.samples else ""
+
+    @property
+    def repeated(self) -> dict[str, int]:
+        """The axes of the cases in which a solution draws often from one distribution; none where the rows of the
+        probabilities have a size of their own."""
+        dims = next((t.dims or () for t in self.definition.inputs if t.name == PROBABILITIES), ())
+        if not self.samples or len(dims) < 2 or dims[0] not in self.definition.variable or dims[0] in names(dims[1]):
+            return {}
+        usual = self.definition.workloads[0].axes
+        rows = trace_draws.rows(int(_size(whole(dims[1]), self.definition.workloads[0])))
+        return {**usual, dims[0]: rows, self.number: len(self.definition.workloads)}
 
     @property
     def passed(self) -> list[str]:
         """What the definition's run() is called with: names, and numbers that all workloads share."""
-        return [self.constants.get(t.name, t.name) for t in self.definition.inputs]
+        return [self.constants.get(t.name, seen(t, t.name)) for t in self.definition.inputs]
 
     @property
     def kept(self) -> str:
@@ -118,7 +153,7 @@ class Plan:
                 how = "posed" if tensor.name in self.posed else str(self.draws[tensor.name])
                 how += " mutable" if tensor.name in self.definition.written else ""
                 lines[tensor.name] = f"{tensor.dtype} [{', '.join(map(whole, tensor.dims))}] {how}"
-        return lines
+        return lines | ({trace_draws.SEED: SEED_LINE} if self.samples else {})
 
     def outputs(self) -> dict[str, str]:
         """Lines of `[outputs]`."""
@@ -129,7 +164,9 @@ class Plan:
         """Axes of the case that runs without a GPU; None where its sizes are fixed and too large for one."""
         definition = self.definition
         fixed = self.numbered or definition.constrained
-        free = set() if fixed else set(definition.variable)
+        packed = [t.dims[-1] for t in (*definition.inputs, *definition.outputs) if t.packed and t.dims]
+        held = {name for dim in packed for name in names(dim)}
+        free = set() if fixed else set(definition.variable) - held  # half of it must stay whole
         return onefile.for_host({"axes": self.axes(0), "inputs": self.inputs(), "outputs": self.outputs()}, free)
 
     def drawn_axes(self) -> dict[str, list[int]]:
@@ -147,6 +184,12 @@ class Plan:
         theirs = self.definition.workloads[0].tolerance.relative
         floats = {t.dtype for t in self.definition.outputs if "float" in t.dtype}
         return {dtype: min(MOST_TOLERANCE, max(DEFAULT_TOLERANCE[dtype], theirs)) for dtype in sorted(floats)}
+
+    @property
+    def alone(self) -> bool:
+        """Whether the definition's own rule is the judge: of tokens that are drawn none is the right one, and where an
+        output is packed, ours compares bytes, of which one step of rounding makes others."""
+        return self.samples or any(t.packed for t in self.definition.outputs)
 
     def notes(self) -> list[str]:
         """What a person should know before a verdict."""
@@ -169,11 +212,22 @@ class Plan:
             said.append(f"{', '.join(kept)} is read from a file, with the same values in every set")
         if definition.op_type.startswith("dsa_topk"):
             said.append("FlashInfer-Bench judges this operator's indices as sets; here they must be equal")
-        said.append(f"beside ours, its own rule is asked: {rule_name(definition)}")
+        packed = [t.name for t in (*definition.inputs, *definition.outputs) if t.packed]
+        if packed:
+            said.append(f"{', '.join(packed)}: two floats of 4 bits (e2m1) in a byte, the first one in its lower half")
+        if self.samples:
+            said.append(trace_draws.note(counted=bool(self.repeated)))
+        asked = "its own rule is the judge" if self.alone else "beside ours, its own rule is asked"
+        said.append(f"{asked}: {rule_name(definition)}")
         for workload in definition.workloads[1:]:
             sizes = ", ".join(f"{name}={workload.axes[name]}" for name in definition.variable)
             said.append(f"--case {workload.case}: {sizes or 'other inputs'}")
         return said
+
+
+def seen(tensor: Tensor, code: str) -> str:
+    """The code of an input as the definition's code gets it."""
+    return f"{CALLS}.packed({code})" if tensor.packed else code
 
 
 def _constants(definition: Definition) -> dict[str, str]:
@@ -196,6 +250,10 @@ def _same(one: Given, other: Given | None) -> bool:
 
 def drawn(tensor: Tensor, definition: Definition, first: Workload) -> Draw:
     """How the benchmark draws a random input of this name, dtype and shape."""
+    if tensor.packed:
+        return Draw("packed", posed=True)
+    if definition.op_type == SAMPLING and tensor.name == PROBABILITIES:
+        return Draw("softmax", posed=True)
     if tensor.dtype == "bool":
         return Draw("bernoulli", ("0.5",))
     if "float" not in tensor.dtype:
@@ -261,7 +319,7 @@ def files(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -
         f"{WORKLOADS}.py": _workloads_text(plan),
         "reference.py": (
             f'"""The truth: {DEFINITION}.py in fp64."""\n\n{head}'
-            f"def run({taken}):\n"
+            f"def run({taken}):\n{plan.before}"
             f"    return {CALLS}.exactly({DEFINITION}.run, ({passed}{',' if passed else ''}))\n"
         ),
         "baseline.py": _with_run(
@@ -269,7 +327,7 @@ def files(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -
             "run",
             f'"""The reference as its author wrote it."""\n\n{head}',
             f"{DEFINITION}.run",
-            f"def run({taken}):\n    return {CALLS}.returned({{}}({passed}){plan.kept})\n",
+            f"def run({taken}):\n{plan.before}    return {CALLS}.returned({{}}({passed}){plan.kept})\n",
         ),
         "rule.py": _rule_text(plan),
     }
@@ -332,7 +390,7 @@ def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
     definition = plan.definition
     taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
     if not solution.into_outputs:
-        return f"def run({taken}):\n    return {CALLS}.returned({{}}({passed}){plan.kept})\n"
+        return f"def run({taken}):\n{plan.before}    return {CALLS}.returned({{}}({passed}){plan.kept})\n"
     where: dict[str, str] = {}
     for tensor in definition.inputs:
         for index, dim in enumerate(tensor.dims or ()):
@@ -346,10 +404,14 @@ def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
             told = f"the output {tensor.name} is to be allocated, and no input has the axis {name}"
             raise reader.refuse("spec.destination_passing_style", told, 'let it return its outputs: write "false"')
         sizes = "".join(f"{_coded(whole(dim), known)}, " for dim in dims)
-        lines.append(f"    aisp_{number} = {CALLS}.empty(({sizes}), {tensor.dtype!r}, {_first(plan)})\n")
+        lines.append(f"    aisp_{number} = {CALLS}.empty(({sizes}), {tensor.seen!r}, {_first(plan)})\n")
     into = ", ".join(f"aisp_{number}" for number in range(len(definition.outputs)))
+    given = ", ".join(
+        f"{CALLS}.unpacked(aisp_{number})" if tensor.packed else f"aisp_{number}"
+        for number, tensor in enumerate(definition.outputs)
+    )
     call = f"{{}}({passed}, {into})" if passed else f"{{}}({into})"
-    return f"def run({taken}):\n{''.join(lines)}    {call}\n    return {into}\n"
+    return f"def run({taken}):\n{plan.before}{''.join(lines)}    {call}\n    return {given}\n"
 
 
 def _first(plan: Plan) -> str:
@@ -363,12 +425,11 @@ def _coded(dim: str, known: Mapping[str, str]) -> str:
 
 
 def _calls_text(definition: Definition) -> str:
-    outputs = tuple((t.name, t.dtype) for t in definition.outputs)
-    declared = tuple(t.dtype if t.dims is not None else "" for t in definition.inputs)
+    outputs = tuple((t.name, t.seen) for t in definition.outputs)
+    declared = tuple(t.dtype if t.dims is not None and not t.packed else "" for t in definition.inputs)
     head, _, tail = _CALLS_TEXT.partition("\n\n\n")
-    return (
-        f"{head}\nOUTPUTS = {outputs!r}\nDECLARED = {declared!r}  # dtypes of the inputs; none of a number\n\n\n{tail}"
-    )
+    names_of = f"PACKED = {PACKED!r}\nOUTPUTS = {outputs!r}\nDECLARED = {declared!r}"
+    return f"{head}\n{names_of}  # dtypes of the inputs; none of a number, or of what is packed\n\n\n{tail}"
 
 
 def _workloads_text(plan: Plan) -> str:
@@ -412,9 +473,11 @@ import math
 
 import torch
 
+import {CALLS}
 from {WORKLOADS} import WORKLOADS
 
 DTYPES = { ({t.name: t.dtype for t in tensors})!r}
+PACKED = {([t.name for t in tensors if t.packed])!r}  # in whose bytes lie two floats of 4 bits each
 DRAWS = {draws!r}
 SCALARS = {scalars!r}
 NUMBERS = {numbers!r}
@@ -439,6 +502,8 @@ def custom(axes, number, device):
 def pose(axes, device, generator):
     """Every posed input, by name."""
     number = {number}
+    if number >= len(WORKLOADS):
+        return {{name: value.to(device) for name, value in often(shapes(axes)).items()}}
     given, stored = WORKLOADS[number]["workload"]["inputs"], WORKLOADS[number].get("stored", {{}})
     theirs = custom(axes, number, device) if any(one.get("type") == "custom" for one in given.values()) else {{}}
     found = {{}}
@@ -449,6 +514,7 @@ def pose(axes, device, generator):
             value = read(stored[name])
         elif kind == "custom":
             value = theirs[name]
+            value = {CALLS}.unpacked(value) if name in PACKED else value
         else:
             value = draw(*DRAWS[name], shape, dtype, generator)
         if tuple(value.shape) != shape or value.dtype != dtype:
@@ -470,9 +536,9 @@ def make(axes, device, generator):
 
 def numbers_of(number):
     """The numbers that a workload gives."""
-    given = WORKLOADS[number]["workload"]["inputs"]
+    given = WORKLOADS[number if number < len(WORKLOADS) else 0]["workload"]["inputs"]
     return {{name: given[name]["value"] for name in NUMBERS if given.get(name, {{}}).get("type") == "scalar"}}
-{_INPUTS_TAIL}'''
+{_INPUTS_TAIL}{trace_draws.OFTEN if plan.repeated else ""}'''
 
 
 def _sizes(dims: Sequence[str], coded: Mapping[str, str]) -> str:
@@ -491,6 +557,8 @@ def _posed(draw: Draw) -> tuple[str, tuple[float, ...]]:
 
 def rule_name(definition: Definition) -> str:
     """What the benchmark takes for right, in a few words."""
+    if definition.op_type == SAMPLING:
+        return f"{definition.dialect.words}: {trace_draws.RULE}"
     allowed = definition.workloads[0].tolerance
     share = "" if allowed.matched >= 1 else f", for {allowed.matched:.4g} of the elements"
     if definition.dialect is Harness.FLASHINFER:
@@ -523,12 +591,17 @@ def _rule_text(plan: Plan) -> str:
             rows.append((sizes, row))
     if all(row == rows[0][1] for _, row in rows):
         rows = rows[:1]
+    known = {t.name for t in definition.inputs}
     check = "sum_of_both" if definition.dialect is Harness.SOL else "either"
-    tensors = {t.name for t in definition.inputs if t.dims is not None}
     given = [
-        f'inputs["{name}"].clone()' if name in tensors else f'inputs["{name}"]' if name in plan.made else name
-        for name in plan.passed
+        seen(t, f'inputs["{t.name}"].clone()')
+        if t.dims is not None
+        else plan.constants.get(t.name, f'inputs["{t.name}"]')
+        for t in definition.inputs
     ]
+    if plan.samples:
+        params = ((n, plan.constants.get(n, f'inputs["{n}"]')) for n in trace_draws.FILTERS if n in known)
+        return trace_draws.rule(rule_name(definition), dict(params), ", ".join(given))
     return (
         f'"""{rule_name(definition)}.\n\n'
         "It compares with the reference as its author wrote it, in the definition's own dtypes, and not with fp64.\n"
@@ -558,6 +631,8 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
         for index, workload in enumerate(definition.workloads)
         if index
     ]
+    if plan.repeated:  # the same probabilities behind two seeds
+        cases += [{"name": name, "axes": plan.repeated, "timed": False} for name in trace_draws.CASES]
     answer: dict[str, Any] = {"summary": f"{solution.name}, in {', '.join(solution.languages)}"}
     if solution.gpu:
         answer["needs"] = {"gpus": 1}
@@ -571,7 +646,7 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
         "tolerance": plan.tolerance(),
         "cases": cases,
         "rungs": {"baseline": {"summary": "the definition's reference"}, "optimized": answer},
-        "rule": {"name": rule_name(definition)},
+        "rule": {"name": rule_name(definition), **({"alone": True} if plan.alone else {})},
         "fuzz": {"axes": plan.drawn_axes()},
     }
     text = [f"# {one_line(definition.name)}", ""]
@@ -602,6 +677,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 HALVES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
+BYTES = (getattr(torch, PACKED), torch.uint8)  # what has the same bits whatever is computed in
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # what the lower three of four bits stand for; the fourth is the sign
+BETWEEN = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # halfway from each to the next
 copies = None  # which outputs lie in an input's memory, once that is known
 
 
@@ -616,7 +694,9 @@ def returned(found, *inputs):
     else:
         several = list(found) if isinstance(found, (tuple, list)) else [found]
     for place, (_, dtype) in enumerate(OUTPUTS[: len(several)]):
-        if not isinstance(several[place], torch.Tensor):  # a plain number
+        if dtype == PACKED:
+            several[place] = unpacked(several[place])
+        elif not isinstance(several[place], torch.Tensor):  # a plain number
             several[place] = torch.tensor(several[place], dtype=getattr(torch, dtype))
     for place in lying_in(several, inputs) if copies is None else copies:
         several[place] = several[place].clone(memory_format=torch.contiguous_format)
@@ -633,6 +713,38 @@ def lying_in(outputs, inputs):
     if all(one.numel() for one in (*tensors.values(), *inputs)):
         copies = found
     return found
+
+
+def packed(tensor):
+    """Bytes as what they hold: two floats of 4 bits each."""
+    return tensor.view(getattr(torch, PACKED))
+
+
+def unpacked(tensor):
+    """The bytes of a tensor of such floats, which is all that can be copied of one and compared."""
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype != getattr(torch, PACKED):
+        told = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise TypeError(f"an output is {told}, not torch.{PACKED}")
+    return tensor.view(torch.uint8)
+
+
+def decoded(data):
+    """What the bytes stand for, as float32, with twice as many along the last dimension."""
+    table = torch.tensor([*E2M1, *(-each for each in E2M1)], device=data.device)
+    return torch.stack((table[(data & 15).long()], table[(data >> 4).long()]), -1).flatten(-2)
+
+
+def encoded(values):
+    """The bytes of values, each as the nearest of those that 4 bits can say; of two that are as near, the even one."""
+    size, between = values.abs().float(), torch.tensor(BETWEEN, device=values.device)
+    below, up_to = torch.bucketize(size, between), torch.bucketize(size, between, right=True)
+    codes = torch.where(up_to % 2 == 0, up_to, below).to(torch.uint8) + 8 * torch.signbit(values).to(torch.uint8)
+    return codes[..., ::2] + 16 * codes[..., 1::2]
+
+
+def seeded(seed):
+    """Begin PyTorch's random numbers anew, so that a call draws what it drew before behind this seed."""
+    torch.manual_seed(int(seed))
 
 
 def empty(shape, dtype, like):
@@ -652,7 +764,7 @@ class Lifted(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.double):
             func, args, kwargs = torch.Tensor.to, (args[0], self.dtype), {}
-        elif func is torch.Tensor.view and isinstance(args[-1], torch.dtype):
+        elif func is torch.Tensor.view and isinstance(args[-1], torch.dtype) and args[0].dtype not in BYTES:
             raise TypeError("the bits of a tensor are read, which another dtype does not have")
         else:
             args = tuple(self._of(value) for value in args)
@@ -757,6 +869,8 @@ def draw(how, bounds, shape, dtype, generator):
         return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
     if how == "running_sum":
         return (torch.rand(shape, generator=generator) * -0.1).cumsum(-1).to(dtype)
+    if how == "packed":
+        return aisp_calls.encoded(torch.randn((*shape[:-1], 2 * shape[-1]), generator=generator))
     value = torch.randn(shape, generator=generator)
     if how == "softmax":
         value = value.softmax(-1)
@@ -783,15 +897,26 @@ _RULE_TAIL = '''
 def judge(inputs, outputs, expected):
     """None where the outputs are right by the benchmark's own rule, else what is wrong."""
     allowed = allowed_for(inputs)
-    for (name, _), output, truth in zip(aisp_calls.OUTPUTS, outputs, reference(inputs)):
+    for (name, dtype), output, truth in zip(aisp_calls.OUTPUTS, outputs, reference(inputs)):
         if output.shape != truth.shape:
             return f"{name} has the shape {list(output.shape)}, not {list(truth.shape)}"
         if output.dtype != truth.dtype:
             return f"{name} is {output.dtype}, not {truth.dtype}"
-        told = CHECK(output.float(), truth.float().to(output.device), allowed)
+        packed = dtype == aisp_calls.PACKED
+        output, truth = (aisp_calls.decoded(each) if packed else each.float() for each in (output, truth))
+        truth = truth.to(output.device)
+        told = CHECK(output, truth, allowed)
         if told:
-            return f"{name}: {told}"
+            return f"{name}: {told}{at_worst(output, truth) if packed else ''}"
     return None
+
+
+def at_worst(output, truth):
+    """Where the two are farthest apart, and what they are there."""
+    place = int((output - truth).abs().argmax())
+    index = [int(each) for each in torch.unravel_index(torch.tensor(place), output.shape)]
+    found, wanted = float(output.flatten()[place]), float(truth.flatten()[place])
+    return f", at {index}: {found:g}, and the reference has {wanted:g}"
 
 
 def allowed_for(inputs):

@@ -335,6 +335,179 @@ def custom_kernel(data):
     return y
 """
 
+# -- lists whose length is an argument, into buffers that come with the data -------------------------------------------
+
+GROUPS_YML = f"""\
+{FILES}
+tests:
+  - {{"rows": [5, 9], "width": 8, "seed": 1}}
+  - {{"rows": [7], "width": 3, "seed": 2}}
+benchmarks:
+  - {{"rows": [64, 33, 96], "width": 32, "seed": 3}}
+"""
+
+GROUPS = """\
+import torch
+from utils import closeness
+
+
+def generate_input(rows, width, seed):
+    gen = torch.Generator().manual_seed(seed)
+    groups = []
+    for n in rows:
+        a = torch.randn(width, n, generator=gen).T
+        b = torch.randn(width, width, generator=gen)
+        groups.append((a, b, torch.empty(n, width)))
+    scales = {f"group{i}": torch.rand(1, generator=gen) + 0.5 for i in range(len(rows))}
+    return groups, scales, [(n, width) for n in rows]
+
+
+def ref_kernel(data):
+    groups, scales, shapes = data
+    found = []
+    for i, (a, b, c) in enumerate(groups):
+        assert tuple(c.shape) == shapes[i]
+        c[...] = a @ b * scales[f"group{i}"]
+        found.append(c)
+    return found
+
+
+def check_implementation(data, output):
+    for got, want in zip(output, ref_kernel(data)):
+        wrong = closeness(got, want, 1e-4, 1e-4)
+        if wrong:
+            return False, wrong
+    return True, ""
+"""
+
+GROUPS_RIGHT = """\
+import torch
+
+
+def custom_kernel(data):
+    groups, scales, shapes = data
+    assert isinstance(groups, list) and isinstance(groups[0], tuple) and shapes[0] == tuple(groups[0][2].shape)
+    assert all(a.shape[0] == 1 or a.stride(0) == 1 for a, _, _ in groups)  # as generate_input left it
+    for (a, b, c), scale in zip(groups, scales.values()):
+        torch.matmul(a * scale, b, out=c)
+    return [c for _, _, c in groups]
+"""
+
+GROUPS_OWN_OUTPUTS = """\
+def custom_kernel(data):
+    groups, scales, _ = data
+    return tuple((a @ b) * scale for (a, b, _), scale in zip(groups, scales.values()))
+"""
+
+GROUPS_WRONG = GROUPS_OWN_OUTPUTS.replace("(a @ b)", "(a @ b + 0.01)")
+
+GROUPS_SHORT = GROUPS_OWN_OUTPUTS.replace("scales.values()))", "scales.values()))[:-1]")
+
+GROUPS_REMEMBERS = """\
+KNOWN = {}
+
+
+def custom_kernel(data):
+    groups, scales, shapes = data
+    key = str(shapes)
+    if key not in KNOWN:
+        KNOWN[key] = [(a @ b) * scale for (a, b, _), scale in zip(groups, scales.values())]
+    return KNOWN[key]
+"""
+
+# -- a cache with a state, and a configuration with weights ------------------------------------------------------------
+
+CACHE_YML = f"""\
+{FILES}
+tests:
+  - {{"batch": 2, "filled": 3, "width": 8, "seed": 1}}
+benchmarks:
+  - {{"batch": 16, "filled": 12, "width": 32, "seed": 3}}
+"""
+
+CACHE = """\
+import enum
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from utils import make_match_reference
+
+LONGEST = 16
+
+
+class Mode(enum.Enum):
+    CAUSAL = "causal"
+
+
+@dataclass
+class Config:
+    width: int
+    mode: Mode
+    weight: torch.Tensor
+    bias: nn.Parameter
+
+
+class Cache(nn.Module):
+    def __init__(self, batch, width):
+        super().__init__()
+        self.register_buffer("data", torch.zeros(batch, LONGEST, width))
+        self.filled = 0
+
+    def forward(self, rows):
+        end = self.filled + rows.shape[1]
+        assert end <= self.data.shape[1]
+        self.data[:, self.filled : end] = rows
+        self.filled = end
+        return self.data[:, :end]
+
+
+def generate_input(batch, filled, width, seed):
+    torch.manual_seed(seed)
+    cache = Cache(batch, width)
+    cache(torch.randn(batch, filled, width))
+    bias = nn.Parameter(torch.randn(width), requires_grad=False)
+    config = Config(width=width, mode=Mode.CAUSAL, weight=torch.randn(width, width), bias=bias)
+    gate = nn.Sequential(nn.Linear(width, width), nn.Sigmoid()).eval()
+    return config, torch.randn(batch, 1, width), cache, gate
+
+
+@torch.no_grad()
+def ref_kernel(data):
+    config, x, cache, gate = data
+    assert config.mode is Mode.CAUSAL and isinstance(cache, Cache)
+    rows = cache(x @ config.weight + config.bias)
+    return (rows.mean(dim=1) * gate(x[:, 0])), cache.data
+
+
+def check_implementation(data, output):
+    return make_match_reference(lambda _: torch.cat([each.flatten() for each in ref_kernel(data)]), 1e-4, 1e-4)(
+        data, torch.cat([each.flatten() for each in output])
+    )
+"""
+
+CACHE_RIGHT = """\
+import torch
+
+
+@torch.no_grad()
+def custom_kernel(data):
+    config, x, cache, gate = data
+    assert config.mode.value == "causal" and config.width == x.shape[-1] and not gate.training
+    place = cache.filled
+    cache.data[:, place] = torch.addmm(config.bias, x[:, 0], config.weight)
+    cache.filled += 1
+    state = gate.state_dict()
+    opened = torch.sigmoid(torch.addmm(state["0.bias"], x[:, 0], state["0.weight"].T))
+    return cache.data[:, : place + 1].sum(dim=1) / (place + 1) * opened, cache.data
+"""
+
+CACHE_BY_CLASS = CACHE_RIGHT.replace("import torch\n", "import torch\nfrom aisp_classes import Cache, Mode\n").replace(
+    "    place =", "    assert isinstance(cache, Cache) and config.mode is Mode.CAUSAL\n    place ="
+)
+
+CACHE_FORGETS = CACHE_RIGHT.replace("    cache.data[:, place] =", "    _ =")
+
 # -- what cannot be run here -------------------------------------------------------------------------------------------
 
 ON_CUDA = BLEND.replace("torch.Generator()", 'torch.Generator(device="cuda")').replace(
@@ -370,6 +543,8 @@ TASKS: Mapping[str, tuple[str, str, str]] = {
     "climbing_py": (CLIMBING_YML, BLEND, TASK_PY),
     "bomb_py": (BOMB_YML, BLEND, TASK_PY),
     "huge_py": (BLEND_YML + "# " + "x" * gpumode.MAX_TASK_BYTES + "\n", BLEND, TASK_PY),
+    "groups_py": (GROUPS_YML, GROUPS, "input_t = object\noutput_t = object\n"),
+    "cache_py": (CACHE_YML, CACHE, "input_t = object\noutput_t = object\n"),
     "stateful_py": (BLEND_YML, STATEFUL, TASK_PY.replace(", torch.Tensor]", ", object]")),
 }
 """By folder: task.yml, reference.py and task.py."""

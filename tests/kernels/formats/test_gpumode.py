@@ -56,10 +56,12 @@ def refused(folder: Path, submission: str, yml: str = text.BLEND_YML) -> str:
 LISTED = {
     "blend_py": "",
     "bomb_py": "",
+    "cache_py": "",
     "climbing_py": "",
     "columns_py": "",
     "frame_py": "",
     "gate_py": "",
+    "groups_py": "",
     "huge_py": "task.yml has 66,127 bytes; the most that is read is 65,536",
     "of_cuda": 'lang is "cu"',
     "on_cuda_py": "",
@@ -404,22 +406,188 @@ print(json.dumps([sorted(posed), sorted(made), form(data) == form(again)]))
     assert sorted(name for name, line in wanted.items() if line == "made") == computed
 
 
+CARRIED = {
+    "a list that a loop makes": "return [torch.rand(m) for _ in range(k)]",
+    "a tuple of lists, filled in a loop": """
+        found = []
+        for i in range(k):
+            found.append([torch.rand(i + 1), torch.full((1,), i)])
+        return tuple(found), float("inf"), None
+    """,
+    "a dictionary with computed keys": """
+        found = {}
+        for i in range(k):
+            found[f"experts.{i}.weight"] = torch.rand(m, k).T
+        return torch.rand(m, 4)[:, 1:3], found
+    """,
+    "a list in a dictionary": """
+        found = {"all": [], "width": m}
+        for i in range(k):
+            found["all"].append(torch.rand(m).to(torch.float8_e4m3fn))
+        return found, torch.rand(k), torch.Size([m, k])
+    """,
+    "as many as a tensor is split into": "return torch.rand(m, 2).split(3)",
+    "the same one many times": "return [torch.rand(m)] * k, torch.rand(0, 3)",
+    "packed numbers of 4 bits in a loop": """
+        made = [torch.randint(0, 256, (1, k, m), dtype=torch.uint8).permute(2, 1, 0) for _ in range(3)]
+        made.append(torch.randint(0, 256, (1, k, m), dtype=torch.uint8).permute(1, 2, 0))
+        return [each.view(torch.float4_e2m1fn_x2) for each in made], m
+    """,
+    "numbers that follow from a shape": """
+        x = torch.rand(m, k)
+        return x, x.shape[0], x.size(1) * x.numel(), (x.dtype, x.stride())
+    """,
+    "another form for other cases": """
+        if m > k:
+            return torch.rand(m), k
+        return {"x": torch.rand(m), "y": torch.rand(k)}
+    """,
+    "modules, with a state of their own": """
+        layers = torch.nn.ModuleList([torch.nn.Linear(m, k), torch.nn.LayerNorm(k)]).eval()
+        layers[0].weight.requires_grad = False
+        return torch.rand(2, m), layers
+    """,
+    "objects of the task's own classes": """
+        plan = Plan(torch.rand(m), Size(k, torch.rand(k)), [torch.float16, Mode.FAST])
+        return plan, torch.rand(3)
+
+
+    class Mode(enum.Enum):
+        FAST = 1
+
+
+    class Size(typing.NamedTuple):
+        k: int
+        scale: torch.Tensor
+
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Plan:
+        weight: torch.Tensor
+        size: Size
+        rest: list
+    """,
+}
+
+ROUND = """
+import collections, enum, inputs, aisp_classes, aisp_data, reference, torch
+axes = {"m": 8, "k": 16}
+posed = inputs.pose(axes, "cpu", torch.Generator().manual_seed(3))
+assert sorted(posed) == ["call", "held"] and posed["held"].dtype is torch.uint8
+data = aisp_data.packed(posed["call"], posed["held"], vars(reference))
+seed = aisp_data.seed(torch.Generator().manual_seed(3))
+again = reference.generate_input(**aisp_data.case(axes), seed=seed)
+def form(part):
+    if isinstance(part, torch.Tensor):
+        raw = part.detach().contiguous().view(torch.uint8) if part.dim() and part.numel() else part
+        return [type(part).__name__, part.dtype, part.shape, part.stride(), part.requires_grad, raw.tolist()]
+    if isinstance(part, torch.nn.Module):
+        assert part.state_dict().keys() == dict(part.named_parameters()).keys()
+        return [part.training, repr(part), form(dict(part.state_dict(keep_vars=True)))]
+    if isinstance(part, (tuple, list)):
+        return [type(part), *map(form, part)]
+    if isinstance(part, dict):
+        return [type(part), *((key, form(value)) for key, value in part.items())]
+    if hasattr(type(part), "__dataclass_fields__"):
+        return [type(part), *(form(getattr(part, name)) for name in part.__dataclass_fields__)]
+    return part
+assert form(data) == form(again), (form(data), form(again))
+other = aisp_data.reader(posed["call"], aisp_classes.run())
+assert repr(other(posed["held"])) != "" and other(posed["held"]) is not other(posed["held"])
+"""
+
+
+def carried(folder: Path, body: str, yml: str = SMALL_YML) -> tuple[Path, Opened]:
+    """A folder with the files of a task whose generate_input has this body, and what is read of it."""
+    (folder / ".git").mkdir()
+    answer = folder / "answer.py"
+    answer.write_text("def custom_kernel(data):\n    return data\n")
+    inner = textwrap.dedent(body).strip("\n")
+    function, _, classes = inner.partition("\n\n\n")
+    made = f"import dataclasses\nimport enum\nimport typing\n\n{classes}\n\n\ndef generate_input(m, k, seed):\n"
+    made += f"    torch.manual_seed(seed)\n{textwrap.indent(textwrap.dedent(function), '    ')}"
+    task = text.task(folder / "s" / "our_py", yml, reference(made), "input_t = object\noutput_t = object\n")
+    parts = gpumode.against(answer, task)
+    assert not parts.problems, parts.problems
+    place = folder / "laid out"
+    place.mkdir()
+    for relative, data in parts.files.items():
+        (place / relative).write_bytes(data)
+    return place, gpumode.read(task)
+
+
+def ran(place: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """The program, run in a target's folder."""
+    return subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_the_source_does_not_show_is_carried_whole_as_it_was_made(tmp_path: Path, name: str) -> None:
+    place, found = carried(tmp_path, CARRIED[name])
+    assert found.inputs == {"call": "uint8 [...] posed static cpu", "held": "any [...] posed"}
+    done = ran(place, ROUND)
+    assert done.returncode == 0, done.stderr
+
+
+NOT_CARRIED = {
+    "a number that follows from the seed": ("return [torch.rand(m)] * k, {'a': torch.rand(2).argmax().item()}", "seed"),
+    "a length that does": ("return [torch.rand(m) for _ in range(seed % 7)]", "only the values of tensors may follow"),
+    "a generator": (
+        "return [torch.rand(m)] * k, [torch.Generator() for _ in range(2)]",
+        "Generator, whose state cannot be seen",
+    ),
+    "an empty list": ("return [torch.rand(m) for _ in range(m - 8)]", "generate_input made no tensor"),
+    "a hook": (
+        """
+        made = torch.nn.Linear(m, k)
+        made.register_forward_hook(print)
+        return torch.rand(m), made
+        """,
+        "a Linear with hooks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_CARRIED)
+def test_what_cannot_be_carried_is_an_error_of_the_task(tmp_path: Path, name: str) -> None:
+    body, reason = NOT_CARRIED[name]
+    place, _ = carried(tmp_path, body)
+    done = ran(
+        place, "import inputs, torch\nfor n in range(9): inputs.pose({'m': 8, 'k': 2}, 'cpu', torch.manual_seed(n))"
+    )
+    assert reason in done.stderr
+
+
+def test_a_task_whose_kernel_writes_carries_what_may_be_written_into(tmp_path: Path) -> None:
+    for name, submission in (("groups_py", text.GROUPS_RIGHT), ("cache_py", text.CACHE_RIGHT)):
+        target, _ = made(tmp_path, name, submission)
+        assert [(spec.name, Flag.MUTABLE in spec.flags) for spec in target.inputs] == [("call", False), ("held", True)]
+    found = opened(tmp_path / "checkout", text.BLEND_YML, text.STATEFUL)
+    assert not said(found)
+
+
+def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
+    target, place = made(tmp_path, "groups_py", text.GROUPS_RIGHT)
+    assert len(target.outputs) == gpumode.MAX_OUTPUTS
+    done = ran(
+        place,
+        "import aisp_data, torch\n"
+        "found = aisp_data.outputs([torch.ones(2), torch.ones(0)])\n"
+        "assert len(found) == 32 and [len(each) for each in aisp_data.returned(found)] == [2, 0]\n"
+        "aisp_data.outputs([torch.ones(2)] * 33)\n",
+    )
+    assert "the kernel returned 33 tensors; at most 32 are judged" in done.stderr
+
+
 REFUSED = {
-    "def generate_input(m, k, seed):\n    return torch.rand(m), torch.nn.Linear(m, k)": "Linear, which has a state",
-    "def generate_input(m, k, seed):\n    return [torch.rand(m) for _ in range(k)]": "is made in a loop",
+    "def generate_input(m, k, seed):\n    return torch.rand(m), torch.cuda.Stream()": "is what torch.cuda.Stream()",
     "def generate_input(m, k, seed):\n    x = torch.rand(m)\n    return x, int(x.sum())": "depends on a tensor",
-    "def generate_input(m, k, seed):\n    x = torch.rand(m)\n    return x, x.shape[0]": "depends on a tensor",
     "def generate_input(m, k, seed):\n    return torch.rand(m), seed": "depends on the seed",
-    "def generate_input(m, k, seed):\n    return torch.rand(m).split(k)": "nobody says how many",
     "def generate_input(m, k, seed):\n    return m, k": "returns no tensor",
     "def generate_input(m, k, seed):\n    pass": "generate_input returns nothing",
     "def generate_input(m, seed):\n    return torch.rand(m)": "generate_input takes no k; it takes m, seed",
     "def generate_input(m, k, n, seed):\n    return torch.rand(m)": "generate_input takes n, which is not given",
-    "def generate_input(m, k, seed):\n    if m:\n        return torch.rand(m)\n    return torch.rand(m), k": (
-        "several forms"
-    ),
     "def generate_input(m, k, seed):\n    x = x\n    return x": "stands for itself",
-    "def generate_input(m, k, seed):\n    x = {}\n    for i in range(k): x[i] = torch.rand(m)\n    return x": "filled",
     "def again(x):\n    return again(x)\n\n\ndef generate_input(m, k, seed):\n    return again(m)": "stands for itself",
     "def generate_input(m, k, seed):\n    x = {}\n    x['a'] = x\n    return x": "too many steps",
     "generate_input = torch.rand": "generate_input is no function",
@@ -543,6 +711,14 @@ def test_a_submission_that_cannot_be_taken_is_refused_with_its_reason(tmp_path: 
     told = refused(tmp_path, submission)
     assert NO_SUBMISSION[submission] in told
     assert told.startswith("answer.py: ")
+
+
+def test_a_submission_that_imports_classes_of_the_judge_is_told_where_they_are(tmp_path: Path) -> None:
+    task = text.checkout(tmp_path / "checkout") / "problems" / "ours" / "cache_py"
+    answer = tmp_path / "answer.py"
+    answer.write_text("from reference import Cache\n\n\ndef custom_kernel(data): ...\n")
+    (problem,) = gpumode.against(answer, task).problems
+    assert problem.fix == "write out what is needed of it, or import Cache and Config and Mode from aisp_classes"
 
 
 def test_a_submission_may_import_the_listed_files_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ import torch
 
 from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
-from aisp.kernels.catalog.formats import Part, trace
+from aisp.kernels.catalog.formats import Part, trace, trace_draws, trace_stored
 from aisp.kernels.catalog.model import Kind, Target
 from tests.kernels.formats import trace as text
 from tests.kernels.formats.trace import laid_out
@@ -423,13 +424,15 @@ def test_a_cap_and_minus_infinity_are_as_the_workload_says(tmp_path: Path, loade
         ({"reference": "def other(): pass"}, "it has no function run"),
         ({"reference": "def run(x): return x"}, "run takes x, and the inputs are x, proj_weight"),
         ({"custom_inputs_entrypoint": "absent"}, "the reference has no function absent"),
-        ({"op_type": "sampling"}, "judged by the distribution of many calls"),
+        ({"op_type": "sampling"}, "is judged by the input probs, and it has none"),
+        ({"op_type": "sampling"}, "is judged by one output, the places of tokens"),
         ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "__import__('os')"}}}, "axes.flat: "),
         ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "flat + 1"}}}, "flat is made of itself"),
         ({"axes": {**text.AXES, "flat": {"type": "expr", "expression": "9**9**9"}}}, "there is none that can be taken"),
         ({"outputs": {"x": {"shape": ["flat"], "dtype": "float32"}}}, "outputs.x: an input has that name"),
         ({"outputs": {"y": {"shape": ["flut"], "dtype": "float32"}}}, "'flut' is no axis"),
-        ({"outputs": {"y": {"shape": ["flat"], "dtype": "float4_e2m1"}}}, "stores and cannot compute with"),
+        ({"outputs": {"y": {"shape": [], "dtype": "float4_e2m1"}}}, "two 4-bit floats share a byte"),
+        ({"inputs": text.INPUTS | {"bias": {"shape": ["inner"], "dtype": "float4_e2m1"}}}, "from one source"),
         ({"outputs": {"y": {"shape": ["flat"], "dtype": "f32"}}}, "unknown dtype 'f32'"),
         ({"inputs": {"in": text.INPUTS["x"]}}, "'in' cannot name an argument"),
         ({"inputs": []}, "it is a list, not an object"),
@@ -626,3 +629,140 @@ def test_a_solution_finds_its_definition_in_a_folder(tmp_path: Path) -> None:
     assert formats.named(moved, [answer, lost]) == {answer: found}
     assert formats.named(found, [answer, lost]) == {answer: found}
     assert formats.answers(tmp_path) == [lost, answer]
+
+
+# -- floats of 4 bits --------------------------------------------------------------------------------------------------
+
+
+def laid_out_packed(folder: Path, written: dict[str, Any], kind: str) -> Path:
+    """The target of a packed definition and a solution that is never run."""
+    rows = [text.random_lines("77777777", 40, *written["inputs"], kind=kind)]
+    spec = {"destination_passing_style": "out" in written["outputs"]}
+    answer = text.solution(text.PACKED_RIGHT, definition=written["name"], spec=spec)
+    return text.laid_out(folder, text.sol(folder, written, rows), answer)
+
+
+@pytest.mark.parametrize("kind", ["random", "custom"])
+def test_the_shape_of_random_4_bit_floats_counts_floats_and_of_others_bytes(tmp_path: Path, kind: str) -> None:
+    place = laid_out_packed(tmp_path, text.packed(custom=kind == "custom"), kind)
+    (target,) = catalog.load([place]).targets
+    assert target.rule is not None
+    assert not target.rule.alone
+    (spec,) = (spec for spec in target.inputs if spec.name == "w")
+    assert (spec.dtype, spec.posed, catalog.shape(spec, target.cases[0].axes)) == ("uint8", True, (48, 16))
+    assert "w: two floats of 4 bits (e2m1) in a byte, the first one in its lower half" in target.lesson
+
+
+def test_its_own_rule_is_the_judge_where_an_output_is_packed(tmp_path: Path) -> None:
+    (target,) = catalog.load([laid_out_packed(tmp_path, text.quantizing(), "random")]).targets
+    assert target.rule is not None
+    assert target.rule.alone
+    assert "its own rule is the judge: SOL-ExecBench" in target.lesson
+
+
+def test_an_odd_number_of_4_bit_floats_in_a_row_is_told(tmp_path: Path) -> None:
+    written = text.packed()
+    written["axes"] = text.AXES | {"hidden": {"type": "const", "value": 33}, "groups": {"type": "const", "value": 2}}
+    rows = [text.random_lines("77777777", 40, *written["inputs"])]
+    answer = text.solution(text.PACKED_RIGHT, definition=written["name"])
+    assert "share a byte, and hidden is odd" in told(tmp_path, text.sol(tmp_path, written, rows), answer)
+
+
+def test_what_4_bits_stand_for_and_how_values_are_rounded_to_them(tmp_path: Path) -> None:
+    """Every code comes back from what it stands for, and each value goes to the nearest one, ties to the even code."""
+    place = laid_out_packed(tmp_path, text.quantizing(), "random")
+    program = """
+import aisp_calls, torch
+every = torch.arange(256, dtype=torch.uint8).reshape(2, 128)
+levels = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+assert aisp_calls.decoded(every)[0, :6].tolist() == [0, 0, 0.5, 0, 1, 0]
+assert aisp_calls.decoded(torch.tensor([[0x9F]], dtype=torch.uint8)).tolist() == [[-6, -0.5]]
+assert torch.equal(aisp_calls.encoded(aisp_calls.decoded(every)), every)
+values = torch.linspace(-8, 8, 4096, dtype=torch.float64)[None]
+found = aisp_calls.decoded(aisp_calls.encoded(values))[0]
+for value, got in zip(values[0].tolist(), found.tolist()):
+    assert abs(abs(value) - abs(got)) == min(abs(abs(value) - level) for level in levels)
+ties = torch.tensor([[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -5.0]])
+assert aisp_calls.decoded(aisp_calls.encoded(ties)).tolist() == [[0, 1, 1, 2, 2, 4, 4, -4]]
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_4_bit_floats_in_a_file_are_read_as_bytes(tmp_path: Path) -> None:
+    header = {"w": {"dtype": "F4", "shape": [3, 8], "data_offsets": [0, 12]}}
+    header["odd"] = {"dtype": "F4", "shape": [4, 3], "data_offsets": [0, 6]}
+    data = json.dumps(header).encode()
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(struct.pack("<Q", len(data)) + data + bytes(12))
+    found = trace_stored.find(path, "w")
+    assert (found.dtype, found.shape, found.nbytes) == ("uint8", (3, 4), 12)
+    with pytest.raises(trace_stored.StoredError, match="odd number of 4-bit floats"):
+        trace_stored.find(path, "odd")
+
+
+# -- tokens that are drawn ---------------------------------------------------------------------------------------------
+
+
+def laid_out_sampling(folder: Path, **changed: Any) -> Path:
+    """The target of a definition that draws and a solution to it."""
+    written = text.sampling(**changed)
+    rows = [text.random_lines("99999999", 24, *written["inputs"], kind="custom")]
+    answer = text.solution(text.SAMPLING_RIGHT, definition=written["name"])
+    return text.laid_out(folder, text.sol(folder, written, rows), answer)
+
+
+def test_draws_are_counted_in_two_cases_that_are_not_timed(tmp_path: Path) -> None:
+    (target,) = catalog.load([laid_out_sampling(tmp_path)]).targets
+    assert target.rule is not None
+    assert target.rule.alone
+    counted = [case for case in target.cases if case.name.startswith("draws")]
+    axes = {"rows": 1024, "tokens": 96, "workload": 1}
+    assert [(case.name, dict(case.axes), case.timed) for case in counted] == [
+        ("draws", axes, False),
+        ("draws-again", axes, False),
+    ]
+    assert "in the cases draws and draws-again its draws are counted" in target.lesson
+    assert (trace_draws.rows(128_256), trace_draws.rows(2**30)) == (261, 64)
+
+
+def test_where_the_rows_are_of_one_size_it_is_said_that_draws_are_not_counted(tmp_path: Path) -> None:
+    axes = {"rows": {"type": "const", "value": 24}, "tokens": {"type": "const", "value": 96}}
+    (target,) = catalog.load([laid_out_sampling(tmp_path, axes=axes)]).targets
+    assert not [case for case in target.cases if case.name.startswith("draws")]
+    assert "probs has a fixed number of rows, so that draws are looked at one by one, and not counted" in target.lesson
+
+
+COUNTING = """
+import inputs, optimized, rule, torch
+axes = {"rows": 1024, "tokens": 96, "workload": 1}
+posed = inputs.pose(axes, "cpu", torch.Generator())
+assert all(torch.equal(posed[name], again) for name, again in inputs.pose(axes, "cpu", torch.Generator()).items())
+truth = [rule.reference(posed)]
+least = 1.0
+for seed in range(200):
+    found = optimized.run(**posed, aisp_seed=torch.tensor([seed]))
+    assert torch.equal(found, optimized.run(**posed, aisp_seed=torch.tensor([seed])))
+    told = rule.judge({**posed, "aisp_seed": torch.tensor([seed])}, [found], truth)
+    assert told is None, told
+    (often,) = rule.drawn.values()
+    least = min(least, rule.likelihood(often, torch.bincount(found, minlength=96).double()))
+assert 1e-5 < least < 0.1  # of 200 honest calls
+ours, theirs = torch.tensor([40.0, 60.0]).double(), torch.tensor([60.0, 40.0]).double()
+assert abs(rule.likelihood(theirs, ours) - 0.0046777) < 1e-6  # chi-square 8 with one degree of freedom
+rare = torch.tensor([50.0, 47.0, 1.0, 1.0, 1.0]).double()
+assert rule.likelihood(rare, rare) == 1.0
+seeded = {**posed, "aisp_seed": torch.tensor([7])}
+form = found.clone()
+assert "it drew the token 96 of 96" in rule.judge(seeded, [form.index_fill(0, torch.tensor([3]), 96)], truth)
+assert "it returned torch.int32 [1024], and" in rule.judge(seeded, [form.int()], truth)
+unlikely = int(posed["probs"][0].argmin())
+assert "draw 3 is the token" in rule.judge(seeded, [form.index_fill(0, torch.tensor([3]), unlikely)], truth)
+"""
+
+
+def test_an_honest_solution_is_right_behind_every_seed(tmp_path: Path) -> None:
+    """Two hundred calls are right, and the test of their counts says of none that it is as rare as one in 100,000."""
+    place = laid_out_sampling(tmp_path)
+    done = subprocess.run([sys.executable, "-c", COUNTING], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

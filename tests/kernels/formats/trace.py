@@ -86,6 +86,203 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(fast, fast);
 """
 """Doubles a matrix, in C++ that is bound by tvm-ffi."""
 
+PACKED_REFERENCE = '''\
+import torch
+
+LEVELS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def levels(data):
+    """What packed numbers stand for, in rows that are twice as long."""
+    table = torch.tensor([*LEVELS, *(-each for each in LEVELS)], dtype=torch.float32, device=data.device)
+    codes = data.view(torch.uint8)
+    return torch.stack((table[(codes % 16).long()], table[(codes // 16).long()]), dim=-1).reshape(*codes.shape[:-1], -1)
+
+
+def run(x, w, scale):
+    """A product with a matrix of 4-bit floats that share a scale in stretches of 16."""
+    wide = levels(w) * scale.to(torch.float32).repeat_interleave(16, dim=1)
+    return (x.to(torch.float32) @ wide.t()).to(torch.bfloat16)
+
+
+def some_inputs(axes_and_scalars, device):
+    """With weights of which the first is minus two, and the second a half."""
+    rows, hidden, inner = (axes_and_scalars[name] for name in ("rows", "hidden", "inner"))
+    return {
+        "x": torch.randn(rows, hidden, device=device).to(torch.bfloat16),
+        "w": torch.full((inner, hidden // 2), 12 + 16 * 1, dtype=torch.uint8).to(device).view(torch.float4_e2m1fn_x2),
+        "scale": torch.rand(inner, hidden // 16, device=device).to(torch.float8_e4m3fn),
+    }
+'''
+
+PACKED_RIGHT = """\
+import torch
+
+
+def run(x, w, scale):
+    assert w.dtype is torch.float4_e2m1fn_x2 and w.shape[1] * 2 == x.shape[1]
+    codes = w.view(torch.uint8)
+    codes = torch.stack((codes & 15, codes >> 4), -1).flatten(1).int()
+    whole = torch.tensor([0, 1, 2, 3, 4, 6, 8, 12], device=x.device)[(codes & 7).long()] / 2
+    wide = torch.where(codes > 7, -whole, whole).reshape(*scale.shape, 16) * scale.float()[..., None]
+    return (x.float() @ wide.flatten(1).t()).bfloat16()
+"""
+
+PACKED_SWAPPED = PACKED_RIGHT.replace("codes & 15, codes >> 4", "codes >> 4, codes & 15")
+"""Takes the upper half of a byte for the first of its two."""
+
+
+def packed(*, custom: bool = False, dtype: str = "float4_e2m1fn_x2") -> dict[str, Any]:
+    """A product with 4-bit floats. Of random ones the shape counts floats, of others bytes."""
+    half = {"type": "expr", "expression": "hidden / 2"}
+    return definition(
+        name="packed_product",
+        axes=AXES | {"half": half, "groups": {"type": "expr", "expression": "hidden // 16"}},
+        inputs={
+            "x": INPUTS["x"],
+            "w": {"shape": ["inner", "half" if custom else "hidden"], "dtype": dtype},
+            "scale": {"shape": ["inner", "groups"], "dtype": "float8_e4m3fn"},
+        },
+        outputs={"y": {"shape": ["rows", "inner"], "dtype": "bfloat16"}},
+        reference=PACKED_REFERENCE,
+        custom_inputs_entrypoint="some_inputs" if custom else None,
+    )
+
+
+QUANTIZING_REFERENCE = '''\
+import torch
+
+BETWEEN = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+
+
+def run(x):
+    """The nearest 4-bit floats to x, two in a byte."""
+    wide = x.to(torch.float32)
+    codes = torch.bucketize(wide.abs(), torch.tensor(BETWEEN, device=x.device)).to(torch.uint8)
+    codes = codes + 8 * (wide < 0).to(torch.uint8)
+    return (codes[:, ::2] + 16 * codes[:, 1::2]).view(torch.float4_e2m1fn_x2)
+'''
+
+QUANTIZING_RIGHT = """\
+import torch
+
+
+def run(x, out):
+    between = torch.tensor([0.2501, 0.7501, 1.25, 1.75, 2.5, 3.5, 5.0], device=x.device)  # one step off, now and then
+    codes = torch.bucketize(x.float().abs(), between).byte() | torch.signbit(x).byte() << 3  # and a zero with a sign
+    out.view(torch.uint8).copy_(codes[:, ::2] | codes[:, 1::2] << 4)
+"""
+
+QUANTIZING_WRONG = QUANTIZING_RIGHT.replace("2.5, 3.5, 5.0]", "2.0, 3.0, 4.0]")
+
+
+def quantizing() -> dict[str, Any]:
+    """A definition whose output is packed."""
+    return definition(
+        name="quantizing",
+        axes=AXES | {"half": {"type": "expr", "expression": "hidden / 2"}},
+        inputs={"x": INPUTS["x"]},
+        outputs={"out": {"shape": ["rows", "half"], "dtype": "float4_e2m1fn_x2"}},
+        reference=QUANTIZING_REFERENCE,
+        custom_inputs_entrypoint=None,
+    )
+
+
+SAMPLING_REFERENCE = '''\
+import torch
+
+
+def run(probs, top_k, top_p):
+    """One token a row: of the top_k likeliest ones, and of these of those that make up top_p."""
+    kept = probs.clone().float()
+    for row in range(kept.shape[0]):
+        k, share = int(top_k[row]), float(top_p[row])
+        if 0 < k < kept.shape[1]:
+            kept[row][kept[row] < kept[row].topk(k).values[-1]] = 0
+            kept[row] /= kept[row].sum()
+        if 0 < share < 1:
+            ordered, places = kept[row].sort(descending=True)
+            kept[row][places[ordered.cumsum(0) - ordered >= share]] = 0
+    return torch.multinomial(kept, 1).squeeze(1)
+
+
+def some_inputs(axes_and_scalars, device):
+    """Not all of a row's tokens may be drawn."""
+    rows, tokens = axes_and_scalars["rows"], axes_and_scalars["tokens"]
+    return {
+        "probs": (3 * torch.randn(rows, tokens, device=device)).softmax(-1),
+        "top_k": torch.randint(2, 12, (rows,), dtype=torch.int32, device=device),
+        "top_p": 0.3 + 0.6 * torch.rand(rows, device=device),
+    }
+'''
+
+SAMPLING_RIGHT = """\
+import torch
+
+
+def run(probs, top_k, top_p):
+    tokens = probs.shape[1]
+    ordered, places = probs.sort(dim=-1, descending=True)
+    ranks = torch.arange(tokens, device=probs.device)
+    k = torch.where((top_k > 0) & (top_k < tokens), top_k, tokens)[:, None]
+    kept = torch.where(ranks < k, ordered, 0)
+    kept = kept / kept.sum(-1, keepdim=True)
+    share = torch.where((top_p > 0) & (top_p < 1), top_p, 2.0)[:, None]
+    kept = torch.where(kept.cumsum(-1) - kept < share, kept, 0).cumsum(-1)
+    drawn = torch.rand(probs.shape[0], 1, device=probs.device) * kept[:, -1:]
+    return places.gather(1, torch.searchsorted(kept, drawn, right=True).clamp(max=tokens - 1)).squeeze(1)
+"""
+
+SAMPLING_WRONG = {
+    "always the likeliest": (
+        SAMPLING_RIGHT.replace("torch.searchsorted(kept, drawn, right=True)", "torch.zeros_like(k)"),
+        "tokens of one distribution otherwise",
+    ),
+    "all that are left alike": (
+        SAMPLING_RIGHT.replace("kept < share, kept, 0)", "kept < share, (kept > 0).float(), 0)"),
+        "tokens of one distribution otherwise",
+    ),
+    "forgets top_p": (
+        SAMPLING_RIGHT.replace("top_p, 2.0)", "2.0, 2.0)"),
+        "which is left out",
+    ),
+    "a seed of its own": (
+        SAMPLING_RIGHT.replace(
+            "torch.rand(probs.shape[0], 1, device=probs.device)",
+            "torch.rand(probs.shape[0], 1, generator=torch.Generator().manual_seed(1))",
+        ),
+        "behind another seed it drew the same tokens",
+    ),
+    "places in the order of likelihood": (
+        SAMPLING_RIGHT.replace("places.gather(1, ", "(").replace(").squeeze(1)", ").squeeze(1)"),
+        "which is left out",
+    ),
+}
+"""By what is wrong: the source, and what is said of it."""
+
+
+def sampling(**changed: Any) -> dict[str, Any]:
+    """A definition that draws tokens, by its own inputs."""
+    written = definition(
+        name="top_k_top_p_sampling",
+        op_type="sampling",
+        axes={"rows": {"type": "var"}, "tokens": {"type": "const", "value": 96}},
+        inputs={
+            "probs": {"shape": ["rows", "tokens"], "dtype": "float32"},
+            "top_k": {"shape": ["rows"], "dtype": "int32"},
+            "top_p": {"shape": ["rows"], "dtype": "float32"},
+        },
+        outputs={"samples": {"shape": ["rows"], "dtype": "int64"}},
+        reference=SAMPLING_REFERENCE,
+    )
+    return written | changed
+
+
+def random_lines(uuid: str, rows: int, *names: str, kind: str = "random") -> dict[str, Any]:
+    """A workload whose inputs are all of one kind."""
+    return {"uuid": uuid, "axes": {"rows": rows}, "inputs": {name: {"type": kind} for name in names}}
+
+
 AXES: dict[str, Any] = {
     "rows": {"type": "var", "description": "tokens"},
     "hidden": {"type": "const", "value": 32},
