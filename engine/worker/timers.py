@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import torch
 
 Outputs = tuple["torch.Tensor", ...]
-MAX_HOLD_MS = 50.0
+MAX_HOLD_MS = 100.0
 HOLD_MARGIN = 1.25  # over what the host takes: calls that take longer to launch would be held now and then, by luck
 LEAKED = 2  # store.record.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25

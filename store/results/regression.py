@@ -90,14 +90,23 @@ class Cause(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Turns:
     """What a run said in which the old source was `baseline` and the new one `optimized`. `speedup`: the time of the
-    old source over that of the new one, with its 95 % interval; `reason`: why it decides nothing, "" where it does."""
+    old source over that of the new one, with its 95 % interval; `floor`: the run's noise floor, as a ratio - 1;
+    `reason`: why it decides nothing, "" where it does."""
 
     run_id: str
     verdict: Verdict
     speedup: float | None
     low: float | None
     high: float | None
+    floor: float | None
     reason: str
+
+    def rules_out(self, ratio: float | None) -> bool:
+        """Whether the new source cannot be as much slower as `ratio` says. A run whose noise floor is wider than that
+        calls the two the same and has not answered."""
+        if self.verdict is Verdict.FASTER or ratio is None:
+            return True
+        return self.low is not None and self.low > ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +294,8 @@ def turns_wanted(one: Row) -> tuple[Which, ...]:
 def with_turns(one: Row, which: str, run: Reading) -> Row:
     """The row with what a run said of old (its baseline) against new (its `optimized`).
 
-    SLOWER confirms; SAME and FASTER make it SAME, since then it was the sitting; UNDECIDED, and a run that says
-    nothing, leave it undecided.
+    SLOWER confirms; SAME and FASTER make it SAME where they rule out what was seen, since then it was the sitting;
+    UNDECIDED, a SAME that is too coarse, and a run that says nothing, leave it undecided.
 
     Raises:
         ValueError: the row is not held against such a run.
@@ -328,8 +337,8 @@ def _turns(run: Reading) -> Turns:
     item = run.comparison("optimized")
     why = suite.unbelieved(run)
     if why or item is None or item.baseline != run.baseline or not item.verdict.known:
-        return Turns(run.id, Verdict.NONE, None, None, None, why or "the two sources were not compared")
-    return Turns(run.id, item.verdict, item.speedup, item.low, item.high, item.note)
+        return Turns(run.id, Verdict.NONE, None, None, None, None, why or "the two sources were not compared")
+    return Turns(run.id, item.verdict, item.speedup, item.low, item.high, item.floor, item.note)
 
 
 def _with(found: Against, turns: Turns) -> Against:
@@ -337,9 +346,14 @@ def _with(found: Against, turns: Turns) -> Against:
         case Verdict.SLOWER:
             causes = tuple(sorted(found.causes, key=lambda one: cause(one) is not Cause.CODE))
             return replace(found, change=Change.WORSE, reason="", causes=causes, turns=turns)
-        case Verdict.SAME | Verdict.FASTER:
-            reason = f"in turns the new source is {turns.verdict}: the sitting differed, and not the code"
+        case Verdict.SAME | Verdict.FASTER if turns.rules_out(found.ratio):
+            reason = (
+                f"in turns the new source is {turns.verdict} ({_seen(turns)}): the sitting differed, and not the code"
+            )
             return replace(found, change=Change.SAME, reason=reason, turns=turns)
+        case Verdict.SAME:
+            reason = f"in turns it is {_seen(turns)}, no more than that run's noise floor of {_percent(turns.floor)}"
+            return replace(found, change=Change.UNDECIDED, reason=reason, turns=turns)
         case _:
             reason = f"the turns did not decide it: {turns.reason or 'no reason is known'}"
             return replace(found, change=Change.UNDECIDED, reason=reason, turns=turns)
@@ -739,7 +753,8 @@ def sentence(found: Against, now: Side) -> str:
             return f"{_figures(found, when)}, {_why_worse(found, first)}"
         case Change.SAME:
             reason = f": {found.reason}" if found.reason else ""
-            return f"the same as {when} within {_percent(found.floor)}{reason}"
+            floor = found.floor if found.turns is None else found.turns.floor
+            return f"the same as {when} within {_percent(floor)}{reason}"
         case Change.BETTER:
             return _figures(found, when) + (f": {first}" if first else "")
     look = _look(found, first) if found.looks_slower and found.turns is None else ""
@@ -768,7 +783,7 @@ def _figures(found: Against, when: str) -> str:
     ratio, low, high = (turns.speedup, turns.low, turns.high) if turns else (found.ratio, found.low, found.high)
     if ratio is None:
         return f"no ratio to {when}"
-    ends = "" if low is None or high is None else f" [{'..'.join(_span(ratio, low, high))}]"
+    ends = _ends(ratio, low, high)
     unit = " in cycles" if found.in_cycles and not turns else ""
     than = f"than the best of {found.best_of}, {when}" if found.best_of > 1 else f"than {when}"
     lucky = (
@@ -789,6 +804,19 @@ def _beside(found: Against) -> str:
 def _by(ratio: float) -> str:
     """A ratio of times in words: how much more time it takes, or how much less the old one was worth."""
     return f"{_percent(max(ratio, 1 / ratio) - 1)} {'slower' if ratio < 1 else 'faster'}"
+
+
+def _seen(turns: Turns) -> str:
+    """ "0.9 % slower [0.5..1.3]"."""
+    return (
+        "of an unknown ratio"
+        if turns.speedup is None
+        else _by(turns.speedup) + _ends(turns.speedup, turns.low, turns.high)
+    )
+
+
+def _ends(ratio: float, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{'..'.join(_span(ratio, low, high))}]"
 
 
 def _span(ratio: float, low: float, high: float) -> tuple[str, str]:

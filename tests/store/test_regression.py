@@ -91,10 +91,10 @@ def last(*sides: Side) -> Row:
     return row(TARGET, sides)
 
 
-def turns(verdict: Verdict, speedup: float = 0.97, *, state: State = State.OK) -> Reading:
+def turns(verdict: Verdict, speedup: float = 0.97, *, floor: float = 0.005, state: State = State.OK) -> Reading:
     """A run of the old source as baseline against the new one as optimized."""
     end = night(29).run.record
-    item = Comparison("optimized", "baseline", verdict, speedup, speedup / 1.002, speedup * 1.002, 0.005)
+    item = Comparison("optimized", "baseline", verdict, speedup, speedup / 1.002, speedup * 1.002, floor)
     reason = "" if state is State.OK else "it took too long"
     return Reading(replace(end, comparisons=(item,), verdict=verdict, state=state, reason=reason))
 
@@ -325,7 +325,24 @@ def test_what_turns_do_not_find_was_the_sitting_and_not_the_code(verdict: Verdic
     assert found.change is Change.WORSE
     after = with_turns(found, "last", turns(verdict, 1.0 if verdict is Verdict.SAME else 1.03))
     assert (after.change, after.outcome) == (Change.SAME, Change.SAME)
-    assert after.sentence().endswith(f"in turns the new source is {verdict}: the sitting differed, and not the code")
+    seen = "0.0 % faster [-0.2..0.2]" if verdict is Verdict.SAME else "3.0 % faster [2.8..3.2]"
+    assert after.sentence() == (
+        f"the same as on 21 Nov within 0.5 %: in turns the new source is {verdict} ({seen}): "
+        "the sitting differed, and not the code"
+    )
+
+
+def test_turns_too_coarse_for_what_was_seen_do_not_clear_the_code() -> None:
+    found = last(night(25, rung=0.505, code="d" * 64), night(21))
+    assert found.change is Change.WORSE, "1 % slower, with a floor of 0.5 %"
+    after = with_turns(found, "last", turns(Verdict.SAME, 0.991, floor=0.012))
+    assert (after.change, after.outcome, to_turn([after])) == (Change.UNDECIDED, Change.UNDECIDED, [])
+    assert after.sentence() == (
+        "1.0 % slower than on 21 Nov [0.7..1.3], undecided: in turns it is 0.9 % slower [0.7..1.1], "
+        "no more than that run's noise floor of 1.2 %"
+    )
+    cleared = with_turns(found, "last", turns(Verdict.SAME, 0.998, floor=0.012))
+    assert (cleared.change, "within 1.2 %" in cleared.sentence()) == (Change.SAME, True)
 
 
 @pytest.mark.parametrize(
