@@ -119,7 +119,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    log = Path("/dev/shm") / f"aisp-test-{os.urandom(8).hex()}"  # a confined process may write there
+    log = Path("/dev/shm") / f"compilers-{os.urandom(8).hex()}"  # a confined process may write there
     compiler = tmp_path / "compiler"
     compiler.write_text(COMPILER.format(log=log))
     compiler.chmod(stat.S_IRWXU)
@@ -343,7 +343,7 @@ def run(x):
 async def test_while_one_run_is_under_way_the_extension_of_the_next_is_built(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
-    log = Path("/dev/shm") / f"aisp-test-{os.urandom(8).hex()}"
+    log = Path("/dev/shm") / f"compilers-{os.urandom(8).hex()}"
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(SITE)
     compiler = tmp_path / "compiler"
