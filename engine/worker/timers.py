@@ -22,7 +22,7 @@ On a CPU: refill, monotonic clock, call, monotonic clock. The caches are as the 
 
 Several ranks take the same samples at the same time. Their hosts meet last of all before a sample, and on GPUs so do
 their kernels (engine.worker.probe): the holds of all end together. Where nothing is held the hosts wait for that
-meeting instead, and go on some microseconds apart.
+meeting instead, and go on some tens of microseconds apart.
 
 Clocks and events are called by handles that were saved before any lesson was imported, those of torch below its Python
 classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
