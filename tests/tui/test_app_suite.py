@@ -341,7 +341,12 @@ async def test_a_run_that_breaks_the_suites_contract_is_left_out_and_has_no_figu
     ("said", "figures", "row_says", "sentence"),
     [
         (Verdict.SLOWER, (0.97, 0.968, 0.972), "▼ 3.1 %", "confirmed in turns: the source of optimized"),
-        (Verdict.SAME, (1.0, 0.998, 1.002), "= same", "in turns the new source is same: the sitting differed"),
+        (
+            Verdict.SAME,
+            (1.0, 0.998, 1.002),
+            "= same",
+            "in turns the new source is same (0.0 % faster [-0.2..0.2]): the",
+        ),
     ],
 )
 async def test_what_was_measured_in_turns_by_a_run_of_a_suite_has_the_last_word(
