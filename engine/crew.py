@@ -123,7 +123,7 @@ class Crew:
             without=self._without,
             ranks=self._target.ranks if shared else 1,
             rendezvous=self.rendezvous() if shared else "",
-            meeting=self.arena.blob() if shared else None,
+            meeting=self.arena.blob() if shared and self.device == "cuda" else None,
             caches=caches,
         )
         limits = self._services.limits

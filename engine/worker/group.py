@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import sys
 from typing import Any
 
@@ -53,12 +54,8 @@ class Ranks:
         # The lesson's collectives cannot be mixed up with ours.
         self._ours = dist.new_group(backend="gloo", timeout=RENDEZVOUS_PATIENCE, group_desc=RENDEZVOUS_GROUP)
         # As they are before the lesson is loaded.
-        self._barrier, self._reduce, self._most, self._tensor = (
-            dist.barrier,
-            dist.all_reduce,
-            dist.ReduceOp.MAX,
-            torch.tensor,
-        )
+        self._barrier, self._tensor = dist.barrier, torch.tensor
+        self._greatest = functools.partial(dist.all_reduce, op=dist.ReduceOp.MAX)
         if device == "cuda" and page is not None:
             self.meeting = self._met(page)
 
@@ -77,7 +74,7 @@ class Ranks:
         if self._ours is None:
             return mine
         told = self._tensor([int(mine)])
-        self._reduce(told, op=self._most, group=self._ours)
+        self._greatest(told, group=self._ours)
         return bool(told.item())
 
     def _met(self, page: int) -> Meeting | None:
@@ -90,7 +87,7 @@ class Ranks:
                 # Whatever is missing, of three libraries and a driver: the hosts meet all the same.
                 note = f"{type(error).__name__}: {error}"
         if note:
-            sys.stderr.write(f"{self.ranks} GPUs begin as their hosts do, up to 0.1 ms apart ({note})\n")
+            sys.stderr.write(f"{self.ranks} GPUs begin as their hosts do, tens of microseconds apart ({note})\n")
         return None if self.any(bool(note)) else found
 
     def part(self, whole: Any) -> Any:

@@ -21,11 +21,11 @@ the timer now and then and all others wait for it. No block of another kernel fi
 streams starts after the hold as well. It uses no shared memory, so the caches stay split as they were. Copies may run
 meanwhile: the engines that make them are no SMs.
 
-Of several ranks each has its own GPU, and a host that leaves a barrier up to 0.1 ms after another. So their holds end
-together: the first block of each writes into a page of host memory that it has come to its end, and waits until all
-have; the others wait for it. Behind the second event a kernel of one block meets the other ranks' once more. No GPU
-knows another's clock, but all leave that meeting within a microsecond or two: how long before it a rank's clock
-started tells how much later than the others it began.
+Of several ranks each has its own GPU, and a host that leaves a barrier some tens of microseconds after another. So
+their holds end together: the first block of each writes into a page of host memory that it has come to its end, and
+waits until all have; the others wait for it. Behind the second event a kernel of one block meets the other ranks'
+once more. No GPU knows another's clock, but all leave that meeting within a microsecond or two: how long before it a
+rank's clock started tells how much later than the others it began.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ extern "C" __global__ void read_clocks(unsigned long long* out) {
 }
 """
 _MEETING_SOURCE = r"""
-struct Patience {
+// So many nanoseconds from now on, by the timer, or so many cycles, where that stands still.
+struct Spell {
     unsigned long long first_ns, first_cycles, ns, cycles;
-    __device__ Patience(unsigned long long ns, unsigned long long cycles) : ns(ns), cycles(cycles) {
+    __device__ Spell(unsigned long long ns, unsigned long long cycles) : ns(ns), cycles(cycles) {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first_ns));
         asm volatile("mov.u64 %0, %%clock64;" : "=l"(first_cycles));
     }
@@ -73,7 +74,7 @@ struct Patience {
 __device__ void meet(unsigned long long* page, unsigned rank, unsigned ranks, unsigned long long turn,
                      unsigned long long ns, unsigned long long cycles) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" :: "l"(page + 16 * rank), "l"(turn) : "memory");
-    Patience patience(ns, cycles);
+    Spell patience(ns, cycles);
     for (unsigned other = 0; other < ranks; ++other) {
         unsigned long long come;
         do {
@@ -100,22 +101,19 @@ aisp_hold(unsigned long long ns, unsigned long long most_cycles, unsigned long l
           unsigned rank, unsigned ranks, unsigned long long turn, unsigned long long patience_ns,
           unsigned long long patience_cycles) {
     if (threadIdx.x == 0) {
-        unsigned long long start, now, first, cycles;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-        asm volatile("mov.u64 %0, %%clock64;" : "=l"(first));
+        Spell held(ns, most_cycles);
         do {
             __nanosleep(500);
-            asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-            asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
-        } while (now - start < ns && cycles - first < most_cycles);
+        } while (held.lasts());
         if (page != nullptr && blockIdx.x == 0) {
             meet(page, rank, ranks, turn, patience_ns, patience_cycles);
             asm volatile("st.release.gpu.global.u64 [%0], %1;" :: "l"(met), "l"(turn) : "memory");
         } else if (page != nullptr) {
-            Patience patience(patience_ns, patience_cycles);
+            Spell patience(patience_ns, patience_cycles);
+            unsigned long long over;
             do {
-                asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(met) : "memory");
-            } while (now < turn && patience.lasts());
+                asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(over) : "l"(met) : "memory");
+            } while (over < turn && patience.lasts());
         }
     }
     __syncthreads();

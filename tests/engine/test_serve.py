@@ -14,7 +14,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,14 @@ class Served:
         self.client.close()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
+
+    def judged(self, bodies: Mapping[str, dict[str, Any]], timeout_s: float) -> dict[str, dict[str, Any]]:
+        """The task of each body, as for `evaluate`, at its end; and the end of the server."""
+        try:
+            sent_in = {name: self.evaluate(**body) for name, body in bodies.items()}
+            return {name: self.task(task_id, timeout_s) for name, task_id in sent_in.items()}
+        finally:
+            assert self.close() == 0
 
     def kill(self) -> None:
         """kill -9."""
@@ -1114,13 +1122,8 @@ async def test_solutions_are_judged_by_the_engine(shared: EngineUnderTest, tmp_p
     }
 
     def judge() -> dict[str, dict[str, Any]]:
-        server = Served(target.root, "--quick", "--device", "cpu")
-        try:
-            given = {status: {**solution(text), "definition": target.id} for status, text in texts.items()}
-            sent_in = {status: server.evaluate(one) for status, one in given.items()}
-            return {status: server.task(task_id, 120) for status, task_id in sent_in.items()}
-        finally:
-            assert server.close() == 0
+        given = {status: {"given": {**solution(text), "definition": target.id}} for status, text in texts.items()}
+        return Served(target.root, "--quick", "--device", "cpu").judged(given, 120)
 
     found = await asyncio.to_thread(judge)
     for status, task in found.items():
@@ -1142,15 +1145,12 @@ async def test_solutions_of_a_data_set_are_judged_by_the_engine(
     }
 
     def judge() -> dict[str, dict[str, Any]]:
-        server = Served(tmp_path / "mine", "--problems", str(data_set), "--quick", "--device", "cpu")
-        try:
-            sent_in = {
-                name: server.evaluate(trace.solution_for_flashinfer(text), workload_uuids=UUIDS[:2])
-                for name, text in answers.items()
-            }
-            return {name: server.task(task_id, 300) for name, task_id in sent_in.items()}
-        finally:
-            assert server.close() == 0
+        given = {
+            name: {"given": trace.solution_for_flashinfer(text), "workload_uuids": UUIDS[:2]}
+            for name, text in answers.items()
+        }
+        words = ("--problems", str(data_set), "--quick", "--device", "cpu")
+        return Served(tmp_path / "mine", *words).judged(given, 300)
 
     found = await asyncio.to_thread(judge)
     for name, task in found.items():

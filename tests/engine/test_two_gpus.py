@@ -116,7 +116,7 @@ async def test_a_run_of_two_ranks_has_both_gpus(own: Callable[..., EngineUnderTe
         states = [event for event in stream.seen if isinstance(event, events.RunState)]
     assert {event.device for event in states if event.run_id == ranks} == {"cuda"}
     for arm in engine.record(ranks).arms:
-        # The kernels of the ranks wait for one another: their hosts would leave them 0.1 ms apart.
+        # The kernels of the ranks wait for one another: their hosts would leave them tens of microseconds apart.
         assert arm.ranks is not None and arm.timing is Timing.COLD
         print(f"{arm.rung}: ranks begin {arm.ranks.skew_us:.1f} us apart, 95 % within {arm.ranks.skew_most_us:.1f} us")
         assert arm.ranks.skew_us < 10
