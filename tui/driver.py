@@ -6,8 +6,8 @@ than they are drawn, the queue fills and then every write blocks the event loop.
 
 The queue is only the last part of the way: kernel, SSH and the line hold much more, and a key's echo waits behind all
 of it. So each live frame ends with a question that every terminal answers (where its cursor is), and the next one is
-drawn when the answer has come, after a rest in proportion to how long it took (`Pace`). What a key changes is drawn at
-once. Styles are sent as differences (`tui.sgr`).
+drawn when the answer has come, after a rest in proportion to how long it took, and a longer one while somebody types
+(`Pace`). What a key changes is drawn at once. Styles are sent as differences (`tui.sgr`).
 
 A terminal that is gone (SIGHUP, a closed pty) makes every write fail; Textual's writer thread dies of the
 first one and the 31st write blocks for ever. Here the failure is noted in `lost` and what is drawn
@@ -18,6 +18,7 @@ leaves, Textual's reader thread reads its end again and again, with all of a cor
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -27,7 +28,7 @@ from threading import Event
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import CursorPosition
+from textual.events import CursorPosition, Key
 
 from aisp.tui.endsignal import RESTORE_TITLE, SAVE_TITLE, notice_sequence, title_sequence
 from aisp.tui.sgr import StyleDelta
@@ -42,8 +43,10 @@ PATIENCE_S = 2.0  # an answer that takes longer is not waited for
 LOST_S = 10.0  # an answer that takes longer never comes, and the next is to the next question
 TRIES = 3  # a terminal that left so many questions unanswered, and never answered one, is not asked again
 ORDINARY_S = 0.03  # a round trip on a good line, the interpretation of the frame included
-# For each second of a round trip beyond that, so many without a live frame: one key in some twenty-five waits for one.
-RESTS = 12.0
+# For each second of a round trip beyond that, so many without a live frame. While keys come, one in some forty finds a
+# frame under way; while none do, nobody waits.
+RESTS, RESTS_TYPED = 6.0, 40.0
+TYPED_S = 2.0  # since the last key: somebody types
 LONGEST_REST_S = 4.5
 LAST_ANSWER_S = 1.0  # how long the end waits for an answer under way, which would be typed into the shell
 
@@ -91,6 +94,7 @@ class Pace:
         self._clock_s = clock_s
         self._asked_s: deque[float] = deque()  # of the questions not answered yet, the oldest first
         self._rests_until_s = 0.0
+        self._typed_s = -math.inf  # when the last key came
         self._answers = False  # whether it ever answered
         self._asked = 0  # how many questions there were
         self._settled = Event()  # nothing is under way
@@ -128,10 +132,15 @@ class Pace:
         except IndexError:
             return  # asked by nobody, or before `forget`
         now_s = self._clock_s()
-        rest_s = RESTS * max(0.0, now_s - asked_s - ORDINARY_S)
+        rests = RESTS_TYPED if now_s - self._typed_s < TYPED_S else RESTS
+        rest_s = rests * max(0.0, now_s - asked_s - ORDINARY_S)
         self._rests_until_s = now_s + min(rest_s, LONGEST_REST_S)
         if not self._asked_s:
             self._settled.set()
+
+    def typed(self) -> None:
+        """A key came."""
+        self._typed_s = self._clock_s()
 
     def forget(self) -> None:
         """Nothing is awaited any more: the terminal was another program's meanwhile."""
@@ -236,6 +245,8 @@ class BackloggedDriver(LinuxDriver):
         if isinstance(message, CursorPosition):
             self._pace.answered()
         else:
+            if isinstance(message, Key):
+                self._pace.typed()
             super().process_message(message)
 
     def start_application_mode(self) -> None:

@@ -35,23 +35,29 @@ pytestmark = [
 ]
 
 EXTENSION = """\
+import ctypes
+import os
+
 import torch
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = '''
-#include <ATen/core/Tensor.h>
-#include <torch/library.h>
-#include <ATen/ops/mul.h>
-static at::Tensor twice(const at::Tensor& x) { return at::mul(x, 2); }
-TORCH_LIBRARY(aisp_ahead, library) { library.def("twice", &twice); }
+extern "C" void twice(const float* x, float* y, long n) { for (long i = 0; i < n; i++) y[i] = 2 * x[i]; }
 '''
 
 load_inline("aisp_ahead", SOURCE, extra_cflags=["-O0"], no_implicit_headers=True, is_python_module=False)
+LIBRARY = ctypes.CDLL(os.environ["TORCH_EXTENSIONS_DIR"] + "/aisp_ahead/aisp_ahead.so")
+
+
+def twice(x):
+    y = torch.empty_like(x)
+    LIBRARY.twice(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(x.numel()))
+    return y
 
 
 def run(x):
-    return torch.ops.aisp_ahead.twice(x)
-"""
+    return twice(x)
+"""  # without torch's headers, which take seconds
 COMPILER = """\
 #!/bin/sh
 case " $* " in *" -o "*) echo "$*" >> {log};; esac
@@ -368,7 +374,8 @@ async def test_while_one_run_is_under_way_the_extension_of_the_next_is_built(
             for run_id in (first, second):
                 ended = await stream.finish(run_id)
                 assert ended.state is State.OK, ended.reason
-        assert len(built) == 2 and log.read_text().splitlines() == built
+        with engine.use():
+            assert len(built) == 2 and log.read_text().splitlines() == built, paths.log_tail(1000)
     finally:
         log.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import pty
 import re
@@ -19,7 +20,19 @@ import pyte
 import pytest
 from textual.app import App
 
-from aisp.tui.driver import LONGEST_REST_S, LOST_S, ORDINARY_S, PATIENCE_S, RESTS, TRIES, Pace, _Outlet, has_backlog
+from aisp.tui.driver import (
+    LONGEST_REST_S,
+    LOST_S,
+    ORDINARY_S,
+    PATIENCE_S,
+    RESTS,
+    RESTS_TYPED,
+    TRIES,
+    TYPED_S,
+    Pace,
+    _Outlet,
+    has_backlog,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -232,6 +245,11 @@ def test_on_a_slow_line_a_rest_follows_the_answer_so_that_keys_find_the_line_emp
     # However slow it is, something is drawn now and then.
     assert rest_after(60) == pytest.approx(LONGEST_REST_S, abs=0.02)
 
+    pace.typed()
+    assert rest_after(ORDINARY_S + 0.05) == pytest.approx(0.05 * RESTS_TYPED, abs=0.02)
+    clock.now_s += TYPED_S
+    assert rest_after(ORDINARY_S + 0.05) == pytest.approx(0.05 * RESTS, abs=0.02)
+
 
 def test_a_terminal_that_never_answers_is_not_asked_a_fourth_time() -> None:
     clock = Clock()
@@ -336,6 +354,33 @@ def test_a_live_frame_asks_the_terminal_and_the_answer_is_no_key() -> None:
         assert terminal.hear(reading=True) == {"waiting": False, "heard": []}
         assert terminal.process.wait(20) == 0
     assert terminal.text.count(b"\x1b[6n") == 1
+
+
+def test_a_key_is_noted_and_what_else_the_terminal_sends_is_not() -> None:
+    script = f"""
+    import asyncio
+    {LIVE}
+        async def measure(self):
+            await asyncio.sleep(0.3)
+            await self.frame("1")
+            say(ready=True)
+            while has_backlog(self):
+                await asyncio.sleep(0.01)
+            say(typed=self._driver._pace._typed_s)
+            while not self.heard:
+                await asyncio.sleep(0.01)
+            say(typed=time.monotonic() - self._driver._pace._typed_s < 60)
+            self.exit()
+
+    Live(driver_class=BackloggedDriver).run()
+    """
+    with Terminal(script) as terminal:
+        assert terminal.hear(reading=True) == {"ready": True}
+        os.write(terminal.master, b"\x1b[I\x1b[1;1R")  # it has the focus, and its cursor is there
+        assert terminal.hear(reading=True) == {"typed": -math.inf}
+        os.write(terminal.master, b"k")
+        assert terminal.hear(reading=True) == {"typed": True}
+        assert terminal.process.wait(20) == 0
 
 
 def test_a_terminal_that_answers_nothing_is_drawn_on_all_the_same() -> None:
