@@ -16,7 +16,7 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
-from tests.checks import imported
+from tests import imported
 from tests.checks.sensed import plain, replica
 from tests.replacing import replace
 

@@ -20,7 +20,7 @@ from aisp.checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Una
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Role, Target
 from aisp.store.outcomes import State, Timing
-from tests.checks import imported
+from tests import imported
 from tests.checks.sensed import replica
 from tests.replacing import replace
 

@@ -24,8 +24,8 @@ from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import Quality
 from aisp.store.samples import Samples, Telemetry
-from tests.checks.imported import python
 from tests.checks.sensed import plain, replica
+from tests.imported import python
 from tests.replacing import replace
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"

@@ -29,7 +29,12 @@ TYPES = {"data": "*i64", "signals": "*i64", "turns": "*i32", "eps": "fp32"} | di
 )
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["two ranks", "three ranks"])
+def world(ranks: int, name: str) -> Any:
+    """A number of ranks, whose answers are computed once."""
+    return pytest.param(ranks, id=name, marks=pytest.mark.xdist_group(name))
+
+
+@pytest.fixture(scope="module", params=[world(2, "two ranks"), world(3, "three ranks")])
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Any]]]:
     """What each rank's calls returned."""
     import torch

@@ -1,4 +1,4 @@
-"""`python -m tests.kernels.triton_ptx FOLDER JOB`: PTX of a lesson's Triton kernel, for a GPU that need not be there.
+"""PTX of a lesson's Triton kernel, for a GPU that need not be there.
 
 A process of its own, because the modules of different lessons share their names and a kernel is for Triton's
 interpreter or for its compiler from the moment it is made.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from tests.imported import python
 
 DIVISIBLE = [["tt.divisibility", 16]]
 
@@ -42,22 +43,15 @@ class Job:
 
 def ptx(folder: Path, job: Job, cache: Path) -> str:
     """The kernel's PTX, compiled in another process; Triton's own cache would hide an error of the compiler's."""
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.triton_ptx", os.fspath(folder), json.dumps(asdict(job))],
-        cwd=Path(__file__).resolve().parents[2],
-        env=environment | {"TRITON_CACHE_DIR": os.fspath(cache)},
-        capture_output=True,
-        text=True,
-        timeout=170,
-        check=False,
-    )
+    code = f"from {__name__} import main\nmain()"
+    done = python(code, os.fspath(folder), json.dumps(asdict(job)), environment={"TRITON_CACHE_DIR": os.fspath(cache)})
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
 
 def main() -> None:
-    """See the module."""
+    """Compile the job that the command line names."""
+    os.environ.pop("TRITON_INTERPRET", None)
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -74,7 +68,3 @@ def main() -> None:
     options = {"num_warps": job.warps, "num_stages": job.stages}
     compiled = triton.compile(source, target=GPUTarget("cuda", job.sm, 32), options=options)
     sys.stdout.write(compiled.asm["ptx"])
-
-
-if __name__ == "__main__":
-    main()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels import catalog
 from aisp.kernels.catalog.formats.shared import Dialect
 from aisp.kernels.catalog.model import Target
+from tests.imported import python
 
 
 def laid_out(folder: Path, dialect: Dialect, candidate: Path, problem: Path) -> Path:
@@ -86,10 +84,8 @@ print("\\n" + json.dumps(result))
 def used(place: Path, *axes: dict[str, int]) -> list[dict[str, Any]]:
     """For each case: the inputs and the truth as [dtype, shape, values of a few], and what the problem's own rule says
     of the baseline and of the answer."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     names = [spec.name for spec in loaded(place).inputs]
-    words = [sys.executable, "-c", USED, str(place), json.dumps(axes), json.dumps(names)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    done = python(USED, str(place), json.dumps(axes), json.dumps(names))
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -12,6 +12,7 @@ import pytest
 
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, aten, backendbench
+from tests.imported import python
 from tests.kernels.formats import backendbench as text
 from tests.kernels.formats.laying import laid_out, loaded, told, used
 
@@ -180,7 +181,8 @@ print(json.dumps(found))
 
 
 def test_what_is_known_of_operators_is_what_torch_says() -> None:
-    done = subprocess.run([sys.executable, "-c", SCHEMAS], capture_output=True, text=True, check=True)
+    done = python(SCHEMAS)
+    assert done.returncode == 0, done.stderr
     known: dict[str, list[str]] = json.loads(done.stdout)
     others = ("cudnn", "miopen", "mkldnn", "quantized", "mps", "_foreach", "_fused_ad", "_fused_sgd")
     ours = {name: kinds for name, kinds in known.items() if not any(word in name for word in others)}

@@ -17,6 +17,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Opened, Part, gpumode
 from aisp.kernels.catalog.model import Case, Flag, Target
+from tests.imported import python
 from tests.kernels.formats import gpumode as text
 
 
@@ -398,7 +399,7 @@ def form(part):
     return {key: form(value) for key, value in part.items()} if isinstance(part, dict) else repr(part)
 print(json.dumps([sorted(posed), sorted(made), form(data) == form(again)]))
 """.replace("AXES", repr(json.dumps({"m": 8, "k": 16})))
-    done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+    done = python(program, where=place)
     assert done.returncode == 0, done.stderr
     posed, computed, same = json.loads(done.stdout)
     assert same
@@ -516,16 +517,11 @@ def carried(folder: Path, body: str, yml: str = SMALL_YML) -> tuple[Path, Opened
     return place, gpumode.read(task)
 
 
-def ran(place: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """The program, run in a target's folder."""
-    return subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("name", CARRIED)
 def test_what_the_source_does_not_show_is_carried_whole_as_it_was_made(tmp_path: Path, name: str) -> None:
     place, found = carried(tmp_path, CARRIED[name])
     assert found.inputs == {"call": "uint8 [...] posed static cpu", "held": "any [...] posed"}
-    done = ran(place, ROUND)
+    done = python(ROUND, where=place)
     assert done.returncode == 0, done.stderr
 
 
@@ -552,8 +548,9 @@ NOT_CARRIED = {
 def test_what_cannot_be_carried_is_an_error_of_the_task(tmp_path: Path, name: str) -> None:
     body, reason = NOT_CARRIED[name]
     place, _ = carried(tmp_path, body)
-    done = ran(
-        place, "import inputs, torch\nfor n in range(9): inputs.pose({'m': 8, 'k': 2}, 'cpu', torch.manual_seed(n))"
+    done = python(
+        "import inputs, torch\nfor n in range(9): inputs.pose({'m': 8, 'k': 2}, 'cpu', torch.manual_seed(n))",
+        where=place,
     )
     assert reason in done.stderr
 
@@ -569,12 +566,12 @@ def test_a_task_whose_kernel_writes_carries_what_may_be_written_into(tmp_path: P
 def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
     target, place = made(tmp_path, "groups_py", text.GROUPS_RIGHT)
     assert len(target.outputs) == gpumode.MAX_OUTPUTS
-    done = ran(
-        place,
+    done = python(
         "import aisp_data, torch\n"
         "found = aisp_data.outputs([torch.ones(2), torch.ones(0)])\n"
         "assert len(found) == 32 and [len(each) for each in aisp_data.returned(found)] == [2, 0]\n"
         "aisp_data.outputs([torch.ones(2)] * 33)\n",
+        where=place,
     )
     assert "the kernel returned 33 tensors; at most 32 are judged" in done.stderr
 

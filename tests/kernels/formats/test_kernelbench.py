@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, kernelbench
 from aisp.kernels.catalog.model import Target, TensorSpec
+from tests.imported import python
 from tests.kernels.formats import kernelbench as text
 from tests.kernels.formats.kernelbench import laid_out, written
 
@@ -358,10 +358,8 @@ print(json.dumps([
 
 def asked(place: Path) -> list[str]:
     """The lines that the parts print where they are used as a run uses them, and at last what was found."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED, str(place)], capture_output=True, text=True, check=True, env=environment
-    )
+    done = python(ASKED, str(place))
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 

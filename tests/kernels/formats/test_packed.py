@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from aisp.kernels.catalog.formats import backendbench, multikernel, packed
 from aisp.kernels.catalog.formats.packed import Case, Cases
+from tests.imported import python
 
 PAGE = (Path(__file__).parents[3] / "docs/formats.md").read_text("utf-8")
 
@@ -132,7 +131,7 @@ print(json.dumps({
 
 def test_what_is_packed_comes_out_as_it_went_in(tmp_path: Path) -> None:
     (tmp_path / f"{packed.NAME}.py").write_text(packed.SHARED)
-    done = subprocess.run([sys.executable, "-c", CARRIED, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = python(CARRIED, str(tmp_path))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert all(found["same"]), found["same"]

@@ -21,6 +21,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, trace, trace_draws, trace_stored
 from aisp.kernels.catalog.model import Kind, Target
+from tests.imported import python
 from tests.kernels.formats import trace as text
 from tests.kernels.formats.trace import laid_out
 
@@ -685,7 +686,7 @@ for value, got in zip(values[0].tolist(), found.tolist()):
 ties = torch.tensor([[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -5.0]])
 assert aisp_calls.decoded(aisp_calls.encoded(ties)).tolist() == [[0, 1, 1, 2, 2, 4, 4, -4]]
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+    done = python(program, where=place)
     assert done.returncode == 0, done.stderr
 
 
@@ -764,5 +765,5 @@ assert "draw 3 is the token" in rule.judge(seeded, [form.index_fill(0, torch.ten
 def test_an_honest_solution_is_right_behind_every_seed(tmp_path: Path) -> None:
     """Two hundred calls are right, and the test of their counts says of none that it is as rare as one in 100,000."""
     place = laid_out_sampling(tmp_path)
-    done = subprocess.run([sys.executable, "-c", COUNTING], cwd=place, capture_output=True, text=True, check=False)
+    done = python(COUNTING, where=place)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 """`python -c CODE WORDS` for tests, in a fork of a process that has imported torch and the worker's modules.
 
 Those imports take three CPU-seconds, and a fork of what has them none. Such a process serves all tests of one pytest
-process, one fork after the other: `python -m tests.checks.imported`, which reads a request a line and answers in one.
+process, one fork after the other: `python -m tests.imported`, which reads a request a line and answers in one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from aisp.engine.spawner import NO_PRECOMPILED_HEADERS
 from aisp.engine.worker.nursery import leave
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 120.0
 # Torch's compiler else builds six programs to learn which vector instructions g++ knows: twelve seconds of a core.
 PLAIN_INSTRUCTIONS = {"TORCHINDUCTOR_VEC_ISA_OK": "0"}
@@ -37,9 +37,11 @@ ENVIRONMENT = {
 }
 
 
-def python(code: str, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What `python -c CODE WORDS` says, in a process of its own."""
-    return _server().ask(code, words, environment or {})
+def python(
+    code: str, *words: str, environment: Mapping[str, str] | None = None, where: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """What `python -c CODE WORDS` says in the folder `where`, in a process of its own."""
+    return _server().ask(code, words, environment or {}, where)
 
 
 class Server:
@@ -47,7 +49,7 @@ class Server:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.checks.imported"],
+            [sys.executable, "-m", "tests.imported"],
             cwd=ROOT,
             env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.PIPE,
@@ -58,12 +60,12 @@ class Server:
         atexit.register(self.end)
 
     def ask(
-        self, code: str, words: tuple[str, ...], environment: Mapping[str, str]
+        self, code: str, words: tuple[str, ...], environment: Mapping[str, str], where: Path
     ) -> subprocess.CompletedProcess[str]:
         """See `python`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps([code, words, dict(environment)]), file=self._process.stdin, flush=True)
+        print(json.dumps([code, words, dict(environment), os.fspath(where)]), file=self._process.stdin, flush=True)
         ready, _, _ = select.select([self._process.stdout], [], [], PATIENCE_S)
         answer = self._process.stdout.readline() if ready else ""
         if not answer:
@@ -83,8 +85,9 @@ class Server:
 _server = functools.cache(Server)
 
 
-def run(code: str, words: list[str], environment: dict[str, str], said: list[Any]) -> None:
+def run(code: str, words: list[str], environment: dict[str, str], where: str, said: list[Any]) -> None:
     """Be `python -c CODE WORDS`, and leave."""
+    os.chdir(where)
     for number, file in enumerate(said, 1):
         os.dup2(file.fileno(), number)
     import numpy
@@ -118,8 +121,8 @@ def serve() -> None:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             child = os.fork()
             if child == 0:
-                code, words, environment = json.loads(line)
-                run(code, words, environment, [out, err])
+                code, words, environment, where = json.loads(line)
+                run(code, words, environment, where, [out, err])
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             texts = []
             for file in (out, err):
