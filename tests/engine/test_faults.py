@@ -39,6 +39,7 @@ def stage(shared: EngineUnderTest, own: Callable[..., EngineUnderTest], tmp_path
     return Stage(tmp_path, shared, own, patience_s=BESIDE_OTHERS_S)
 
 
+@pytest.mark.evil
 @pytest.mark.parametrize(("batch", "row"), ROWS)
 async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     stage: Stage,

@@ -20,7 +20,7 @@ from tests.engine.harness import EngineUnderTest, Result
 from tests.engine.targets import write_target
 from tests.proofs.evil.stage import eventually
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.evil, pytest.mark.timeout(300)]
 
 CPU = '[[cases]]\nname = "cpu"\naxes = { N = 4096 }\n'
 SLOW = "import time\nimport torch\n\ntime.sleep(1.0)\n\n\ndef run(x):\n    return x * 2\n"

@@ -1,7 +1,7 @@
 """Every row of the fault matrix through the real engine: its typed outcome, and nobody else harmed.
 
-The scenes are in tests/proofs/evil/scenes. `make test` plays those that share an engine, `make evil` the others, and
-`python -m tests.proofs evil matrix` plays all of them and writes what was seen.
+The scenes are in tests/proofs/evil/scenes. `make evil` plays them, `python -m tests.proofs evil matrix` writes what was
+seen.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NVML = Nvml()
 
 
 def marked(fault: Fault) -> object:
-    """A fault as a parameter. Those that share an engine are with all tests that do, the others have their own verb."""
-    marks = [pytest.mark.evil if fault.own else pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
+    """A fault as a parameter."""
+    marks = [pytest.mark.evil, pytest.mark.timeout(300)]
     if fault.gpu:
         marks += [pytest.mark.gpu, pytest.mark.skipif(not NVML.count, reason=f"no GPU here: {NVML.note}")]
     return pytest.param(fault, id=fault.id, marks=marks)

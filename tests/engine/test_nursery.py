@@ -126,6 +126,7 @@ async def test_a_rung_cannot_tell_a_fork_from_a_started_process_but_by_its_seeds
         assert not nurseries(starting.ps)
 
 
+@pytest.mark.evil
 async def test_a_nursery_that_was_killed_is_replaced_and_what_it_forked_lives_on(pool: Pool) -> None:
     async with taken(pool) as first:
         assert forked(first)
@@ -135,6 +136,7 @@ async def test_a_nursery_that_was_killed_is_replaced_and_what_it_forked_lives_on
     assert pool.not_forked == ""
 
 
+@pytest.mark.evil
 async def test_a_nursery_that_gives_no_answer_is_replaced(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     async with taken(pool) as first:
         assert forked(first)
@@ -146,6 +148,7 @@ async def test_a_nursery_that_gives_no_answer_is_replaced(pool: Pool, monkeypatc
     assert pool.not_forked == ""
 
 
+@pytest.mark.evil
 async def test_where_two_nurseries_in_a_row_can_open_no_file_workers_are_started_until_something_has_changed() -> None:
     spawner.become_subreaper()
     cramped = 2
@@ -222,6 +225,7 @@ if any("worker.nursery" in word for word in sys.orig_argv):
 """
 
 
+@pytest.mark.evil
 async def test_a_nursery_with_a_second_thread_forks_nothing_and_everybody_hears_why(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:

@@ -377,7 +377,7 @@ async def test_a_run_of_two_ranks_is_timed_judged_and_stored(shared: EngineUnder
     await nothing_is_left(shared)
 
 
-@pytest.mark.xdist_group("engine")
+@pytest.mark.evil
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("rung", "state", "says"),

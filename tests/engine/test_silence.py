@@ -55,6 +55,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
+@pytest.mark.evil
 async def test_who_gives_no_sign_is_named_with_its_step_and_its_end_until_it_gives_one(
     own: Callable[..., EngineUnderTest], root: Path
 ) -> None:
