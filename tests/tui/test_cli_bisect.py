@@ -32,7 +32,7 @@ LESSON = """+++
 title = "Sorted"
 techniques = ["none"]
 goal = "speed"
-axes = { N = 4000000 }
+axes = { N = 400000 }
 flops = "N"
 [inputs]
 x = "float32 [N] normal"
