@@ -18,6 +18,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sysconfig
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -463,6 +464,8 @@ def environment(*, interpret: bool, visible: str | None = None) -> dict[str, str
         visible: see Share.
     """
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
+    # Behind all others, the programs that were installed with us: torch looks for ninja.
+    environment["PATH"] = os.pathsep.join((environment.get("PATH", os.defpath), sysconfig.get_path("scripts")))
     # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
     # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -352,3 +353,10 @@ async def test_who_wants_a_process_killed_does_not_wait_for_the_grace_that_anoth
             await asyncio.sleep(0)
             assert await one.child.end(gently=False) == -signal.SIGKILL
             assert await gently == await one.child.end()
+
+
+def test_what_torch_builds_extensions_with_is_found_without_the_shells_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert shutil.which("ninja", path=spawner.environment(interpret=False)["PATH"])
+    monkeypatch.setenv("PATH", str(Path(shutil.__file__).parent))  # the user's own programs come first
+    assert spawner.environment(interpret=False)["PATH"].startswith(os.environ["PATH"] + os.pathsep)

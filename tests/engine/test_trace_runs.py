@@ -70,8 +70,8 @@ async def test_nobody_is_caught_where_the_reference_writes_into_an_input_and_han
 @pytest.mark.slow
 async def test_a_solution_in_cpp_is_compiled_and_right(shared: EngineUnderTest, tmp_path: Path) -> None:
     pytest.importorskip("tvm_ffi", reason="the extra tvm-ffi is not installed")
-    if not (shutil.which("c++") and shutil.which("ninja")):
-        pytest.skip("no C++ compiler, or no ninja")
+    if not shutil.which("c++"):
+        pytest.skip("no C++ compiler")
     definition = text.sol(tmp_path, text.doubling(), text.WORKLOADS[:1])
     result, rule = await judged(shared, laid_out(tmp_path, definition, text.doubling_in_cpp()))
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
