@@ -32,6 +32,7 @@ _GPU_PACKAGES = ("cuda", "cupy", "pycuda", "cutlass")
 _IMPORT_LINE = re.compile(rb"\b(?:from|import)\b(?:[^\n\\]+|\\\r?\n?)*")
 _TELLING = re.compile(rb"\b(?:triton|cuda|cupy|pycuda|cutlass)\b")
 _WORDS = re.compile(rb"\w+")
+_INLINE = b"cuda_sources"  # what load_inline of torch.utils.cpp_extension compiles by nvcc
 _CUDA_SOURCE = re.compile(rb"\.cuh?['\"]")
 _CUDA_FILE = re.compile(r"\S+\.cuh?\Z")  # a file's name, not a sentence that ends with one
 _DEFINITIONS = (b"\ndef ", b"\nclass ", b"\nasync ", b"\n@")
@@ -298,9 +299,10 @@ def builds(source: bytes) -> bool:
 def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[str, Kind]:
     """How each of `rungs` (file names without .py) reaches the hardware, by the imports of its file.
 
-    `triton` makes TRITON. `cuda`, `kernels.cuda` and the like, and a string that names a .cu file make CUDA, which
-    wins. Imports of other files of the folder count as the rung's own. A file that does not parse is TORCH unless its
-    head says otherwise: it is still a rung, and running it shows the syntax error.
+    `triton` makes TRITON. `cuda`, `kernels.cuda` and the like, a string that names a .cu file, and the argument
+    `cuda_sources` of torch's load_inline make CUDA, which wins. Imports of other files of the folder count as the
+    rung's own. A file that does not parse is TORCH unless its head says otherwise: it is still a rung, and running it
+    shows the syntax error.
     """
     siblings = frozenset(name[:-3] for name in files if name.endswith(".py") and "/" not in name)
     known: dict[str, tuple[Kind, frozenset[str]]] = {}
@@ -338,7 +340,7 @@ def _scan(data: bytes, folder_name: str, siblings: frozenset[str]) -> tuple[Kind
     ends = [end for end in (data.find(start) for start in _DEFINITIONS) if end >= 0]
     head = data[: min(ends) + 1] if ends else data
     rest = data[len(head) :]
-    reads_cuda = b".cu" in data and _CUDA_SOURCE.search(data) is not None
+    reads_cuda = (b".cu" in data and _CUDA_SOURCE.search(data) is not None) or _INLINE in data
     telling, near = _signs(head, siblings)
     late_telling, late_near = _signs(rest, siblings) if b"import" in rest else (False, frozenset[str]())
     if not (reads_cuda or telling or near or late_telling or late_near):
@@ -380,6 +382,8 @@ def _imports(source: bytes, folder_name: str, siblings: frozenset[str]) -> tuple
                 imported.update([base.partition(".")[0]] if base else [alias.name for alias in node.names])
             elif node.level == 0:
                 imported.update(name for name in (base,) if name in siblings)
+        elif isinstance(node, ast.keyword) and node.arg == _INLINE.decode():
+            kind = Kind.CUDA
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _CUDA_FILE.match(node.value):
                 kind = Kind.CUDA

@@ -285,6 +285,13 @@ class Reading:
         return Claim(item.verdict, item.note)
 
     @property
+    def not_here(self) -> str:
+        """Why no rung besides the baseline could be run here; "" where one was, or where there is none."""
+        others = [arm for arm in self.record.arms if arm.rung.removesuffix(TWIN_SUFFIX) != self.baseline]
+        lacking = [f"{arm.rung} {arm.reason}" for arm in others if arm.state is State.UNAVAILABLE]
+        return "; ".join(lacking) if len(lacking) == len(others) else ""
+
+    @property
     def best_ms(self) -> float | None:
         """The lead's median, None where it has none that may be shown."""
         lead = self.lead

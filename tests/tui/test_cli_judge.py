@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from aisp.engine.protocol import events, requests
 from aisp.tui.cli.tree import cli
 from tests.engine.harness import EngineUnderTest
-from tests.kernels.formats import kernelbench
+from tests.kernels.formats import kernelbench, robust
 from tests.tui.fake_engine import FakeEngine, aisp, isolate
 
 SUMS = '''\
@@ -173,6 +173,23 @@ async def test_a_kernelbench_candidate_gets_a_verdict_against_its_problem(
         files = history.snapshot(history.run(found["run_id"]).snapshot)
     assert bytes(files["optimized.py"]).decode().startswith(kernelbench.MATMUL_NEW)
     assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
+
+
+async def test_a_candidate_that_could_not_be_run_here_is_not_called_correct(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    problem = robust.task(tmp_path) / "func_forward.py"
+    candidate = robust.answer(tmp_path, robust.CUDA, "forward.cu")
+    compiler = tmp_path / "bin" / "nvcc"  # it is not asked: the rung needs a GPU
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    known = environment(shared)
+    known["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ['PATH']}"
+    words = ("--against", str(problem), "--quick", "--device", "cpu")
+    shown = aisp("bench", "judge", str(candidate), *words, env=known)
+    assert shown.returncode in (1, 3), shown.stdout  # 1 where a busy machine made the baseline's times suspect
+    assert "=> the baseline is correct; optimized needs a GPU" in shown.stdout
 
 
 async def test_a_wrong_one_is_refused_and_an_error_names_the_files_own_line(

@@ -123,7 +123,9 @@ def summary(run: Reading) -> str:
     if best is None:
         if marked:
             return marked
-        return "correct, not timed" if run.best_ms is None else f"correct, {plain.milliseconds(run.best_ms)} ms"
+        if run.best_ms is not None:
+            return f"correct, {plain.milliseconds(run.best_ms)} ms"
+        return f"the baseline is correct; {clean_line(run.not_here)}" if run.not_here else "correct, not timed"
     verdict = end.verdict if end.verdict.known else "no verdict,"
     text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
     if marked:

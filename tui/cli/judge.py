@@ -179,7 +179,10 @@ def command(
     )
     session = Session(request, as_json=as_json)
     interrupted = asyncio.run(session.run())
-    status = exit_status(session.runs, required=[target.id], refused=session.refused)
+    runs = list(session.runs)
+    status = exit_status(runs, required=[target.id], refused=session.refused)
+    if status == 0 and runs and all(run.not_here for run in runs):
+        status = 3  # what is right is the baseline alone
     ctx.exit(EXIT_INTERRUPTED if interrupted else status)
 
 

@@ -9,9 +9,9 @@ samples that OpInfo has for it, and a trace, whose cases are its lines for the c
 implementation, or an operator's folder, of whose implementations the first by name counts, as in BackendBench.
 
 A line of a trace is meant for eval(). Here it is parsed, and made into data by an allow-list: T(shape, dtype,
-strides), numbers, texts, None, lists and dictionaries of these, torch's dtypes and layouts, and a device. A line with
-anything else is left out with its reason, and so is one whose tensors nobody could hold. Strides are kept; floats are
-uniform(0, 1).
+strides), numbers, texts, None, lists and dictionaries of these, torch's dtypes and layouts, and a device, which is that
+of the run. A line with anything else is left out with its reason, and so is one whose tensors nobody could hold.
+Strides are kept, also where PyTorch's own logs have them as stride=(1, 8); floats are uniform(0, 1).
 
 OpInfo is a list in torch, which only the verifier has. How many samples there are is not known here: the cases are
 SAMPLES numbers, and sample n is the n-th, counted round, of those that are one call of this operator alone, in
@@ -393,6 +393,8 @@ def call(text: str, line: int = 0) -> Call:
     assert isinstance(named, ast.Dict)
     found = [said.value(each) for each in args.elts]
     kwargs = {said.key(key): said.value(value) for key, value in zip(named.keys, named.values, strict=True)}
+    if isinstance(kwargs.get("device"), str):
+        kwargs["device"] = {"device": True}
     if said.total > MAX_ELEMENTS:
         raise ValueError(f"a call has tensors of more than {MAX_ELEMENTS:,} elements")
     if said.tensors > packed.MAX_SLOTS:
@@ -457,9 +459,12 @@ class _Line:
         called = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
         if called in ("device", "torch.device", "th.device"):
             return {"device": True}
-        if called != "T" or not 2 <= len(node.args) <= 3 or node.keywords:
+        named = {each.arg: each.value for each in node.keywords}
+        named.pop("device", None)  # a tensor lies where the run is
+        strides = [*node.args[2:], *([named.pop("stride")] if "stride" in named else [])]
+        if called != "T" or len(node.args) < 2 or len(strides) > 1 or named:
             raise ValueError(f"{_cut(ast.unparse(node))} is not on the list of what a line may say")
-        shape, dtype, *strides = node.args
+        shape, dtype = node.args[:2]
         size = self._numbers(shape)
         stride = self._numbers(strides[0]) if strides else None
         if not isinstance(dtype, ast.Name) or dtype.id not in _DTYPES:
@@ -606,7 +611,27 @@ _CALLED = '''\
 import torch
 
 BASE, OVERLOAD = {base!r}, {overload!r}
-OPERATOR = getattr(getattr(torch.ops.aten, BASE), OVERLOAD)
+
+
+def found():
+    """The operator. Raises LookupError, with what there is."""
+    try:
+        known = getattr(torch.ops.aten, BASE)
+    except AttributeError:
+        raise LookupError(f"aten has no operator {{BASE}}") from None
+    if OVERLOAD not in known.overloads():
+        raise LookupError(f"aten.{{BASE}} has no overload {{OVERLOAD}}; {{others(known)}}")
+    return getattr(known, OVERLOAD)
+
+
+def others(known):
+    """How a file of another overload is called, as an example of those that there are."""
+    names = [name for name in known.overloads() if name != OVERLOAD and not name.endswith("out")]
+    names.sort(key=lambda name: (name != "Tensor", name))
+    return f"an overload is named as in {{BASE}}__{{names[0]}}" if names else "it has none but that"
+
+
+OPERATOR = found()
 
 
 def plain(function):
@@ -754,7 +779,9 @@ def posed(operator, packed, number):
         except ValueError:  # more tensors than there are inputs, or of a dtype that has no name here
             continue
     if not carried:
-        raise LookupError(f"OpInfo has no sample that is one call of aten.{operator.BASE}.{operator.OVERLOAD}")
+        known = getattr(operator.torch.ops.aten, operator.BASE)
+        told = f"OpInfo has no sample that is one call of aten.{operator.BASE}.{operator.OVERLOAD}"
+        raise LookupError(f"{told}; {operator.others(known)}")
     carried.sort(key=lambda pair: -pair[1])
     return carried[number % len(carried)][0]
 

@@ -44,7 +44,7 @@ KernelBench's own rule (rule.py) is told beside ours. Its harness casts every in
 where Model itself raises then, no candidate passes there.
 
 A problem has one shape, and a candidate may rely on it: the drawn cases of a run keep it. Only axes that neither the
-weights nor the Model use are halved for the case `cpu`.
+weights nor the Model use are halved for the case `cpu`; a get_inputs() that poses is run behind them, in inputs.py.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ from __future__ import annotations
 import ast
 import collections
 import contextlib
+import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ TITLE = "KernelBench"
 TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 """KernelBench's, by precision. Ours are relative to max(RMS of the reference, |reference|): zeros never pass."""
 
+HOST_ELEMENTS = 2**20  # of a case that a machine without a GPU times as it is
 SEED = 42
 SEED_LINE = "int64 [1] integers(0, 2147483648) cpu"
 """Of the input that decides which numbers a forward() draws."""
@@ -106,6 +108,7 @@ _PLACING = ("cuda", "cpu", "contiguous", "requires_grad_", "detach")  # methods 
 _CASTING = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
 _IGNORED = ("device", "requires_grad", "pin_memory")  # arguments of torch.rand and the like
 _POSED = "any [...] posed"
+_ALIKE = ("ones", "zeros")
 _USUAL = ("0", "1")  # bounds of torch.rand; mean and deviation of torch.randn
 _COMPUTED = ("int", "float", "bool", "len", "max", "min", "round", "abs", "sum", "tuple", "list", "range", "dict")
 """Builtins that make no tensor; what the module math computes is none either."""
@@ -175,9 +178,13 @@ def level_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def read(path: Path) -> Opened:
-    """What the problem in that file is. Raises OSError where it cannot be read."""
-    problem = _Problem(path)
+def read(path: Path, *, collection: str = TITLE) -> Opened:
+    """What the problem in that file is. Raises OSError where it cannot be read.
+
+    Args:
+        collection: whose problem it is; others have this format too.
+    """
+    problem = _Problem(path, collection)
     try:
         problem.take(contents(path))
     except (RefusedError, RecursionError) as error:
@@ -185,12 +192,15 @@ def read(path: Path) -> Opened:
     return problem.opened()
 
 
-def against(candidate: Path, path: Path) -> Parts:
+def against(candidate: Path, path: Path, *, collection: str = TITLE) -> Parts:
     """The files of the target in which the candidate is judged against the problem at `path`.
 
     Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
+
+    Args:
+        collection: whose problem it is; others have this format too.
     """
-    problem, answer = _Problem(path), Reader(candidate)
+    problem, answer = _Problem(path, collection), Reader(candidate)
     data, answered = contents(path), contents(candidate)
     try:
         problem.take(data)
@@ -292,19 +302,23 @@ class _Line:
 class _Problem:
     """One problem, as it is read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, collection: str) -> None:
+        """`collection`: its title."""
         self.path = path
+        self.collection = collection
         self.reader = Reader(path)
         self.axes: dict[str, int] = {}
         self.inputs: dict[str, str] = {}
         self.arguments: list[str] = []  # of forward(), as code: names of inputs, and what is passed as it is
         self.made: dict[str, int] = {}  # inputs that are no tensors, with their place in get_inputs()
         self.posed: dict[str, int] = {}  # tensors that the problem's code makes, likewise
+        self.alike: list[str] = []  # of these, those whose elements it makes all alike
         self.weights = False
         self.model = "model"  # the input that holds them
         self.random = False  # forward() draws numbers
         self.seed = "seed"  # the input that decides which
         self._steps = 0
+        self._inside: dict[str, str] = {}  # lines of what get_inputs() draws on the way to what it poses
         self._literals: dict[str, ast.expr] = {}  # bound once at the head of the file
         self._tied: set[str] = set()  # axes that weights, the Model or a number among the inputs use
         self._uses: collections.Counter[str] = collections.Counter()  # of names in get_inputs()
@@ -344,6 +358,7 @@ class _Problem:
             self.model += "_"
         while self.seed in (*self.inputs, *self.axes):
             self.seed += "_"
+        self._inside = self._drawn_inside()
         self._tie(tree)
 
     def _take_literals(self, tree: ast.Module) -> None:
@@ -351,8 +366,9 @@ class _Problem:
         for node in tree.body:
             for name in bound_names(node):
                 counted[name] = counted.get(name, 0) + 1
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                self._literals |= _assigned(node.targets[0], node.value)
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._literals |= _assigned(target, node.value)
         changed = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
         for name in [name for name in self._literals if counted[name] > 1 or name in changed]:
             del self._literals[name]
@@ -394,6 +410,7 @@ class _Problem:
         places, local = self._returned(node)
         names = self._parameters(len(places))
         for index, (name, place) in enumerate(zip(names, places, strict=True)):
+            value = None
             try:
                 value = self._value(place, local)
                 if isinstance(value, _Number | _Fixed):
@@ -402,6 +419,9 @@ class _Problem:
                 line = "made" if isinstance(value, tuple) else str(value)
             except _UnclearError:
                 line = "made" if _computed(place) else _POSED
+            if isinstance(value, _Line) and value.distribution in _ALIKE and value.dims:
+                self.alike.append(name)
+                line = _POSED
             if line not in ("made", _POSED) and not self._holds(name, line):
                 line = _POSED
             if line == "made":
@@ -507,13 +527,13 @@ class _Problem:
         node = self._literals.get(name)
         if node is None:
             raise _UnclearError
-        whole = isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
-        if whole and is_axis_name(name):
-            assert isinstance(node, ast.Constant)
-            assert isinstance(node.value, int)
-            self.axes[name] = node.value
-            return _Number(name)
-        return self._value(node, {}, depth + 1)
+        value = self._value(node, {}, depth + 1)
+        if isinstance(value, _Number) and not names(value.text) and is_axis_name(name):
+            size = self._known(value.text)
+            if type(size) is int and size >= 0:
+                self.axes[name] = size
+                return _Number(name)
+        return value
 
     def _combined(self, left: Any, operator: str, right: Any) -> Any:
         if isinstance(left, _Number) and isinstance(right, _Number):
@@ -594,11 +614,13 @@ class _Problem:
         """Find the axes that something else than the inputs depends on."""
         used: set[str] = set()
         for node in tree.body:
-            if node is self._functions["get_inputs"] and not (self.made or self.posed):
-                continue
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
                 continue
-            used |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            if node is self._functions["get_inputs"] and not self.made:
+                # What it reads itself is set before it poses; what is computed of that at the head of the file is not.
+                found = found - set(self.axes) if self.posed else set()
+            used |= found
         waiting = list(used)
         while waiting:  # through what is computed at the head of the file
             value = self._literals.get(waiting.pop())
@@ -641,9 +663,12 @@ class _Problem:
             )
         if self.posed:
             found.append(f"its own code makes {', '.join(self.posed)}, with another seed for every set")
+        if self.alike:
+            told = "such data draw less power, and a GPU may clock higher"
+            found.append(f"its own code makes every element of {', '.join(self.alike)} alike: {told}")
         if self.made:
             found.append(f"its own code makes {', '.join(self.made)} once, with the same values in every call")
-        if self.whole:
+        if self.whole and self.collection == TITLE:
             found.append(
                 f"whole numbers stay whole in {', '.join(self.whole)}; KernelBench's harness makes fractions of them"
             )
@@ -663,10 +688,27 @@ class _Problem:
         return first or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
 
     def _for_host(self) -> dict[str, int] | None:
-        """Axes of the case `cpu`. What the problem's code makes keeps its size, which its drawn tensors tell."""
-        free = set() if self.made or self.posed else set(self.axes) - self._tied
+        """Axes of the case `cpu`; None where it is too large, however often what is free is halved. The size of what
+        the problem's code poses is that of what it draws; what it makes keeps its size."""
+        free = set() if self.made else set(self.axes) - self._tied
         lines = {name: line for name, line in self.inputs.items() if name not in (*self.made, *self.posed)}
-        return onefile.for_host({"axes": self.axes, "inputs": lines | self._drawn_inside(), "outputs": {}}, free)
+        lines |= self._inside
+        content = {"axes": self.axes, "inputs": lines, "outputs": {}}
+        found = onefile.for_host(content, free)
+        found = onefile.for_host(content, free, HOST_ELEMENTS) if found is None else found
+        return found if found is None or self._fit(lines, found) else None
+
+    def _fit(self, lines: Mapping[str, str], halved: Mapping[str, int]) -> bool:
+        """Whether sizes that agree from the right, as those of tensors that are broadcast do, agree when halved."""
+        from aisp.kernels.catalog.tensors import parse_tensor, shape  # with the loader, not at its import
+
+        specs = [parse_tensor(name, line) for name, line in lines.items()]
+        known = [(shape(spec, self.axes)[::-1], shape(spec, halved)[::-1]) for spec in specs if spec.shaped]
+        return all(
+            (a == b) <= (c == d)
+            for (usual, small), (others, smaller) in itertools.combinations(known, 2)
+            for a, b, c, d in zip(usual, others, small, smaller, strict=False)
+        )
 
     def _drawn_inside(self) -> dict[str, str]:
         """The tensors that get_inputs() draws on the way to those that it returns, as lines."""
@@ -731,8 +773,10 @@ class _Problem:
         made = ", ".join(filter(None, (weights, others)))
         found = [f"def make(axes, device, generator):\n    return {{{made}}}\n"] if made else []
         if self.posed:
+            sizes = tuple(name for name in self.axes if name not in self._tied)
+            told = f"    globals().update((name, axes[name]) for name in {sizes!r})\n" if sizes else ""
             call = f"{WEIGHTS}.posed(get_inputs, {self.posed!r})"
-            found.append(f"def pose(axes, device, generator):\n    return {call}\n")
+            found.append(f"def pose(axes, device, generator):\n{told}    return {call}\n")
         return "\n\n".join(found)
 
     def _rule(self, data: bytes, head: str, model: str) -> str:
@@ -762,6 +806,7 @@ class _Problem:
         content: dict[str, Any] = {
             "title": self.title,
             "flops": UNCOUNTED,
+            **({"needs": {"gpus": 1}} if cpu is None else {}),
             "tolerance": TOLERANCE,
             "rule": {"name": f"KernelBench: allclose, atol = rtol = {TOLERANCE[self.precision]:g}"},
             "axes": self.axes,
@@ -774,7 +819,7 @@ class _Problem:
                 "optimized": {"summary": f"ModelNew of {candidate.name}"},
             },
         }
-        text = [f"# {self.title}", "", "A KernelBench problem and an answer to it.", ""]
+        text = [f"# {self.title}", "", f"A {self.collection} problem and an answer to it.", ""]
         for what, path, held in (("problem", self.path, data), ("candidate", candidate, answered)):
             text.append(provenance(what, path, held))
         for note in self.notes():
@@ -812,7 +857,9 @@ def _computed(node: ast.expr) -> bool:
 
 def draws(tree: ast.AST, known: Mapping[str, ast.expr]) -> bool:
     """Whether code may draw random numbers when forward() is called; `known`: what names stand for."""
-    found = _Draws(known)
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    inner = (each for function in functions for each in ast.walk(function) if isinstance(each, ast.Name))
+    found = _Draws(known, {"self", *(each.id for each in inner if isinstance(each.ctx, ast.Store))})
     found.visit(tree)
     return found.found
 
@@ -825,10 +872,11 @@ class _Draws(ast.NodeVisitor):
             a Model or its inputs.
     """
 
-    def __init__(self, known: Mapping[str, ast.expr]) -> None:
-        """`known`: what names stand for, the arguments of Model among them."""
+    def __init__(self, known: Mapping[str, ast.expr], bound: Set[str]) -> None:
+        """`known`: what names stand for, the arguments of Model among them; `bound`: names that functions bind."""
         self.found = False
         self._known = known
+        self._bound = bound
         self._once = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
@@ -850,8 +898,8 @@ class _Draws(ast.NodeVisitor):
         whole = ast.unparse(node.func) if isinstance(node.func, ast.Attribute | ast.Name) else ""
         base, name = whole.partition(".")[0], whole.rpartition(".")[2]
         told = {each.arg: each.value for each in node.keywords if each.arg}
-        rates = [value for key, value in told.items() if "dropout" in key]
-        if _DROPOUT.match(name) and base != "self":  # what a module has by that name was made somewhere
+        rates = [value for key, value in told.items() if "dropout" in key and not _makes_dropout(value)]
+        if _DROPOUT.match(name) and base not in self._bound:  # what a module has by that name was made somewhere
             place = 0 if name[:1].isupper() else 1  # nn.Dropout(p), F.dropout(x, p)
             given = node.args[place] if len(node.args) > place else told.get("p", ast.Constant(0.5))
             switch = told.get("training")
@@ -871,6 +919,13 @@ class _Draws(ast.NodeVisitor):
         if isinstance(node, ast.Name) and node.id in self._known and depth < MAX_DEPTH:
             return self._is_zero(self._known[node.id], depth + 1)
         return isinstance(node, ast.Constant) and node.value in (0, None)
+
+
+def _makes_dropout(node: ast.expr) -> bool:
+    """Whether an expression makes a module with a rate of its own: what dict(dropout=nn.Dropout(0.0)) is given."""
+    called = node.func if isinstance(node, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return _DROPOUT.match(name) is not None
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:

@@ -106,7 +106,7 @@ def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
     data = kernelbench.contents(path)
     if not _GROUPS.search(data):
-        return kernelbench.read(path)
+        return kernelbench.read(path, collection=TITLE)
     problem = _Groups(path)
     try:
         problem.take(data)
@@ -140,13 +140,13 @@ def _as_kernelbench(candidate: Path, problem: Path) -> Parts:
     """A problem with one group is KernelBench's in all but its rule."""
     import tomli_w  # only where a target is made
 
-    parts = kernelbench.against(candidate, problem)
+    parts = kernelbench.against(candidate, problem, collection=TITLE)
     if parts.problems:
         return parts
     name = onefile.lesson_name()
     _, front, text = parts.files[name].decode().split("+++\n", 2)
     content = tomllib.loads(front) | {"rule": {"name": RULE}, "tolerance": STATED}
-    lesson = f"+++\n{tomli_w.dumps(content)}+++\n{text.replace(kernelbench.TITLE, TITLE)}".encode()
+    lesson = f"+++\n{tomli_w.dumps(content)}+++\n{text}".encode()
     return Parts({**parts.files, name: lesson, "rule.py": packed.rule(TOLERANCE, list(content["inputs"]))})
 
 

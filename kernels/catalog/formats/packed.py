@@ -35,7 +35,7 @@ MAX_CASES = 128
 MAX_SLOTS = 32
 SPARE_SLOTS = 8  # for tensors in lists
 JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
-HOST_ELEMENTS = 2**20  # of the case that a machine without a GPU times
+HOST_ELEMENTS = kernelbench.HOST_ELEMENTS
 
 OPEN_TENSOR = "any [...] posed"
 OPEN_BYTES = "uint8 [...] posed static cpu"
@@ -168,6 +168,7 @@ def lesson(
     content: dict[str, Any] = {
         "title": title,
         "flops": UNCOUNTED,
+        **({"needs": {"gpus": 1}} if cases.cpu is None else {}),
         "tolerance": dict(tolerance),
         "axes": front["axes"],
         "inputs": dict(inputs),

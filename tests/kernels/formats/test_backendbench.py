@@ -71,6 +71,15 @@ def test_a_line_is_data() -> None:
     assert backendbench.call("(T([4], f32), 2)").args == [{"tensor": [[4], "float32", None]}, 2]  # without keywords
 
 
+def test_a_line_may_name_strides_and_a_device() -> None:
+    found = backendbench.call("((T([2, 3], f16, stride=(1, 2), device='cuda'),), {'device': 'cuda', 'size': 'cuda'})")
+    assert found.args == [{"tensor": [[2, 3], "float16", [1, 2]]}]
+    assert found.kwargs == {"device": {"device": True}, "size": "cuda"}
+    for wrong in ("T([2], f16, [1], stride=[1])", "T([2], f16, size=[1])", "T([2], f16, **{})", "T([2], stride=[1])"):
+        with pytest.raises(ValueError, match="not on the list of what a line may say"):
+            backendbench.call(f"(({wrong},), {{}})")
+
+
 def test_lines_of_a_trace_are_cases_with_their_dtypes_and_strides(tmp_path: Path) -> None:
     folder = text.operator(tmp_path, "add__Tensor", plain=text.ADD)
     place = laid_out(tmp_path, backendbench, folder, text.trace(tmp_path))
@@ -95,6 +104,20 @@ def test_an_implementation_that_ignores_a_keyword_is_wrong_where_it_matters(tmp_
     assert without["optimized"] is None
     assert "output 0 is not within 0.01" in doubled["optimized"]
     assert whole["optimized"] == "output 0 is not equal"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("add_", "aten.add_ has no overload default; an overload is named as in add___Tensor"),
+        ("no_such", "aten has no operator no_such"),
+    ],
+)
+def test_a_folder_that_names_no_operator_is_told_how_one_is_named(tmp_path: Path, name: str, told: str) -> None:
+    folder = text.operator(tmp_path, name, plain=f"def {name}_kernel_impl(*args):\n    return args[0]\n")
+    place = laid_out(tmp_path, backendbench, folder, folder)
+    done = python("import reference", where=place)
+    assert done.stderr.strip().endswith(f"LookupError: {told}")
 
 
 def test_an_operator_that_writes_into_its_argument_gets_a_copy(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, kernelbench
-from aisp.kernels.catalog.model import Target, TensorSpec
+from aisp.kernels.catalog.model import Kind, Target, TensorSpec
 from tests.imported import python
 from tests.kernels.formats import kernelbench as text
 from tests.kernels.formats.kernelbench import laid_out, written
@@ -78,6 +78,24 @@ def test_numbers_that_are_assigned_together_are_axes_as_well(tmp_path: Path) -> 
     assert opened.axes == {"M": 1024, "K": 2048, "N": 512}
 
 
+@pytest.mark.parametrize(
+    ("head", "axes"),
+    [
+        ("M = K = 1024", {"M": 1024, "K": 1024}),
+        ("M = 1024 * 2\nK = 2**3 + 1", {"M": 2048, "K": 9}),
+        ("M = 1024 * 2\nK = M * 2", {"M": 2048}),  # of another one: no axis of its own
+    ],
+)
+def test_a_size_that_is_computed_or_shared_at_the_head_is_an_axis(
+    tmp_path: Path, head: str, axes: dict[str, int]
+) -> None:
+    problem = text.MATMUL.replace("M = 1024\nK = M * 2", head)
+    opened = kernelbench.read(written(tmp_path, problem, text.MATMUL_NEW)[1])
+    assert opened.axes == axes | {"N": 512}
+    assert opened.inputs["A"].startswith("float32 [M, ")
+    assert opened.cpu is not None  # it can be halved
+
+
 def test_class_indices_stay_whole_numbers(tmp_path: Path) -> None:
     target, _ = made(tmp_path, *PAIRS["cross_entropy"])
     assert target.inputs[1] == TensorSpec("targets", "int64", ("batch_size",), "integers", ("0", "num_classes"))
@@ -123,8 +141,9 @@ LINES = {
     "torch.randn((N, 2 * N), device='cuda').half()": "float16 [N, 2 * N] normal",
     "torch.rand(size=(N,), dtype=torch.bfloat16).cuda()": "bfloat16 [N] uniform",
     "torch.randint(low=2, high=N, size=(N, N), dtype=torch.int32)": "int32 [N, N] integers(2, N)",
-    "torch.ones(N).to(torch.float64)": "float64 [N] ones",
-    "torch.zeros(N, dtype=torch.long)": "int64 [N] zeros",
+    "torch.ones(()).to(torch.float64)": "float64 [] ones",
+    "torch.ones(N).to(torch.float64)": "any [...] posed",  # its own data, of which a check would ask for others
+    "torch.zeros(N, dtype=torch.long)": "any [...] posed",
     "torch.randint(0, 2, (N,)).float() * 2 - 1": "any [...] posed",
     "torch.rand(N) * 0": "any [...] posed",
     "torch.rand(N).T": "any [...] posed",
@@ -147,6 +166,15 @@ def test_expressions_are_read_as_lines_where_their_values_are_the_same(tmp_path:
     (line,) = opened.inputs.values()
     wanted = LINES[expression]
     assert catalog.parse_tensor("x", line) == catalog.parse_tensor("x", wanted)
+
+
+def test_an_input_whose_elements_are_all_alike_is_the_problems_own_and_told(tmp_path: Path) -> None:
+    body = "    return [torch.zeros(N, N), torch.rand(N, N), 1, True]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
+    opened = kernelbench.read(written(tmp_path, problem.replace("N = 64", "N = 4096"), text.MADE_NEW)[1])
+    assert dict(opened.inputs) == {"lower": "any [...] posed", "x": "float32 [N, N] uniform"}
+    assert opened.cpu == {"N": 512}
+    assert any(note.startswith("its own code makes every element of lower alike") for note in opened.notes)
 
 
 def test_an_input_that_another_one_is_made_from_is_posed_with_it(tmp_path: Path) -> None:
@@ -191,6 +219,9 @@ RANDOM = {
     "nn.RReLU()": True,
     "nn.BatchNorm1d(4)": False,
     "nn.Parameter(torch.randn(4))": False,
+    "nn.ModuleDict(dict(dropout=nn.Dropout(NONE)))": False,
+    "nn.ModuleDict(dict(dropout=nn.Dropout(0.5)))": True,
+    "nn.LSTM(4, 4, dropout=float(K))": True,
 }
 
 
@@ -217,14 +248,65 @@ def test_a_rate_that_get_init_inputs_gives_is_known(tmp_path: Path, rate: str, d
     assert "seed" not in opened.inputs
 
 
+@pytest.mark.parametrize(("call", "draws"), [("parts.dropout(A)", False), ("F.dropout(A)", True)])
+def test_a_dropout_that_is_called_by_name_is_a_module_made_elsewhere_or_a_function(
+    tmp_path: Path, call: str, draws: bool
+) -> None:
+    start = "        super(Model, self).__init__()\n"
+    made_before = f"{start}        self.parts = nn.ModuleDict(dict(dropout=nn.Dropout(0.0)))\n"
+    body = f"        parts = self.parts\n        return torch.matmul({call}, B)\n"
+    problem = text.MATMUL.replace(start, made_before).replace("        return torch.matmul(A, B)\n", body)
+    problem = problem.replace("import torch\n", "import torch\nimport torch.nn.functional as F\n", 1)
+    assert body in problem
+    assert ("seed" in kernelbench.read(written(tmp_path, problem, text.MATMUL_NEW)[1]).inputs) is draws
+
+
 def test_what_its_own_code_makes_runs_on_a_cpu_where_it_is_small(tmp_path: Path) -> None:
     body = "    x = torch.rand(N, N)\n    return [x, torch.randint(0, 2, x.shape).bool(), 1, True]\n"
     problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
     small = kernelbench.read(written(tmp_path, problem, text.MADE_NEW)[1])
     assert list(small.inputs.values()) == ["any [...] posed"] * 2
     assert small.cpu == {"N": 64}
-    large = kernelbench.read(written(tmp_path, problem.replace("N = 64", "N = 4096"), text.MADE_NEW)[1])
-    assert large.cpu is None
+    large = problem.replace("N = 64", "N = 4096")
+    assert kernelbench.read(written(tmp_path, large, text.MADE_NEW)[1]).cpu == {"N": 512}
+    shared = large.replace("lower @ x", "lower[:N] @ x")  # the Model counts on it
+    assert kernelbench.read(written(tmp_path, shared, text.MADE_NEW)[1]).cpu is None
+    derived = large.replace("N = 4096", "N = 4096\nHALF = N // 2").replace("rand(N, N)", "rand(N, HALF)")
+    assert kernelbench.read(written(tmp_path, derived, text.MADE_NEW)[1]).cpu is None  # it would not follow
+
+
+def test_what_its_own_code_poses_is_posed_in_the_size_of_the_case(tmp_path: Path) -> None:
+    body = "    x = torch.rand(N, K) * torch.rand(())\n    return [x, x.bool()]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
+    problem = problem.replace("N = 64", "N = 4096\nK = 2048").replace("lower, x, factor, shape", "x, mask")
+    target, place = made(tmp_path, problem.replace("(lower @ x * factor).reshape(shape)", "x * mask"), text.MADE_NEW)
+    assert target.case("cpu").axes == {"N": 512, "K": 512}
+    script = "import inputs, json; found = inputs.pose(json.loads(INPUT), 'cpu', None); "
+    script += "print([list(each.shape) for each in found.values()])"
+    for axes in ({"N": 512, "K": 512}, {"N": 4, "K": 2}):
+        done = python(script.replace("INPUT", repr(json.dumps(axes))), where=place)
+        assert done.stdout.strip() == str([list(axes.values())] * 2), done.stderr
+
+
+def test_sizes_that_agree_by_their_numbers_are_not_halved_apart(tmp_path: Path) -> None:
+    body = "    return [torch.rand(N, 4096), torch.rand(N)]\n"
+    problem = text.MADE.replace("    return [torch.tril(torch.rand(N, N)), torch.rand(N, N), 3.5, [N * N]]\n", body)
+    problem = problem.replace("lower, x, factor, shape", "x, row").replace(
+        "(lower @ x * factor).reshape(shape)", "x * row"
+    )
+    agreeing = problem.replace("N = 64", "N = 4096")  # row is broadcast along the 4096
+    assert kernelbench.read(written(tmp_path, agreeing, text.MADE_NEW)[1]).cpu is None
+    apart = problem.replace("N = 64", "N = 2048")
+    assert kernelbench.read(written(tmp_path, apart, text.MADE_NEW)[1]).cpu == {"N": 64}
+
+
+def test_what_cannot_be_halved_runs_as_it_is_up_to_a_size_and_needs_a_gpu_beyond(tmp_path: Path) -> None:
+    literal = text.MATMUL.replace("rand(M, K)", "rand(1024, 1024)")
+    assert literal != text.MATMUL
+    assert made(tmp_path / "small", literal, text.MATMUL_NEW)[0].needs.gpus == 0
+    target, _ = made(tmp_path / "large", literal.replace("rand(1024, 1024)", "rand(2048, 1024)"), text.MATMUL_NEW)
+    assert target.needs.gpus == 1
+    assert [case.name for case in target.cases] == ["default"]
 
 
 def test_what_is_drawn_in_forward_itself_is_seen_and_what_makes_inputs_is_not(tmp_path: Path) -> None:
@@ -269,6 +351,14 @@ def test_a_candidate_that_cannot_be_taken_is_refused_with_its_line(tmp_path: Pat
     (tmp_path / "near.py").write_text("")
     said = told(text.MATMUL, f"import near\n{text.MATMUL_NEW}", folder=tmp_path)
     assert "answer.py: line 1: near lies beside the file" in said
+
+
+def test_a_candidate_that_compiles_cuda_source_needs_a_gpu(tmp_path: Path) -> None:
+    cuda = text.MATMUL_NEW + "\n\ndef built():\n    return load_inline(name='a', cpp_sources='', cuda_sources='')\n"
+    rung = made(tmp_path / "cuda", text.MATMUL, cuda)[0].rung("optimized")
+    assert (rung.kind, rung.gpu_only) == (Kind.CUDA, True)
+    told_of = text.MATMUL_NEW + "\n# load_inline(cuda_sources=source)\n"
+    assert made(tmp_path / "plain", text.MATMUL, told_of)[0].rung("optimized").kind is Kind.TORCH
 
 
 def test_what_a_candidate_does_when_it_is_imported_is_its_own_affair(tmp_path: Path) -> None:

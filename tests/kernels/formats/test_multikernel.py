@@ -123,6 +123,21 @@ def test_a_problem_with_one_group_is_kernelbenchs_by_a_rule_of_its_own(tmp_path:
     assert "A MultiKernelBench problem" in target.lesson
 
 
+def test_what_is_said_of_kernelbenchs_harness_is_not_said_of_this_one_and_a_path_stays_a_path(tmp_path: Path) -> None:
+    folder = tmp_path / "MultiKernelBench"
+    folder.mkdir()
+    whole = text.ONE.replace(
+        "def get_inputs():\n    return [", "def get_inputs():\n    return [torch.randint(0, 9, (3,)), "
+    )
+    whole = whole.replace("def forward(self, ", "def forward(self, picked, ")
+    problem = text.written(folder, whole, None, name="sums")
+    opened = multikernel.read(problem)
+    assert opened.inputs["picked"] == "int64 [3] integers(0, 9)"
+    assert opened.notes == ()  # its harness moves tensors, and casts none
+    lesson = loaded(laid_out(tmp_path, multikernel, text.answer(folder, text.ONE_NEW), problem)).lesson
+    assert f"`{problem}`" in lesson
+
+
 REFUSED = {
     "for other hardware": (text.ASCEND, text.CASES, "line 6: torch_npu computes on an Ascend NPU alone"),
     "without its list": (text.SCALE, None, "its case list 4_scale.json is missing"),
