@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.store.outcomes import Correctness
+from aisp.store.outcomes import Correctness, FindingStatus
 from tests.engine.harness import EngineUnderTest, Result
 from tests.kernels.formats import gpumode as text
 
@@ -22,7 +22,9 @@ async def judged(engine: EngineUnderTest, folder: Path, task: str, submission: s
     [
         pytest.param("blend_py", text.BLEND_RIGHT, id="into the buffer that comes with the data"),
         pytest.param("blend_py", text.BLEND_OWN_OUTPUT, id="into a tensor of its own"),
+        pytest.param("apart_py", text.BLEND_RIGHT, id="into a buffer that the task's kernel ignores"),
         pytest.param("frame_py", text.FRAME_OTHER_SIGNS, id="another right factorisation"),
+        pytest.param("house_py", text.HOUSE_RIGHT, id="as many tensors as a function of torch gives"),
         pytest.param("spectrum_py", text.SPECTRUM_OTHER_SIGNS, id="an input whose values hang together"),
         pytest.param("columns_py", text.COLUMNS_BY_MEMORY, id="by the strides that the task gives"),
         pytest.param("gate_py", text.GATE_RIGHT, id="weights in a dictionary and plain values"),
@@ -36,6 +38,7 @@ async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Pa
     result = await judged(shared, tmp_path, task, submission)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized").reason
     assert result.arm("baseline").correctness is Correctness.CORRECT, result.arm("baseline").reason
+    assert not [each for each in result.record.findings if each.status is FindingStatus.CAUGHT]
 
 
 @pytest.mark.parametrize(

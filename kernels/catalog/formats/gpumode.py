@@ -465,15 +465,16 @@ class _Task:
     @property
     def cpu(self) -> dict[str, int] | None:
         """Axes of the case for a machine without a GPU: the largest one that is small by its arguments, else the
-        smallest; None where the task's code says "cuda"."""
+        smallest; None where the task's code says "cuda". One argument may be the length of two dimensions."""
 
         def size(axes: Mapping[str, int]) -> int:
-            return math.prod(max(value, 1) for name, value in axes.items() if name not in self.choices)
+            given = [max(value, 1) for name, value in axes.items() if name not in self.choices]
+            return math.prod(given) * max(given, default=1)
 
         if self.needs_gpu:
             return None
         known = sorted((case.axes for case in self.cases), key=size)
-        return next((axes for axes in reversed(known) if size(axes) <= onefile.HOST_ELEMENTS), known[0])
+        return next((axes for axes in reversed(known) if size(axes) <= packed.HOST_ELEMENTS), known[0])
 
     # -- code ----------------------------------------------------------------------------------------------------------
 
@@ -498,7 +499,7 @@ class _Task:
                     self.wrong(f"line {node.lineno}", told, "give it another name", self._reference_path)
         try:
             self._take_functions(trees)
-            self.needs_gpu = any(says_cuda(each) for each in trees.values())
+            self.needs_gpu = any(map(says_cuda, _without_harness(trees)))
         except (UnclearError, RecursionError) as error:
             line = error.line if isinstance(error, UnclearError) else 0
             told = error.told if isinstance(error, UnclearError) else "an expression is nested too deeply"
@@ -541,6 +542,8 @@ class _Task:
         """Whether every case says what generate_input takes, and nothing else."""
         arguments = dict(gpumode_data.defaults(made))
         self._takes = {gpumode_data.SEED, "device"}.intersection(arguments)
+        said = {arg.arg: ast.unparse(arg.annotation) for arg in gpumode_data.parameters(made) if arg.annotation}
+        typed = {name: kind for name, kind in said.items() if kind in ("int", "float", "bool", "str")}
         for case in self.cases:
             lacking = [
                 name
@@ -549,6 +552,9 @@ class _Task:
             ]
             for name in lacking:
                 self.wrong(case.name, f"generate_input takes {name}, which is not given", f"add {name} to the case")
+            for name in (name for name, value in case.given.items() if value is None and name in typed):
+                told = f"{name} has no value, and generate_input takes it as {typed[name]}"
+                self.wrong(case.name, told, f"give {name} a value")
             for name in case.given:
                 if name not in arguments and made.args.kwarg is None:
                     self.wrong(case.name, f"generate_input takes no {name}", f"it takes {', '.join(arguments)}")
@@ -687,7 +693,7 @@ class _Task:
             made = f"{DATA}.carried(data, axes)"
         arguments = f"{DATA}.case(axes)"
         extra = [
-            *([f"{gpumode_data.SEED}={DATA}.seed(generator)"] if gpumode_data.SEED in self._takes else []),
+            *([f"{gpumode_data.SEED}={gpumode_data.SEED}"] if gpumode_data.SEED in self._takes else []),
             *(["device=device"] if "device" in self._takes else []),
         ]
         lines = [
@@ -698,6 +704,8 @@ class _Task:
             *["", "", "def pose(axes, device, generator):"],
             "    from reference import generate_input  # which no other process has",
             "",
+            *([f"    {gpumode_data.SEED} = {DATA}.seed(generator)"] if gpumode_data.SEED in self._takes else []),
+            f"    {DATA}.settle({DATA}.seed(generator))",
             f"    data = generate_input({', '.join([f'**{arguments}', *extra])})",
             *(["    computed = make(axes, device, generator)"] if self._values else []),
             "    return " + made,
@@ -722,9 +730,10 @@ class _Task:
         head = "\n".join(f"{name} = {value!r}" for name, value in tables.items())
         if self._data.root is None:
             imports = (
-                f"import dataclasses\nimport enum\nimport importlib\nimport json\n\nimport {packed.NAME}\nimport torch"
+                "import dataclasses\nimport enum\nimport importlib\nimport json\nimport random\nimport sys\n\n"
+                f"import {packed.NAME}\nimport torch"
             )
-            start = _DATA_HEAD.replace("import torch", imports, 1)
+            start = _DATA_HEAD.replace("import random\nimport sys\n\nimport torch", imports, 1)
             return f"{start}{head}\n{_DATA_FUNCTIONS}{gpumode_carried.SHARED}".encode()
         names = [tensor.name for tensor, _ in self._data.tensors()]
         tensors = "".join(f"        {t.name!r}: {code},\n" for t, code in self._data.tensors())
@@ -796,7 +805,46 @@ def _printable(line: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in line)
 
 
-def says_cuda(tree: ast.Module) -> bool:
+def _without_harness(trees: Mapping[str, ast.Module]) -> list[ast.stmt]:
+    """The statements of a task's files that run without its harness: reference.py, and of the files that it imports
+    what lies outside of functions and classes, and those that are named. Some of utils.py is for the harness alone."""
+    defining = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+    found: list[ast.stmt] = []
+    waiting: list[tuple[str, ast.stmt]] = []
+    entered: set[str] = set()
+    taken: set[tuple[str, str]] = set()
+
+    def enter(file: str, *, whole: bool = False) -> None:
+        body = trees[file].body if file not in entered else []
+        waiting.extend((file, node) for node in body if not isinstance(node, defining))
+        entered.add(file)
+        if whole:
+            take(file, *(name for node in trees[file].body for name in _bound(node)))
+
+    def take(file: str, *names: str) -> None:
+        for node in trees[file].body:
+            if isinstance(node, defining) and node.name in names and (file, node.name) not in taken:
+                taken.add((file, node.name))
+                waiting.append((file, node))
+
+    enter("reference", whole=True)
+    while waiting:
+        file, statement = waiting.pop()
+        found.append(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                take(file, node.id)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name in trees:
+                        enter(alias.name, whole=True)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in trees:
+                enter(node.module, whole=any(alias.name == "*" for alias in node.names))
+                take(node.module, *(alias.name for alias in node.names))
+    return found
+
+
+def says_cuda(tree: ast.AST) -> bool:
     """Whether code asks for "cuda" by that name, other than where it has asked whether there is a GPU."""
     waiting: list[ast.AST] = [tree]
     while waiting:
@@ -836,13 +884,16 @@ def judge(inputs, outputs, expected):
     except Exception as error:  # of a check that takes the right form for granted
         told = {DATA}.misshapen(outputs, expected)
         if not told:
-            raise
+            raise {DATA}.CheckError({DATA}.broken(error)) from error
         return f"{{told}} ({{type(error).__name__}})"
 '''
 
 
 _DATA_HEAD = '''\
 """How the data of this task is put together, and what a case stands for."""
+
+import random
+import sys
 
 import torch
 
@@ -859,6 +910,14 @@ def case(axes):
 def seed(generator):
     """A seed for one set of values."""
     return int(torch.randint(1, 2**31 - 1, (1,), generator=generator))
+
+
+def settle(word):
+    """Let what generate_input draws without a generator of its own follow from a word."""
+    torch.manual_seed(word)
+    random.seed(word)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(word)
 
 
 def outputs(found):
@@ -915,6 +974,21 @@ def miscounted(outputs, expected):
     """How many tensors of how many there are; "" where they are as many."""
     found, wanted = len(listed(outputs)), len(listed(expected))
     return "" if found == wanted else f"the list has {found} tensors, and ref_kernel's has {wanted}"
+
+
+class CheckError(Exception):
+    """The task's own check breaks down on outputs of the right form."""
+
+
+def broken(error):
+    """What it says of itself, and the last line of reference.py that it came through."""
+    lines, step = [], error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals.get("__name__") == "reference":
+            lines.append(step.tb_lineno)
+        step = step.tb_next
+    place = f" at line {lines[-1]} of reference.py" if lines else ""
+    return f"check_implementation of the task raises {type(error).__name__}{place}: {error}"
 
 
 def misshapen(outputs, expected):

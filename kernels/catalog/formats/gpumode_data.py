@@ -13,8 +13,8 @@ is checked when the task makes its first set of values.
 
 Where the source does not show how many tensors there are (a list that is filled in a loop), where they are parts of an
 object (a module, a configuration with weights), or where its form differs from case to case, data is carried whole
-(`gpumode_carried`): what it holds is seen when it is made. Refused, with the line: a value that depends on the values
-of a tensor or on the seed, and data without a tensor.
+(`gpumode_carried`): what it holds is seen when it is made; so it is where a plain value is read from a tensor. Refused,
+with the line: a value that is computed from the seed, and data without a tensor.
 """
 
 from __future__ import annotations
@@ -47,11 +47,19 @@ _FORM_FIGURES = _words(  # those that its values do not change
     "size numel dim ndimension stride storage_offset element_size get_device is_contiguous is_floating_point "
     "shape dtype device ndim nbytes itemsize is_cuda layout"
 )
-_SEVERAL = _words("split chunk unbind tensor_split meshgrid broadcast_tensors unique_consecutive")
-"""Functions and methods that give several tensors."""
-_COUNTS = {"svd": 3, "lu": 3} | dict.fromkeys(
-    _words("topk sort kthvalue mode frexp aminmax qr eigh eig slogdet lu_factor var_mean std_mean cummax cummin"), 2
+_SEVERAL = _words(
+    "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors "
+    "unique_consecutive gradient"
 )
+"""Functions and methods that give several tensors."""
+_COUNTS = {
+    **dict.fromkeys(
+        _words("topk sort kthvalue mode frexp aminmax cummax cummin slogdet var_mean std_mean histogram"), 2
+    ),
+    **dict.fromkeys(_words("qr geqrf eigh eig lu_factor ldl_factor cholesky_ex inv_ex solve_ex triangular_solve"), 2),
+    **dict.fromkeys(_words("svd lu lu_unpack lu_factor_ex ldl_factor_ex native_layer_norm native_group_norm"), 3),
+    "lstsq": 4,
+}
 """Those of which it is known how many."""
 _LAYOUTS = _words("T mT H mH t permute transpose movedim moveaxis swapaxes swapdims as_strided channels_last linalg")
 """Attributes after which a tensor may have other strides than its shape says."""
@@ -59,6 +67,8 @@ EXOTIC = ("float4_e2m1fn_x2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2f
 """Dtypes of torch in which little can be done with a tensor; all have one byte."""
 MANY = 0  # outputs: a list of which nobody can say how long it is before the kernel has returned it
 FORM = "form"  # the input that says which strides and which of these dtypes tensors have
+_EMPTY = _words("empty empty_like empty_strided new_empty zeros zeros_like new_zeros")
+"""What makes a tensor that has nothing to say yet."""
 _OF_TORCH = _words("device Size finfo iinfo get_default_dtype")  # plain, and not tensors
 _NO_VALUE = _words("manual_seed set_default_device set_default_dtype seed initial_seed")
 _TENSOR_CLASSES = _words("Tensor Parameter FloatTensor LongTensor IntTensor HalfTensor")
@@ -205,8 +215,8 @@ class _Tuple:
 
 _Kind = _Is | _Other | _Tuple
 
-_IN_BRANCHES = _Other("is a tensor in one place and none in another")
-_OF_A_TENSOR = _Other("depends on a tensor")
+_IN_BRANCHES = _Other("is a tensor in one place and none in another", whole=True)
+_OF_A_TENSOR = _Other("depends on a tensor", whole=True)
 _OF_A_FORM = _Other("depends on the shape of a tensor", whole=True)
 _TOO_LONG = _Other("is computed in too many steps")
 _IN_A_LOOP = _Other("is made in a loop", whole=True)
@@ -447,6 +457,10 @@ class Files:
             return self._attribute(node, scope, deeper)
         if isinstance(node, ast.Call):
             return self._called(node, scope, deeper)
+        if isinstance(node, ast.IfExp):
+            found = _same([self.kind(node.body, scope, deeper), self.kind(node.orelse, scope, deeper)])
+            decided = self.kind(node.test, scope, deeper) if found is _Is.PLAIN else found
+            return found if decided is found else _computed([decided])
         if isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Lambda | ast.Starred):
             return _Other("is a text or a function that is made on the way")
         if isinstance(node, ast.ListComp | ast.DictComp | ast.SetComp | ast.GeneratorExp):
@@ -560,9 +574,10 @@ class Files:
             return self._returned(own[0], self._scopes[own[1]], node, scope, depth)
         if dotted.startswith("torch."):
             return self._of_torch(dotted, last, node, scope, depth)
+        if dotted.startswith("math."):
+            return _computed([self.kind(each, scope, depth) for each in given])
         if dotted:
-            plain = dotted.startswith("math.") and all(self.kind(each, scope, depth) is _Is.PLAIN for each in given)
-            return _Is.PLAIN if plain else _Other(f"is made by {dotted}()")
+            return _Other(f"is made by {dotted}()")
         if isinstance(called, ast.Name):
             return self._of_python(called.id, given, scope, depth)
         if not isinstance(called, ast.Attribute):
@@ -656,9 +671,7 @@ class Files:
                 return _Other(f"is a {name}, which holds more than plain values", whole=True)
         elif name not in _PLAIN_CALLS:
             return _Other(f"is made by {name}()")
-        if all(kind is _Is.PLAIN for kind in kinds):
-            return _Is.PLAIN
-        return next((kind for kind in kinds if isinstance(kind, _Other)), _OF_A_TENSOR)
+        return _computed(kinds)
 
 
 _Hint = str | tuple["_Hint", ...]
@@ -688,6 +701,13 @@ def _mixed(kinds: Sequence[_Kind]) -> _Kind:
     if all(kind is _Is.PLAIN for kind in kinds):
         return _Is.PLAIN
     return next((kind for kind in kinds if isinstance(kind, _Other)), _COMPUTED)
+
+
+def _computed(kinds: Sequence[_Kind]) -> _Kind:
+    """The kind of a plain value that Python computes from these."""
+    if all(kind is _Is.PLAIN for kind in kinds):
+        return _Is.PLAIN
+    return next((kind for kind in kinds if isinstance(kind, _Other)), _OF_A_TENSOR)
 
 
 def _figure(name: str) -> _Other:
@@ -772,6 +792,7 @@ class _Data:
         self._names: set[str] = {*params, FORM}
         self._values: dict[str, ast.expr] = {}
         self._given: dict[str, Part] = {}  # what a returned name has become
+        self._buffers: set[str] = set()  # tensors that are made empty
 
     def read(self) -> Data:
         found = [self._shape(value) for value in _returns(self._function)]
@@ -787,7 +808,8 @@ class _Data:
         if not any(isinstance(leaf, Tensor) for leaf, _ in leaves(root, "")):
             raise UnclearError(self._function.lineno, "generate_input returns no tensor", "return the tensors")
         formed = any(map(_forms, self._files.reached(self._function, self._file)))
-        return Data(_marked(root, _written(self._kernel, root)), self._function_of_values(), formed)
+        written = _written(self._kernel, root) | (self._buffers & _unread(self._kernel, root))
+        return Data(_marked(root, written), self._function_of_values(), formed)
 
     def _shape(self, node: ast.expr, depth: int = 0) -> _Leaf | _Several:
         """Tuples, lists and dictionaries as they are written, with names looked up."""
@@ -825,14 +847,15 @@ class _Data:
         """The same, where the type alias knows of a tensor what the code does not show."""
         hint = self._hint
         if isinstance(shape, _Leaf):
-            if isinstance(shape.kind, _Is):
+            if isinstance(shape.kind, _Is) or shape.kind is _IN_BRANCHES:
                 return shape
             if isinstance(hint, tuple) and hint and all(each == "tensor" for each in hint):
                 return _Several("tuple", [_Leaf(None, _Is.TENSOR) for _ in hint])
             return _Leaf(shape.node, _Is.TENSOR) if hint == "tensor" else shape
         if isinstance(hint, tuple) and len(hint) == len(shape.parts):
             for part, said in zip(shape.parts, hint, strict=True):
-                if isinstance(part, _Leaf) and not isinstance(part.kind, _Is) and said == "tensor":
+                known = isinstance(part, _Leaf) and (isinstance(part.kind, _Is) or part.kind is _IN_BRANCHES)
+                if isinstance(part, _Leaf) and not known and said == "tensor":
                     part.kind = _Is.TENSOR
         return shape
 
@@ -878,12 +901,32 @@ class _Data:
 
     def _leaf(self, node: ast.expr | None, kind: _Is, name: str) -> Tensor | Value:
         if kind is _Is.TENSOR:
+            if self._empty(node):
+                self._buffers.add(name)
             return Tensor(name)
         assert node is not None
         fixed = not any(isinstance(each, ast.Name) for each in ast.walk(node))
         if not fixed:
             self._values[name] = node
         return Value(name, ast.unparse(node), fixed)
+
+    def _empty(self, node: ast.expr | None) -> bool:
+        """Whether a tensor is made by one of _EMPTY, as far as its name and a chain of methods show."""
+        for _ in range(MAX_DEPTH):
+            if isinstance(node, ast.Name):
+                bound = self._scope.bindings.get(node.id, [])
+                if len(bound) != 1 or bound[0].index is not None or node.id in self._scope.params:
+                    return False
+                node = bound[0].value
+            elif isinstance(node, ast.Call):
+                dotted = self._files.dotted(node.func, self._scope)
+                named = node.func.attr if isinstance(node.func, ast.Attribute) else dotted.rpartition(".")[2]
+                if named in _EMPTY or dotted:
+                    return named in _EMPTY
+                node = node.func.value if isinstance(node.func, ast.Attribute) else None
+            else:
+                return False
+        return False
 
     def _free(self, wanted: str) -> str:
         """A name for an argument of run() that no other has."""
@@ -1056,6 +1099,28 @@ def _written(kernel: ast.FunctionDef, root: Part) -> set[str]:
                 if keyword_.arg == "out":
                     write(keyword_.value)
     return found
+
+
+def _unread(kernel: ast.FunctionDef, root: Part) -> set[str]:
+    """The tensors of its data that a kernel unpacks and never looks at: what lies in them changes nothing."""
+    given = parameters(kernel)
+    if not given or not isinstance(root, Group):
+        return set()
+    whole = given[0].arg
+    named = [node for node in ast.walk(kernel) if isinstance(node, ast.Name)]
+    loaded = [node.id for node in named if isinstance(node.ctx, ast.Load)]
+    for node in _statements(kernel.body):
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == whole):
+            continue
+        target = node.targets[0]
+        if not isinstance(target, ast.Tuple | ast.List) or len(target.elts) != len(root.parts):
+            return set()
+        names = [each.id if isinstance(each, ast.Name) else "" for each in target.elts]
+        if whole not in names and loaded.count(whole) > 1:
+            return set()
+        parts = zip(names, root.parts, strict=True)
+        return {part.name for name, part in parts if name and name not in loaded and isinstance(part, Tensor)}
+    return set()
 
 
 def _writes(code: ast.AST) -> bool:

@@ -136,6 +136,10 @@ def custom_kernel(data):
     return (0.25 * a + 0.75 * b)[:-1].clone()
 """
 
+# -- the same, and the task's own kernel leaves the buffer alone -------------------------------------------------------
+
+APART = BLEND.replace("    out[...] = 0.25 * a + 0.75 * b\n    return out", "    return 0.25 * a + 0.75 * b")
+
 # -- a factorisation, of which there are many right ones: a check of properties ----------------------------------------
 
 FRAME_YML = f"""\
@@ -198,6 +202,23 @@ import torch
 def custom_kernel(data):
     q, r = torch.linalg.qr(data)
     return q * 1.01, r / 1.01
+"""
+
+# -- the same in its compact form, which one function of torch gives ---------------------------------------------------
+
+HOUSE = (
+    FRAME.replace("return torch.linalg.qr(data)", "return torch.geqrf(data)")
+    .replace("torch.randn(batch, rows, n,", "torch.randn(batch, n, n,")
+    .replace("    q, r = output\n", "    q, r = torch.linalg.householder_product(*output), torch.triu(output[0])\n")
+)
+
+HOUSE_RIGHT = """\
+import torch
+
+
+def custom_kernel(data):
+    found = [torch.geqrf(each) for each in data]
+    return torch.stack([h for h, _ in found]), torch.stack([tau for _, tau in found])
 """
 
 # -- an input with a structure that its values share: the check takes it for granted -----------------------------------
@@ -545,6 +566,8 @@ TASKS: Mapping[str, tuple[str, str, str]] = {
     "huge_py": (BLEND_YML + "# " + "x" * gpumode.MAX_TASK_BYTES + "\n", BLEND, TASK_PY),
     "groups_py": (GROUPS_YML, GROUPS, "input_t = object\noutput_t = object\n"),
     "cache_py": (CACHE_YML, CACHE, "input_t = object\noutput_t = object\n"),
+    "apart_py": (BLEND_YML, APART, TASK_PY),
+    "house_py": (FRAME_YML, HOUSE, "input_t = object\noutput_t = object\n"),
     "stateful_py": (BLEND_YML, STATEFUL, TASK_PY.replace(", torch.Tensor]", ", object]")),
 }
 """By folder: task.yml, reference.py and task.py."""

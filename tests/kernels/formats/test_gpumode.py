@@ -55,6 +55,7 @@ def refused(folder: Path, submission: str, yml: str = text.BLEND_YML) -> str:
 # -- listing -----------------------------------------------------------------------------------------------------------
 
 LISTED = {
+    "apart_py": "",
     "blend_py": "",
     "bomb_py": "",
     "cache_py": "",
@@ -63,6 +64,7 @@ LISTED = {
     "frame_py": "",
     "gate_py": "",
     "groups_py": "",
+    "house_py": "",
     "huge_py": "task.yml has 66,127 bytes; the most that is read is 65,536",
     "of_cuda": 'lang is "cu"',
     "on_cuda_py": "",
@@ -165,7 +167,7 @@ def test_benchmarks_are_timed_tests_are_not_and_the_seed_is_no_axis(tmp_path: Pa
     target, _ = made(tmp_path, "blend_py", text.BLEND_RIGHT)
     assert target.cases == (
         Case("default", {"size": 65536}),
-        Case("cpu", {"size": 65536}),
+        Case("cpu", {"size": 128}),
         Case("benchmark-2", {"size": 32768}),
         Case("test-1", {"size": 127}, timed=False),
         Case("test-2", {"size": 128}, timed=False),  # and a third one that differs in the seed alone
@@ -180,6 +182,25 @@ def test_a_buffer_that_the_tasks_kernel_writes_into_may_be_written_into(tmp_path
         "out_in": True,
     }
     assert all(spec.posed and spec.open and spec.dtype == "any" for spec in target.inputs)
+
+
+BUFFERS = {
+    "made empty, and not read": (("return 0.25 * a + 0.75 * b", "a, b, out = data"), True),
+    "without a name": (("return 0.25 * a + 0.75 * b", "a, b, _ = data"), True),
+    "read": (("return 0.25 * a + 0.75 * b + 0 * out", "a, b, out = data"), False),
+    "read by its place": (("return 0.25 * a + 0.75 * b + 0 * data[2]", "a, b, out = data"), False),
+}
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_a_buffer_that_the_tasks_kernel_ignores_may_be_written_into(tmp_path: Path, name: str) -> None:
+    (computed, taken), mutable = BUFFERS[name]
+    own = text.BLEND.replace("    out[...] = 0.25 * a + 0.75 * b\n    return out", f"    {computed}")
+    own = own.replace("a, b, out = data", taken)
+    lines = list(opened(tmp_path, reference=own).inputs.values())
+    assert [line.endswith("mutable") for line in lines] == [False, False, mutable]
+    kept = own.replace("torch.empty_like(left)", "torch.randn(size)")  # it holds values: it is no buffer
+    assert not any(line.endswith("mutable") for line in opened(tmp_path, reference=kept).inputs.values())
 
 
 def test_words_and_truth_values_are_numbers_into_a_table(tmp_path: Path) -> None:
@@ -213,7 +234,44 @@ def test_a_task_whose_code_says_cuda_needs_a_gpu(tmp_path: Path) -> None:
     found = opened(tmp_path, reference=text.ON_CUDA)
     assert found.cpu is None
     assert 'its code says "cuda": it cannot run without a GPU' in found.notes
-    assert opened(tmp_path, reference=text.ON_EITHER).cpu == {"size": 65536}
+    assert opened(tmp_path, reference=text.ON_EITHER).cpu == {"size": 128}
+
+
+HARNESS_ONLY = "\n\ndef flush():\n    torch.empty(1024, device='cuda').fill_(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("utils", "reference", "needs"),
+    [
+        pytest.param(text.UTILS + HARNESS_ONLY, text.BLEND, False, id="what the harness alone calls"),
+        pytest.param(
+            text.UTILS.replace("    off =", "    flush()\n    off =") + HARNESS_ONLY,
+            text.BLEND,
+            True,
+            id="called in turn",
+        ),
+        pytest.param(text.UTILS + "\nDEVICE = 'cuda'\n", text.BLEND, True, id="outside of functions"),
+        pytest.param(text.UTILS + HARNESS_ONLY, f"import utils\n{text.BLEND}", True, id="the module as a whole"),
+        pytest.param(text.UTILS + HARNESS_ONLY, f"from utils import *\n{text.BLEND}", True, id="all of its names"),
+    ],
+)
+def test_a_helper_that_says_cuda_counts_where_the_tasks_functions_reach_it(
+    tmp_path: Path, utils: str, reference: str, needs: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    task = text.task(tmp_path / "set" / "our_py", reference=reference)
+    (task.parent / "utils.py").write_text(utils)
+    found = gpumode.read(task)
+    assert not said(found)
+    assert (found.cpu is None) is needs
+
+
+def test_the_case_for_a_cpu_is_small_where_an_argument_is_two_lengths(tmp_path: Path) -> None:
+    sizes = "\n".join(f"  - {{size: {size}, seed: 1}}" for size in (16384, 1024, 127))
+    square = text.BLEND.replace("randn(size,", "randn(size, size,")
+    assert opened(tmp_path, f"{text.FILES}benchmarks:\n{sizes}\n", square).cpu == {"size": 1024}
+    large = f"{text.FILES}benchmarks: [{{size: 16384}}, {{size: 8192}}]\n"
+    assert opened(tmp_path, large, square).cpu == {"size": 8192}
 
 
 def test_the_lesson_says_where_it_comes_from_and_what_the_task_asks_for(tmp_path: Path) -> None:
@@ -438,6 +496,17 @@ CARRIED = {
         x = torch.rand(m, k)
         return x, x.shape[0], x.size(1) * x.numel(), (x.dtype, x.stride())
     """,
+    "numbers that follow from values without chance": """
+        lengths = torch.full((k,), m)
+        longest = math.ceil(lengths.max().item() / 3) * 3
+        return torch.rand(k, longest), lengths, longest, int(lengths[0])
+    """,
+    "a tensor in some cases, none in others": """
+        bias = None
+        if m < k:
+            bias = torch.rand(k)
+        return torch.rand(m, k), bias, None if m < k else torch.rand(m), torch.rand(k) if m < k else None
+    """,
     "another form for other cases": """
         if m > k:
             return torch.rand(m), k
@@ -505,7 +574,8 @@ def carried(folder: Path, body: str, yml: str = SMALL_YML) -> tuple[Path, Opened
     answer.write_text("def custom_kernel(data):\n    return data\n")
     inner = textwrap.dedent(body).strip("\n")
     function, _, classes = inner.partition("\n\n\n")
-    made = f"import dataclasses\nimport enum\nimport typing\n\n{classes}\n\n\ndef generate_input(m, k, seed):\n"
+    made = f"import dataclasses\nimport enum\nimport math\nimport typing\n\n{classes}\n\n\n"
+    made += "def generate_input(m, k, seed):\n"
     made += f"    torch.manual_seed(seed)\n{textwrap.indent(textwrap.dedent(function), '    ')}"
     task = text.task(folder / "s" / "our_py", yml, reference(made), "input_t = object\noutput_t = object\n")
     parts = gpumode.against(answer, task)
@@ -527,6 +597,7 @@ def test_what_the_source_does_not_show_is_carried_whole_as_it_was_made(tmp_path:
 
 NOT_CARRIED = {
     "a number that follows from the seed": ("return [torch.rand(m)] * k, {'a': torch.rand(2).argmax().item()}", "seed"),
+    "a number that follows from drawn values": ("x = torch.rand(m)\nreturn x, float(x.sum())", "only the values of"),
     "a length that does": ("return [torch.rand(m) for _ in range(seed % 7)]", "only the values of tensors may follow"),
     "a generator": (
         "return [torch.rand(m)] * k, [torch.Generator() for _ in range(2)]",
@@ -578,7 +649,6 @@ def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
 
 REFUSED = {
     "def generate_input(m, k, seed):\n    return torch.rand(m), torch.cuda.Stream()": "is what torch.cuda.Stream()",
-    "def generate_input(m, k, seed):\n    x = torch.rand(m)\n    return x, int(x.sum())": "depends on a tensor",
     "def generate_input(m, k, seed):\n    return torch.rand(m), seed": "depends on the seed",
     "def generate_input(m, k, seed):\n    return m, k": "returns no tensor",
     "def generate_input(m, k, seed):\n    pass": "generate_input returns nothing",
@@ -600,6 +670,70 @@ def test_what_cannot_be_read_is_refused_with_its_reason(tmp_path: Path, body: st
     assert told.partition(": ")[0] in ("reference.py", "task.yml")
 
 
+def test_what_a_function_of_torch_gives_is_counted(tmp_path: Path) -> None:
+    for call, count in (
+        ("torch.geqrf(data)", 2),
+        ("torch.linalg.cholesky_ex(data)", 2),
+        ("torch.linalg.lu_factor_ex(data)", 3),
+        ("torch.linalg.lstsq(data, data)", 4),
+        ("torch.cholesky(data)", 1),
+    ):
+        own = text.SPECTRUM.replace("torch.linalg.eigh(data)", call)
+        found = opened(tmp_path, text.SPECTRUM_YML, own, text.FRAME_TASK_PY)  # an output_t that may be wrong
+        assert not said(found)
+        assert len(found.outputs) == count, call
+
+
+def test_values_that_are_drawn_without_the_seed_follow_from_the_set(tmp_path: Path) -> None:
+    """generate_input without a seed of its own, and with one that it gives to a part of what it draws."""
+    for body in (
+        "return torch.rand(m, k), torch.tensor(random.random())",
+        "return torch.rand(m, generator=torch.Generator().manual_seed(1)), torch.tensor(random.random())",
+    ):
+        folder = tmp_path / str(len(body))
+        (folder / ".git").mkdir(parents=True)
+        answer = folder / "answer.py"
+        answer.write_text("def custom_kernel(data):\n    return data[0]\n")
+        own = reference(f"import random\n\n\ndef generate_input(m, k):\n    {body}")
+        task = text.task(folder / "s" / "our_py", f"{text.FILES}tests: [{{m: 8, k: 16}}]\n", own)
+        parts = gpumode.against(answer, task)
+        assert not parts.problems
+        for name, data in parts.files.items():
+            (folder / name).write_bytes(data)
+        done = python(
+            "import inputs, random, torch\n"
+            "def posed(word):\n"
+            "    torch.rand(3), random.random()\n"
+            "    made = inputs.pose({'m': 8, 'k': 16}, 'cpu', torch.Generator().manual_seed(word))\n"
+            "    return [each.tolist() for each in made.values()]\n"
+            "assert posed(3) == posed(3) and posed(3)[1] != posed(4)[1]\n",
+            where=folder,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_check_that_breaks_down_says_where(tmp_path: Path) -> None:
+    own = text.BLEND.replace(
+        "check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-5)\n",
+        "def check_implementation(data, output):\n    return data.numel() == output.numel()\n",
+    )
+    (tmp_path / ".git").mkdir()
+    answer = tmp_path / "answer.py"
+    answer.write_text(text.BLEND_OWN_OUTPUT)
+    parts = gpumode.against(answer, text.task(tmp_path / "s" / "our_py", reference=own))
+    place = tmp_path / "laid out"
+    place.mkdir()
+    for name, data in parts.files.items():
+        (place / name).write_bytes(data)
+    line = 1 + own.splitlines().index("    return data.numel() == output.numel()")
+    done = python(
+        "import rule, torch\nx = torch.ones(4)\nrule.judge(dict(left=x, right=x, out_in=x), (x,), (x,))\n",
+        where=place,
+    )
+    told = f"check_implementation of the task raises AttributeError at line {line} of reference.py: 'tuple' object has"
+    assert told in done.stderr
+
+
 def test_the_type_alias_decides_where_the_source_does_not_show(tmp_path: Path) -> None:
     body = "def generate_input(m, k, seed):\n    import others\n    return others.load(m), others.load(k)"
     types = "from typing import TypeVar, Tuple\nimport torch\n" + (
@@ -608,6 +742,19 @@ def test_the_type_alias_decides_where_the_source_does_not_show(tmp_path: Path) -
     assert len(opened(tmp_path, SMALL_YML, reference(body), types).inputs) == 2
     wrong = types.replace('"torch.Tensor"', "int")
     assert "is made by others.load()" in said(opened(tmp_path, SMALL_YML, reference(body), wrong))
+
+
+def test_a_tensor_that_is_there_in_some_cases_is_no_tensor_whatever_the_type_alias_says(tmp_path: Path) -> None:
+    types = "import torch\ninput_t = tuple[torch.Tensor, torch.Tensor]\noutput_t = torch.Tensor\n"
+    for body, whole in (
+        ("return torch.rand(m), torch.rand(k) if m > k else None", True),
+        ("bias = None\n    if m > k:\n        bias = torch.rand(k)\n    return torch.rand(m), bias", True),
+        ("return torch.rand(m), torch.rand(k) if m > k else torch.zeros(k)", False),
+        ("return torch.rand(m), torch.zeros(m), m if m > k else k", False),
+    ):
+        found = opened(tmp_path, SMALL_YML, reference(f"def generate_input(m, k, seed):\n    {body}"), types)
+        assert not said(found)
+        assert ("held" in found.inputs) is whole, body
 
 
 def test_many_names_that_stand_for_others_are_followed(tmp_path: Path) -> None:
@@ -649,6 +796,10 @@ BROKEN = {
     "no cases": (text.FILES, "neither tests nor benchmarks"),
     "a case that is none": (text.FILES + "tests: [1]\n", "is no table of arguments"),
     "a value that is none": (text.FILES + "tests: [{size: {a: 1}}]\n", "use numbers, true, false, text and lists"),
+    "a value that was left out": (
+        text.FILES + "tests: [{size: , seed: 1}]\n",
+        "size has no value, and generate_input takes it as int",
+    ),
     "an argument that is none": (text.FILES + 'tests: [{"a b": 1}]\n', "cannot name an argument"),
     "many cases": (text.FILES + "tests:\n" + "  - {size: 1}\n" * 300, "keep to 256"),
 }
