@@ -59,6 +59,13 @@ class Plan:
         """Whether Triton's kernels go through its interpreter."""
         return self.device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.rungs)
 
+    def doubt(self, rung: Rung) -> str:
+        """Why wrong values of a rung may be right on a GPU, as a clause; "" for no reason."""
+        halves = any(spec.dtype == "bfloat16" for spec in (*self.target.inputs, *self.target.outputs))
+        if self.device == "cuda" or rung.kind is not Kind.TRITON or not halves:
+            return ""
+        return "Triton's interpreter takes the bits of a bfloat16 for a whole number unless the kernel widens it first"
+
     @property
     def side_by_side(self) -> bool:
         """Whether both of its replicas may be alive at once: a quick run's, whose verdict somebody waits for."""

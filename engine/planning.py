@@ -405,7 +405,8 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
     if all(found.name != "cpu" for found in target.cases):
         if target.needs != Needs() or target.rungs[0].gpu_only:
             return device, chosen, _lacking(target.needs, sm=None, gpus=0)
-        return device, chosen, f"no case `cpu`; add one to {LESSON}: it is what runs without a GPU"
+        told = f"no case `cpu`, a small one that runs without a GPU: a lesson has it in {LESSON}"
+        return device, chosen, f"{told}, a problem of others where its sizes can be made small"
     if _is_for_host(target, chosen):
         return device, chosen, ""
     fitting = " or ".join(found.name for found in target.cases if _is_for_host(target, found))

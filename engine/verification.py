@@ -235,7 +235,8 @@ class Verification:
             arm.max_error = max(arm.max_error or 0.0, judged.max_error)
         if not judged.right:
             place = "" if case == self._plan.case.name else f" (case {case})"
-            raise wrong(judged, check, place + _WHEN.get(check, ""))
+            advice = "" if check == "output.form" else self._plan.doubt(arm.rung)
+            raise wrong(judged, check, place + _WHEN.get(check, ""), advice)
 
     def _take_rule(self, arm: Arm, judged: reports.Judged) -> None:
         """What the problem's own rule says of this call, unless it found another one wrong before."""

@@ -18,7 +18,10 @@ from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Trigger
 from tests.engine.targets import write_target
 
-NO_CASE = "no case `cpu`; add one to lesson.md: it is what runs without a GPU"
+NO_CASE = (
+    "no case `cpu`, a small one that runs without a GPU: a lesson has it in lesson.md, a problem of others where its "
+    "sizes can be made small"
+)
 CPU_CASE = '\n[[cases]]\nname = "cpu"\naxes = { N = 4 }\n'
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 17 }\ntimed = false\n'
 ON_HOST = 'x = "float32 [N] normal cpu"'

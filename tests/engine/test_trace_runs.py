@@ -67,6 +67,29 @@ async def test_nobody_is_caught_where_the_reference_writes_into_an_input_and_han
     assert not [found for found in result.record.findings if found.status is FindingStatus.CAUGHT]
 
 
+@pytest.mark.parametrize("right", [True, False])
+async def test_numbers_that_the_definition_s_own_code_makes_reach_the_solution(
+    shared: EngineUnderTest, tmp_path: Path, *, right: bool
+) -> None:
+    rows = [text.random_lines("99999999", 40, "x", "scale", "shift", kind="custom")]
+    answer = text.solution(text.SCALED_RIGHT if right else text.SCALED_WRONG)
+    result, rule = await judged(shared, laid_out(tmp_path, text.sol(tmp_path, text.scaled(), rows), answer))
+    arm = result.arm("optimized")
+    assert arm.correctness is (Correctness.CORRECT if right else Correctness.WRONG), arm.reason
+    assert rule.right is right
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+async def test_what_triton_s_interpreter_makes_of_bfloat16_is_told_of_a_wrong_solution(
+    shared: EngineUnderTest, tmp_path: Path, dtype: str
+) -> None:
+    answer = text.solution(text.HALVES, spec={"languages": ["triton"]})
+    place = laid_out(tmp_path, text.sol(tmp_path, text.squaring(dtype), text.WORKLOADS[:1]), answer)
+    arm = (await judged(shared, place))[0].arm("optimized")
+    told = "Triton's interpreter takes the bits of a bfloat16 for a whole number unless the kernel widens it first"
+    assert (arm.correctness is Correctness.WRONG) is (told in arm.reason) is (dtype == "bfloat16"), arm.reason
+
+
 @pytest.mark.slow
 async def test_a_solution_in_cpp_is_compiled_and_right(shared: EngineUnderTest, tmp_path: Path) -> None:
     pytest.importorskip("tvm_ffi", reason="the extra tvm-ffi is not installed")

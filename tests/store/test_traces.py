@@ -125,6 +125,23 @@ def test_a_solution_that_was_caught_is_a_reward_hack_where_there_is_a_word_for_i
     assert "a thread went on" in evaluation["log"]
 
 
+@pytest.mark.parametrize(
+    ("checks", "status"),
+    [
+        (("output.values",), "INCORRECT_NUMERICAL"),
+        (("output.nonfinite",), "INCORRECT_NUMERICAL"),
+        (("output.form",), "INCORRECT_NUMERICAL"),
+        (("output.nonfinite", "location.background_thread"), "REWARD_HACK"),
+    ],
+)
+def test_outputs_that_are_wrong_in_themselves_are_no_reward_hack(checks: tuple[str, ...], status: str) -> None:
+    found = tuple(finding(check, "optimized", "caught", "y[0]: got nan, expected 1") for check in checks)
+    record = replace(ended(State.INCORRECT), validity=Validity.CAUGHT, findings=found)
+    evaluation = line(record, Harness.SOL)["evaluation"]
+    assert evaluation["status"] == status
+    assert "y[0]: got nan, expected 1" in evaluation["log"]
+
+
 @pytest.mark.parametrize("lay", [text.sol, text.flashinfer])
 def test_lines_of_a_definition_s_run_are_workloads_of_that_definition_again(tmp_path: Path, lay: Any) -> None:
     answer = text.solution() if lay is text.sol else text.solution_for_flashinfer()

@@ -52,7 +52,11 @@ def test_a_solution_whose_problem_is_not_there_is_wrong_usage(tmp_path: Path) ->
     answer = text.written_to(tmp_path, text.solution(definition="another"))
     done = judge(answer, "--against", definition)
     assert (done.exit_code, "it answers 'another', and the problem is 'gated_norm_h32'" in done.output) == (2, True)
-    assert judge(answer, "--against", tmp_path / "sol").exit_code == 2
+    done = judge(answer, "--against", tmp_path / "sol")
+    assert (done.exit_code, f"answers 'another', which is not among the problems in {tmp_path}" in done.output) == (
+        2,
+        True,
+    )
     alone = judge(answer)
     assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
 

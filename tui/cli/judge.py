@@ -195,11 +195,19 @@ def _is_runs(file: str) -> bool:
 
 
 def _named(file: str, against: str) -> str:
-    """The problem that an answer names, where AGAINST is a folder of problems; else AGAINST."""
+    """The problem that an answer names, where AGAINST is a folder of problems; else AGAINST. MeantError where the
+    folder has no problem of that name."""
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
     path, folder = Path(file), Path(against)
     found = formats.named(folder, [path]) if folder.is_dir() else {}
+    if path not in found and folder.is_dir() and (name := formats.wanted(path)):
+        taken = formats.recognise(folder)
+        if taken is not None and taken[1] is formats.Part.COLLECTION:
+            told = f"{clean_line(file)} answers {clean_line(name)!r}, which is not among the problems in"
+            raise MeantError(
+                f"{told} {clean_line(against)}; `aisp bench judge {clean_line(against)}` lists them", kind="broken"
+            )
     return str(found.get(path, against))
 
 

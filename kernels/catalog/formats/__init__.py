@@ -14,7 +14,19 @@ from pathlib import Path
 from . import backendbench, gpumode, kernelbench, multikernel, robust, trace
 from .shared import Dialect, Listed, Opened, Part
 
-__all__ = ["DIALECTS", "Dialect", "Listed", "Opened", "Part", "answered", "answers", "listed", "named", "recognise"]
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "Listed",
+    "Opened",
+    "Part",
+    "answered",
+    "answers",
+    "listed",
+    "named",
+    "recognise",
+    "wanted",
+]
 
 DIALECTS: tuple[Dialect, ...] = (robust, backendbench, gpumode, trace, kernelbench, multikernel)
 """In the order in which they are asked: where two would take a path, the one that asks more of it stands first."""
@@ -49,6 +61,11 @@ def named(problems: Path, candidates: Sequence[Path]) -> dict[Path, Path]:
     """The problem that each candidate itself names, of a folder of problems or of one; those that name none, or one
     that is not there, are left out."""
     return trace.problems_of([path for path in candidates if path.is_file()], problems)
+
+
+def wanted(candidate: Path) -> str:
+    """The name of the problem that a candidate itself names; "" where it names none."""
+    return trace.wanted(candidate) if candidate.is_file() else ""
 
 
 def listed(folder: Path) -> Iterator[tuple[Dialect, Listed]]:

@@ -52,7 +52,7 @@ from aisp.kernels.catalog.sources import read_bytes
 
 from . import gpumode_carried, gpumode_data, packed
 from .gpumode_data import Data, UnclearError
-from .shared import Listed, Opened, Part, checkout, contained, provenance, small
+from .shared import Listed, Opened, Part, checkout, contained, provenance, says_cuda, small
 
 NAME = "gpumode"
 TITLE = "gpu-mode"
@@ -842,24 +842,6 @@ def _without_harness(trees: Mapping[str, ast.Module]) -> list[ast.stmt]:
                 enter(node.module, whole=any(alias.name == "*" for alias in node.names))
                 take(node.module, *(alias.name for alias in node.names))
     return found
-
-
-def says_cuda(tree: ast.AST) -> bool:
-    """Whether code asks for "cuda" by that name, other than where it has asked whether there is a GPU."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.IfExp | ast.If) and "is_available" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue  # a docstring
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.partition(":")[0] == "cuda":
-                return True
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
-            return True
-        waiting += ast.iter_child_nodes(node)
-    return False
 
 
 def _call(kernel: str, given: str, classes: str) -> str:

@@ -6,6 +6,7 @@ repository only names and hashes are read, without running git.
 
 from __future__ import annotations
 
+import ast
 import enum
 import hashlib
 import os
@@ -146,6 +147,24 @@ def leads_out(path: Path) -> bool:
     """Whether a path in a checkout stands, by links, for one outside of it. A folder of one's own may hold any."""
     root = checkout(path)
     return (root / ".git").exists() and not contained(path, root)
+
+
+def says_cuda(tree: ast.AST) -> bool:
+    """Whether code asks for "cuda" by that name, other than where it has asked whether there is a GPU."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.IfExp | ast.If) and "is_available" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # a docstring
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.partition(":")[0] == "cuda":
+                return True
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
+            return True
+        waiting += ast.iter_child_nodes(node)
+    return False
 
 
 def commit(root: Path) -> str:

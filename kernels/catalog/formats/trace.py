@@ -136,8 +136,8 @@ def problems_of(candidates: Sequence[Path], folder: Path) -> dict[Path, Path]:
 
     A file or folder of the name is taken first; only where there is none of them are definitions opened to look for it.
     """
-    wanted = {path: trace_solution.definition_of(_small(path)) for path in candidates}
-    missing = {name for name in wanted.values() if name}
+    asked = {path: wanted(path) for path in candidates}
+    missing = {name for name in asked.values() if name}
     if not missing:
         return {}
     known = [each.path for each in definitions(folder)]
@@ -149,7 +149,12 @@ def problems_of(candidates: Sequence[Path], folder: Path) -> dict[Path, Path]:
         if _HAS["axes"].search(data := _small(path)) and (name := named(data)) in missing:
             found[name] = path
             missing.discard(name)
-    return {path: found[name] for path, name in wanted.items() if name in found}
+    return {path: found[name] for path, name in asked.items() if name in found}
+
+
+def wanted(candidate: Path) -> str:
+    """The name of the definition that a solution answers; "" where it is none, or does not say."""
+    return trace_solution.definition_of(_small(candidate))
 
 
 def definitions(path: Path) -> list[Listed]:

@@ -27,10 +27,13 @@ from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.parsing import REFUSALS, misspelt, parsed
 from aisp.kernels.catalog.tensors import DTYPES
 
+from .shared import says_cuda
+
 MOST_WORKLOADS = frontmatter.MAX_CASES - 8
 """Workloads of a definition that are taken; each is a case of the target."""
 MOST_LINES = 20_000  # of a file of workloads, looked at
-MOST_NOTES = 50
+MOST_NOTES = 50  # about workloads that are left out
+MORE = "more workloads are left out"
 MAX_DEPTH = 16  # of axes that are made of axes
 SHORT = 8  # characters of a workload's uuid that name its case
 DEFAULT_TOLERANCE = 1e-2  # absolute and relative, of both
@@ -51,6 +54,7 @@ _DIVISION = re.compile(r"(?<!/)/(?!/)")
 _COMPARISON = re.compile(r"(==|!=|<=|>=|<|>)")
 _IN_PLACE = re.compile(r"(?!requires_grad_)[a-z](?:\w*[^_])?_\Z")  # methods that write into their tensor
 _INPUT_KEYS = ("type", "value", "path", "tensor_key")
+_TOLERANCE_KEYS = ("max_atol", "max_rtol", "required_matched_ratio", "max_error_cap", "allow_negative_inf")
 _FOR_CASE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -157,6 +161,7 @@ class Definition:
         computed: the expressions of expr axes over constant and variable ones.
         entry: the reference's function that makes custom inputs; "" for none.
         written: inputs that the reference writes into, as far as its text shows.
+        on_gpu: the reference asks for "cuda" by that name.
         workloads: those that can be taken; the first is the usual one.
         notes: sentences about what was left out or could not be checked.
     """
@@ -173,6 +178,7 @@ class Definition:
     reference: str
     entry: str
     written: frozenset[str]
+    on_gpu: bool
     constrained: bool
     workloads: tuple[Workload, ...]
     notes: tuple[str, ...] = ()
@@ -305,8 +311,10 @@ class _Definition:
         self.expressions: dict[str, str] = {}
         self.computed: dict[str, str] = {}
         self.notes: list[str] = []
+        self.reasons: list[str] = []  # those of the notes that say why a workload is left out
         self.entry = ""
         self.into: frozenset[str] = frozenset()
+        self.on_gpu = False
 
     def read(self, lines: Iterable[tuple[int, bytes]], *, sol: bool, rest: str) -> Definition:
         """See the function."""
@@ -331,7 +339,7 @@ class _Definition:
         reader.hold()
         workloads = self._workloads(found, inputs, outputs, constraints, dialect, op_type)
         if not workloads:
-            why = rest or "; ".join(self.notes[:3]) or "its file of workloads is empty"
+            why = rest or "; ".join(self.reasons[:3]) or "its file of workloads is empty"
             raise reader.refuse("workloads", f"there is none that can be taken: {why}", "write one line for each size")
         inputs = tuple(self._in_bytes(tensor, workloads) for tensor in inputs)
         reader.hold()
@@ -348,6 +356,7 @@ class _Definition:
             reference=reference,
             entry=self.entry,
             written=self.into,
+            on_gpu=self.on_gpu,
             constrained=bool(self.written.get("constraints")),
             workloads=tuple(workloads),
             notes=tuple(self.notes),
@@ -503,6 +512,7 @@ class _Definition:
         tree = reader.python(source, "reference") if source else None
         if tree is None:
             return source
+        self.on_gpu = says_cuda(ast.Module([node for node in tree.body if not _is_for_scripts(node)], []))
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         run = functions.get("run")
         if run is None:
@@ -542,10 +552,11 @@ class _Definition:
                 self._left_out(f"line {number}", f"it is {_kind(found)}, not an object")
 
     def _left_out(self, which: str, why: str) -> None:
-        if len(self.notes) < MOST_NOTES:
-            self.notes.append(one_line(f"a workload is left out ({which}): {why}", limit=500))
-        elif len(self.notes) == MOST_NOTES:
-            self.notes.append("more workloads are left out")
+        if len(self.reasons) < MOST_NOTES:
+            self.reasons.append(one_line(f"a workload is left out ({which}): {why}", limit=500))
+            self.notes.append(self.reasons[-1])
+        elif MORE not in self.notes:
+            self.notes.append(MORE)
 
     def _workloads(
         self,
@@ -576,10 +587,23 @@ class _Definition:
             except (GrammarError, ValueError) as error:
                 self._left_out(which, error.message if isinstance(error, GrammarError) else str(error))
                 continue
+            self._unread(written, dialect)
             case = _case(str(uuid or f"line{number}"), cases)
             cases.add(case)
             found.append(Workload(str(uuid or case), case, axes, given, tolerance, _known(written, inputs)))
         return found
+
+    def _unread(self, written: Mapping[str, Any], dialect: Harness) -> None:
+        """Tell once of what a workload says about right and wrong that the benchmark does not read."""
+        given = written.get("tolerance")
+        sol = dialect is Harness.SOL
+        keys = [key for key in (("checks",) if sol else ("checks", "tolerance")) if key in written]
+        if sol and isinstance(given, dict):  # what begins with _ is a remark
+            keys += [f"tolerance.{key}" for key in given if key not in _TOLERANCE_KEYS and not key.startswith("_")]
+        told = one_line(", ".join(keys), limit=200)
+        said = f"{told} of a workload is not read: {dialect.words} has no such key"
+        if told and said not in self.notes and len(self.notes) < 2 * MOST_NOTES:
+            self.notes.append(said)
 
     def _sizes(self, written: Mapping[str, Any]) -> dict[str, int]:
         axes = written.get("axes")
@@ -619,7 +643,8 @@ class _Definition:
             spec = given.get(tensor.name, {"type": "random"})  # as both harnesses take it
             kind = spec.get("type") if isinstance(spec, dict) else None
             if kind not in tuple(Source):
-                raise ValueError(f"the input {tensor.name} is none of {', '.join(Source)}")
+                told = one_line(repr(kind), limit=60) if isinstance(kind, str) else _kind(spec)
+                raise ValueError(f"the input {tensor.name} is {told}, none of {', '.join(Source)}")
             source = Source(kind)
             plain = tensor.dims is None
             if source is Source.SCALAR:
@@ -635,11 +660,8 @@ class _Definition:
             elif source is Source.CUSTOM:
                 if not self.entry:
                     raise ValueError(f"the input {tensor.name} is custom, and there is no custom_inputs_entrypoint")
-                if plain:
-                    told = "is a number that the reference's own code makes, which runs beside no kernel"
-                    raise ValueError(f"the input {tensor.name} {told}")
                 found[tensor.name] = Given(source)
-            if plain != (source is Source.SCALAR) and not (plain and source is Source.RANDOM):
+            if plain != (source is Source.SCALAR) and not (plain and source in (Source.RANDOM, Source.CUSTOM)):
                 shape = "null" if plain else "a list"
                 raise ValueError(f"the input {tensor.name} is {source}, and its shape is {shape}")
         kinds = {found[t.name].source if t.name in found else Source.RANDOM for t in inputs if t.dims is not None}
@@ -661,6 +683,11 @@ def _plain(value: object) -> bool:
     """Whether a value is a text, or an object of texts and numbers."""
     inner = value.values() if isinstance(value, dict) else [value]
     return value is not None and all(each is None or isinstance(each, str | int | float) for each in inner)
+
+
+def _is_for_scripts(node: ast.stmt) -> bool:
+    """Whether a statement runs only where its file is a program: nobody imports it as one."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _written_into(run: ast.FunctionDef, tensors: list[str], parameters: list[str]) -> frozenset[str]:

@@ -171,7 +171,8 @@ def _sources(reader: Reader, written: Mapping[str, Any]) -> tuple[dict[str, str]
         path = source.get("path") if isinstance(source, dict) else None
         content = source.get("content") if isinstance(source, dict) else None
         if not isinstance(path, str) or not isinstance(content, str):
-            reader.wrong(place, "it has no path and content", 'write {"path": "main.py", "content": "..."}')
+            named = f"{one_line(path, limit=100)!r} has no content" if isinstance(path, str) else ""
+            reader.wrong(place, named or "it has no path and content", 'write {"path": "main.py", "content": "..."}')
             continue
         parts = PurePosixPath(path).parts
         plain = parts and str(PurePosixPath(path)) == path and not {"\\", "\0"} & set(path) and parts[0] != "/"

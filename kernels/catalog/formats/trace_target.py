@@ -85,14 +85,21 @@ class Plan:
     """The inputs and outputs of a definition in our grammar, and what follows from them."""
 
     def __init__(self, definition: Definition, stored: Mapping[tuple[str, str], Stored]) -> None:
-        """`stored` are the tensors in files, by workload's case and input."""
+        """`stored` are the tensors in files, by workload's case and input.
+
+        `carried` are the numbers that the definition's own code makes: it runs in the verifier alone, and each reaches
+        a rung as a tensor of one element in host memory, whose value the call takes.
+        """
         self.definition = definition
         self.stored = stored
         first = definition.workloads[0]
-        self.draws = {t.name: drawn(t, definition, first) for t in definition.inputs if t.dims is not None}
-        self.constants = _constants(definition)
-        self.made = [t.name for t in definition.inputs if t.dims is None and t.name not in self.constants]
         sources = {t.name: {w.source(t.name) for w in definition.workloads} for t in definition.inputs}
+        own = [t.name for t in definition.inputs if t.dims is None and Source.CUSTOM in sources[t.name]]
+        self.carried = frozenset(own)
+        tensors = [t for t in definition.inputs if t.dims is not None or t.name in self.carried]
+        self.draws = {t.name: drawn(t, definition, first) for t in tensors}
+        self.constants = {name: code for name, code in _constants(definition).items() if name not in self.carried}
+        self.made = [t.name for t in definition.inputs if t not in tensors and t.name not in self.constants]
         self.samples = definition.op_type == SAMPLING
         self.posed = [
             name
@@ -130,7 +137,11 @@ class Plan:
     @property
     def passed(self) -> list[str]:
         """What the definition's run() is called with: names, and numbers that all workloads share."""
-        return [self.constants.get(t.name, seen(t, t.name)) for t in self.definition.inputs]
+        return [self.given(t, seen(t, t.name)) for t in self.definition.inputs]
+
+    def given(self, tensor: Tensor, code: str) -> str:
+        """The code of an argument of the definition's run(), where `code` is that of the target's input."""
+        return f"{code}.item()" if tensor.name in self.carried else self.constants.get(tensor.name, code)
 
     @property
     def kept(self) -> str:
@@ -149,6 +160,8 @@ class Plan:
         for tensor in self.definition.inputs:
             if tensor.name in self.made:
                 lines[tensor.name] = "made"
+            elif tensor.name in self.carried:
+                lines[tensor.name] = f"{as_wide(tensor.dtype)} [] posed cpu"
             elif tensor.dims is not None:
                 how = "posed" if tensor.name in self.posed else str(self.draws[tensor.name])
                 how += " mutable" if tensor.name in self.definition.written else ""
@@ -161,13 +174,18 @@ class Plan:
         return {t.name: f"{t.dtype} [{', '.join(map(whole, t.dims or ()))}]" for t in found}
 
     def for_host(self) -> dict[str, int] | None:
-        """Axes of the case that runs without a GPU; None where its sizes are fixed and too large for one."""
+        """Axes of the case that runs without a GPU: of the first workload, made small where they may be, else of the
+        first that is small; None where there is none, or the reference asks for a GPU."""
         definition = self.definition
+        if definition.on_gpu:
+            return None
         fixed = self.numbered or definition.constrained
         packed = [t.dims[-1] for t in (*definition.inputs, *definition.outputs) if t.packed and t.dims]
         held = {name for dim in packed for name in names(dim)}
         free = set() if fixed else set(definition.variable) - held  # half of it must stay whole
-        return onefile.for_host({"axes": self.axes(0), "inputs": self.inputs(), "outputs": self.outputs()}, free)
+        tensors = {"inputs": self.inputs(), "outputs": self.outputs()}
+        found = (onefile.for_host({"axes": self.axes(n)} | tensors, free) for n in range(len(definition.workloads)))
+        return next((axes for axes in found if axes is not None), None)
 
     def drawn_axes(self) -> dict[str, list[int]]:
         """What drawn cases may have: a variable axis that stands alone has the sizes of all workloads, all others those
@@ -210,6 +228,8 @@ class Plan:
         if self.stored:
             kept = sorted({name for _, name in self.stored})
             said.append(f"{', '.join(kept)} is read from a file, with the same values in every set")
+        if definition.on_gpu:
+            said.append('its reference says "cuda": it cannot run without a GPU')
         if definition.op_type.startswith("dsa_topk"):
             said.append("FlashInfer-Bench judges this operator's indices as sets; here they must be equal")
         packed = [t.name for t in (*definition.inputs, *definition.outputs) if t.packed]
@@ -220,9 +240,17 @@ class Plan:
         asked = "its own rule is the judge" if self.alone else "beside ours, its own rule is asked"
         said.append(f"{asked}: {rule_name(definition)}")
         for workload in definition.workloads[1:]:
-            sizes = ", ".join(f"{name}={workload.axes[name]}" for name in definition.variable)
-            said.append(f"--case {workload.case}: {sizes or 'other inputs'}")
+            sizes: dict[str, object] = {name: workload.axes[name] for name in definition.variable}
+            given = (name for name in self.made if workload.source(name) is Source.SCALAR)
+            sizes |= {name: workload.inputs[name].value for name in given}
+            told = ", ".join(f"{name}={value}" for name, value in sizes.items())
+            said.append(f"--case {workload.case}: {told or 'other inputs'}")
         return said
+
+
+def as_wide(dtype: str) -> str:
+    """The dtype of a tensor that holds a plain number of that dtype as Python does."""
+    return "float64" if "float" in dtype else "bool" if dtype == "bool" else "int64"
 
 
 def seen(tensor: Tensor, code: str) -> str:
@@ -391,19 +419,19 @@ def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
     taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
     if not solution.into_outputs:
         return f"def run({taken}):\n{plan.before}    return {CALLS}.returned({{}}({passed}){plan.kept})\n"
-    where: dict[str, str] = {}
+    where: dict[str, str] = {}  # by dimension, expressions too
     for tensor in definition.inputs:
         for index, dim in enumerate(tensor.dims or ()):
-            if dim in definition.variable and dim not in where:
-                where[dim] = f"{tensor.name}.shape[{index}]"
-    known = where | {name: str(value) for name, value in definition.constant.items()}
+            where.setdefault(dim, f"{tensor.name}.shape[{index}]")
+    known = {name: code for name, code in where.items() if name in definition.variable}
+    known |= {name: str(value) for name, value in definition.constant.items()}
     lines = []
     for number, tensor in enumerate(definition.outputs):
         dims = tensor.dims or ()
-        for name in {name for dim in dims for name in names(dim)} - known.keys():
+        for name in {name for dim in dims if dim not in where for name in names(dim)} - known.keys():
             told = f"the output {tensor.name} is to be allocated, and no input has the axis {name}"
             raise reader.refuse("spec.destination_passing_style", told, 'let it return its outputs: write "false"')
-        sizes = "".join(f"{_coded(whole(dim), known)}, " for dim in dims)
+        sizes = "".join(f"{_coded(whole(dim), known) if names(dim) <= known.keys() else where[dim]}, " for dim in dims)
         lines.append(f"    aisp_{number} = {CALLS}.empty(({sizes}), {tensor.seen!r}, {_first(plan)})\n")
     into = ", ".join(f"aisp_{number}" for number in range(len(definition.outputs)))
     given = ", ".join(
@@ -455,6 +483,7 @@ def _inputs_text(plan: Plan) -> str:
     resolved = "".join(f"        {name!r}: {code},\n" for name, code in coded.items())
     resolved += "".join(f"        {n!r}: int({_coded(e, coded)}),\n" for n, e in definition.computed.items())
     scalars = {t.name: t.dtype for t in definition.inputs if t.name in plan.made}
+    dtypes = {t.name: as_wide(t.dtype) if t.name in plan.carried else t.dtype for t in tensors}
     numbers = {t.name: t.dtype for t in definition.inputs if t.dims is None}
     draws = {t.name: _posed(plan.draws[t.name]) for t in tensors}
     entry = f"{DEFINITION}.{definition.entry}" if definition.entry else ""
@@ -467,7 +496,8 @@ def _inputs_text(plan: Plan) -> str:
         else "    return {}\n"
     )
     return f'''\
-"""Inputs that are more than a tensor line says: posed in the verifier anew for every set, numbers made everywhere."""
+"""Inputs that are more than a tensor line says: posed in the verifier anew for every set; other numbers are made in
+every process."""
 
 import math
 
@@ -476,7 +506,7 @@ import torch
 import {CALLS}
 from {WORKLOADS} import WORKLOADS
 
-DTYPES = { ({t.name: t.dtype for t in tensors})!r}
+DTYPES = {dtypes!r}
 PACKED = {([t.name for t in tensors if t.packed])!r}  # in whose bytes lie two floats of 4 bits each
 DRAWS = {draws!r}
 SCALARS = {scalars!r}
@@ -512,6 +542,11 @@ def pose(axes, device, generator):
         dtype = getattr(torch, DTYPES[name])
         if kind == "safetensors":
             value = read(stored[name])
+        elif kind == "scalar":
+            value = torch.tensor(given[name]["value"], dtype=dtype)
+        elif kind == "custom" and name in NUMBERS:
+            value = theirs[name]
+            value = torch.tensor(value.item() if isinstance(value, torch.Tensor) else value, dtype=dtype)
         elif kind == "custom":
             value = theirs[name]
             value = {CALLS}.unpacked(value) if name in PACKED else value
@@ -569,12 +604,12 @@ def rule_name(definition: Definition) -> str:
 
 
 def _rule_text(plan: Plan) -> str:
-    """rule.py: the tolerances by the sizes of variable axes, since a rule is not told which workload it judges."""
+    """rule.py: the tolerances by the sizes that vary, since a rule is not told which workload it judges."""
     definition = plan.definition
     where: dict[str, tuple[str, int]] = {}
     for tensor in definition.inputs:
         for index, dim in enumerate(tensor.dims or ()):
-            if dim in definition.variable:
+            if names(dim) & set(definition.variable):
                 where.setdefault(dim, (tensor.name, index))
     rows: list[tuple[tuple[int, ...], dict[str, Any]]] = []
     for workload in definition.workloads:
@@ -586,28 +621,26 @@ def _rule_text(plan: Plan) -> str:
             "cap": allowed.cap,
             "negative_inf": allowed.negative_inf,
         }
-        sizes = tuple(workload.axes[name] for name in where)
+        sizes = tuple(int(_size(whole(dim), workload)) for dim in where)
         if all(sizes != other for other, _ in rows):
             rows.append((sizes, row))
     if all(row == rows[0][1] for _, row in rows):
         rows = rows[:1]
-    known = {t.name for t in definition.inputs}
+    known = {t.name: t for t in definition.inputs}
     check = "sum_of_both" if definition.dialect is Harness.SOL else "either"
     given = [
-        seen(t, f'inputs["{t.name}"].clone()')
-        if t.dims is not None
-        else plan.constants.get(t.name, f'inputs["{t.name}"]')
+        seen(t, f'inputs["{t.name}"].clone()') if t.dims is not None else plan.given(t, f'inputs["{t.name}"]')
         for t in definition.inputs
     ]
     if plan.samples:
-        params = ((n, plan.constants.get(n, f'inputs["{n}"]')) for n in trace_draws.FILTERS if n in known)
+        params = ((n, plan.given(known[n], f'inputs["{n}"]')) for n in trace_draws.FILTERS if n in known)
         return trace_draws.rule(rule_name(definition), dict(params), ", ".join(given))
     return (
         f'"""{rule_name(definition)}.\n\n'
         "It compares with the reference as its author wrote it, in the definition's own dtypes, and not with fp64.\n"
         '"""\n\n'
         f"import torch\n\nimport {CALLS}\nimport {DEFINITION}\n\n"
-        f"PLACES = {tuple(where.values())!r}  # where the sizes of the variable axes are found\n"
+        f"PLACES = {tuple(where.values())!r}  # where the sizes that vary are found\n"
         f"ALLOWED = {pprint.pformat(rows, width=110, sort_dicts=False)}\n\n\n"
         "def reference(inputs):\n"
         '    """Its outputs."""\n'
@@ -640,6 +673,7 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
     content: dict[str, Any] = {
         "title": title if 0 < len(title) <= 80 else one_line(definition.name),
         "flops": UNCOUNTED,
+        **({"needs": {"gpus": 1}} if definition.on_gpu else {}),
         "axes": plan.axes(0),
         "inputs": plan.inputs(),
         "outputs": plan.outputs(),
@@ -748,8 +782,9 @@ def seeded(seed):
 
 
 def empty(shape, dtype, like):
-    """An output to be written into."""
-    device = like.device if isinstance(like, torch.Tensor) else None
+    """An output to be written into: where the first tensor of a call lies, and without one on the run's GPU."""
+    usual = "cuda" if torch.cuda.is_initialized() else "cpu"
+    device = like.device if isinstance(like, torch.Tensor) else usual
     return torch.empty(shape, dtype=getattr(torch, dtype), device=device)
 
 

@@ -137,6 +137,17 @@ def test_a_definition_with_every_kind_of_input_is_a_target(tmp_path: Path) -> No
     assert "sha256" in target.lesson
 
 
+def test_the_case_for_a_cpu_is_the_first_workload_that_is_small_where_sizes_are_fixed(tmp_path: Path) -> None:
+    rows = [text.custom("1-large", 100_000), text.custom("2-small", 24, eps=0.5), text.custom("3-tiny", 8)]
+    problem = text.sol(tmp_path, workloads=rows)
+    target = made(tmp_path, problem, text.solution())
+    assert (
+        target.case("cpu").axes == target.case("2-small").axes == {"hidden": 32, "inner": 48, "rows": 24, "workload": 1}
+    )
+    assert "--case 2-small: rows=24, eps=0.5" in trace.read(problem).notes
+    assert trace.read(text.sol(tmp_path / "large", workloads=rows[:1])).cpu is None
+
+
 def test_random_inputs_are_lines_and_a_number_that_all_share_is_written_into_the_call(tmp_path: Path) -> None:
     rows = [text.workload(f"{number}-plain", 16 * number) for number in (1, 2, 5)]
     definition = text.sol(tmp_path, workloads=rows)
@@ -220,6 +231,28 @@ def test_posed_inputs_are_what_a_workload_says_and_its_file_holds(tmp_path: Path
         inputs.pose(sizes | {"rows": 24, "workload": 1}, "cpu", generator)
 
 
+def test_a_number_that_the_definition_s_own_code_makes_is_posed_with_its_tensors(tmp_path: Path, loaded: Any) -> None:
+    rows = [text.random_lines(f"{number}-own", 8, "x", "scale", "shift", kind="custom") for number in (1, 2)]
+    rows.append(text.random_lines("3-given", 8, "x", "scale", "shift"))
+    rows[2]["inputs"]["scale"] = {"type": "scalar", "value": 0.1}
+    target = made(tmp_path, text.sol(tmp_path, text.scaled(), rows), text.solution(text.SCALED_RIGHT))
+    found = {spec.name: (spec.dtype, spec.posed, {flag.value for flag in spec.flags}) for spec in target.inputs}
+    assert found == {
+        "x": ("float32", True, set()),
+        "scale": ("float64", True, {"cpu"}),  # as Python has it
+        "shift": ("int64", True, {"cpu"}),
+    }
+    inputs = loaded(target.folder, "inputs")
+    generator = torch.Generator().manual_seed(1)
+    sizes = {"rows": 8, "hidden": 32, "inner": 48}
+    one, other, given = (inputs.pose(sizes | {"workload": n}, "cpu", generator) for n in range(3))
+    assert one["scale"].item() == one["x"].abs().max().item() / 6 != other["scale"].item()
+    assert (one["shift"].item(), given["scale"].item()) == (3, 0.1)
+    answered = loaded(target.folder, "optimized").run(**one)
+    assert torch.equal(answered, loaded(target.folder, "baseline").run(**one))
+    assert loaded(target.folder, "rule").judge(one, (answered,), ()) is None
+
+
 def test_the_truth_is_in_fp64_whatever_the_reference_casts_to(tmp_path: Path, loaded: Any) -> None:
     place = laid_out(tmp_path, text.sol(tmp_path), text.solution())
     reference = loaded(place, "reference")
@@ -273,6 +306,74 @@ def test_a_solution_is_called_as_it_says(tmp_path: Path, loaded: Any, source: st
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         assert torch.allclose(one.float(), other.float(), rtol=2e-2, atol=2e-2)
     assert (place / "optimized.py").read_text().startswith(source)  # lines keep their numbers, and a diff shows it
+
+
+def test_an_output_as_large_as_an_input_is_allocated_though_no_input_has_the_axes_of_which_both_are_made(
+    tmp_path: Path, loaded: Any
+) -> None:
+    axes = {"batch": {"type": "var"}, "length": {"type": "var"}, "hidden": {"type": "const", "value": 32}}
+    expressions = {"rows": "batch * length", "doubled": "2 * rows"}
+    axes |= {name: {"type": "expr", "expression": each} for name, each in expressions.items()}
+    written = text.definition(
+        axes=axes,
+        inputs={"x": {"shape": ["rows", "hidden"], "dtype": "float32"}},
+        outputs={"y": {"shape": ["hidden", "rows"], "dtype": "float32"}},
+        reference="def run(x):\n    return x.t() * 2\n",
+        custom_inputs_entrypoint=None,
+    )
+    row = {"uuid": "one", "axes": {"batch": 3, "length": 5}, "inputs": {}}
+    answer = text.solution("def run(x, y):\n    y.copy_(x.t() * 2)\n", spec={"destination_passing_style": True})
+    x = torch.randn(15, 32)
+    optimized = loaded(laid_out(tmp_path, text.sol(tmp_path, written, [row]), answer), "optimized")
+    assert torch.equal(optimized.run(x), x.t() * 2)
+    written["outputs"]["y"]["shape"] = ["doubled", "hidden"]
+    assert "no input has the axis" in told(tmp_path, text.sol(tmp_path, written, [row]), answer)
+
+
+def test_an_output_of_a_call_without_a_tensor_is_allocated_on_the_gpu_of_the_run(
+    tmp_path: Path, loaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = text.definition(
+        axes={"inner": text.AXES["inner"]},
+        inputs={"base": {"shape": None, "dtype": "float32"}},
+        outputs={"y": text.INPUTS["bias"]},
+        reference="import torch\n\n\ndef run(base):\n    return base ** -torch.linspace(0, 1, 48)\n",
+        custom_inputs_entrypoint=None,
+    )
+    rows = [{"uuid": f"{n}", "axes": {}, "inputs": {"base": {"type": "scalar", "value": 10.0**n}}} for n in (1, 2)]
+    answer = text.solution(
+        "import torch\n\n\ndef run(base, y):\n    y.copy_(base ** -torch.linspace(0, 1, 48))\n",
+        spec={"destination_passing_style": True},
+    )
+    optimized = loaded(laid_out(tmp_path, text.sol(tmp_path, written, rows), answer), "optimized")
+    assert float(optimized.run(10.0)[-1]) == pytest.approx(0.1)
+    asked: list[str] = []
+
+    def empty(shape: tuple[int, ...], *, dtype: torch.dtype, device: str) -> torch.Tensor:
+        asked.append(device)
+        return torch.ones(shape, dtype=dtype)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    optimized.run(10.0)
+    assert asked == ["cuda"]
+
+
+def test_a_reference_that_says_cuda_needs_a_gpu(tmp_path: Path) -> None:
+    assert "cpu" in {
+        case.name for case in made(tmp_path / "plain", text.sol(tmp_path / "plain"), text.solution()).cases
+    }
+    written = text.definition(
+        reference=text.REFERENCE.replace("torch.zeros_like(normed)", "torch.zeros(1, device='cuda')")
+    )
+    problem = text.sol(tmp_path, written)
+    target = made(tmp_path, problem, text.solution())
+    assert (target.needs.gpus, "cpu" in {case.name for case in target.cases}) == (1, False)
+    opened = trace.read(problem)
+    assert opened.cpu is None
+    assert 'its reference says "cuda": it cannot run without a GPU' in opened.notes
+    tried = text.REFERENCE + '\n\nif __name__ == "__main__":\n    print(run(torch.ones(1, device="cuda:0")))\n'
+    assert trace.read(text.sol(tmp_path / "tried", text.definition(reference=tried))).cpu is not None
 
 
 def test_several_sources_lie_in_a_folder_of_their_own(tmp_path: Path, loaded: Any) -> None:
@@ -399,6 +500,27 @@ def test_the_rule_is_the_benchmarks(tmp_path: Path, loaded: Any, name: str, dial
     assert wanted is None or wanted in said
 
 
+def test_a_workload_is_known_by_sizes_that_are_expressions_of_its_axes(tmp_path: Path, loaded: Any) -> None:
+    axes = {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 32}}
+    written = text.definition(
+        axes=axes | {"rows": {"type": "expr", "expression": "batch * 8"}},
+        inputs={"x": {"shape": ["rows", "hidden"], "dtype": "float32"}},
+        outputs={"y": {"shape": ["rows", "hidden"], "dtype": "float32"}},
+        reference="def run(x):\n    return x * 2\n",
+        custom_inputs_entrypoint=None,
+    )
+    rows = [
+        {"uuid": f"{batch}", "axes": {"batch": batch}, "inputs": {}, "tolerance": {"max_atol": atol, "max_rtol": 0.0}}
+        for batch, atol in ((1, 1e-6), (2, 1e-3))
+    ]
+    rule = loaded(
+        laid_out(tmp_path, text.sol(tmp_path, written, rows), text.solution("def run(x):\n    return x\n")), "rule"
+    )
+    for batch, right in ((1, False), (2, True)):
+        x = torch.ones(8 * batch, 32)
+        assert (rule.judge({"x": x}, (x * 2 + 1e-4,), ()) is None) is right
+
+
 def test_a_cap_and_minus_infinity_are_as_the_workload_says(tmp_path: Path, loaded: Any) -> None:
     tolerance = {"max_atol": 1e-3, "max_error_cap": 10.0, "allow_negative_inf": True}
     rows = [{**text.workload("one", 40), "tolerance": tolerance}, text.workload("two", 24)]
@@ -413,6 +535,16 @@ def test_a_cap_and_minus_infinity_are_as_the_workload_says(tmp_path: Path, loade
     output[3] = truth[3] = -torch.inf
     assert rule.sum_of_both(output, truth, capped) is None
     assert "not finite" in rule.sum_of_both(output, truth, usual)
+
+
+def test_what_a_workload_says_of_right_and_wrong_that_the_benchmark_does_not_read_is_told_once(tmp_path: Path) -> None:
+    tolerance = {"max_atol": 1e-3, "required_match_ratio": 0.9, "_remark": "of ours"}
+    rows = [{**text.workload(f"{n}", 40), "tolerance": tolerance, "checks": [{"type": "exact"}]} for n in (1, 2)]
+    opened = trace.read(text.sol(tmp_path, workloads=rows))
+    said = "checks, tolerance.required_match_ratio of a workload is not read: SOL-ExecBench has no such key"
+    assert opened.notes.count(said) == 1
+    plan = trace.plan(trace.text(opened.path))
+    assert {(each.tolerance.absolute, each.tolerance.matched) for each in plan.definition.workloads} == {(1e-3, 0.99)}
 
 
 # -- what cannot be taken ----------------------------------------------------------------------------------------------
@@ -459,6 +591,8 @@ def test_a_definition_that_is_none_is_told_by_its_key(tmp_path: Path, changed: d
         ({"sources": [{"path": "/main.py", "content": ""}]}, "leads out of the solution"),
         ({"sources": [{"path": "main.py", "content": "def run("}]}, "main.py, line 1: not Python"),
         ({"sources": "main.py"}, "sources: it is no list of files"),
+        ({"sources": [{"path": "main.py"}]}, "sources[0]: 'main.py' has no content"),
+        ({"sources": ["main.py"]}, "sources[0]: it has no path and content"),
     ],
 )
 def test_a_solution_that_is_none_is_told_by_its_key(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
@@ -525,7 +659,7 @@ def test_a_broken_workload_is_left_out_with_its_reason_and_the_others_stay(tmp_p
     for part in (
         "(line 2, none): it does not size rows",
         "(line 3, text): the axis rows is a text",
-        "(line 4, kind): the input x is none of random, scalar, safetensors, custom",
+        "(line 4, kind): the input x is 'magic', none of random, scalar, safetensors, custom",
         "(line 5, mix): some of its inputs are custom and some are not",
         "(line 6, scalar): the scalar eps is a text, not a number",
         "(key): bias.safetensors has no tensor 'absent' (there is: other, bias)",
@@ -563,6 +697,12 @@ def test_a_flood_of_workloads_is_bounded(tmp_path: Path) -> None:
     target = made(tmp_path, definition, text.solution())
     assert len(target.cases) == 249
     assert "more" not in (target.folder / "aisp_workloads.py").read_text()
+
+
+def test_why_no_workload_can_be_taken_is_told_however_many_constraints_are_not_checked(tmp_path: Path) -> None:
+    written = text.definition(constraints=[f"x.shape[{number}] == hidden" for number in range(60)])
+    said = told(tmp_path, text.sol(tmp_path, written, [text.workload("kind", 4, x={"type": "magic"})]))
+    assert "there is none that can be taken: a workload is left out (line 1, kind): the input x is 'magic'" in said
 
 
 def test_a_constraint_that_does_not_hold_leaves_its_workload_out(tmp_path: Path) -> None:

@@ -399,11 +399,62 @@ def doubling() -> dict[str, Any]:
     )
 
 
+HALVES = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def squared(x, y, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    value = tl.load(x + at)
+    tl.store(y + at, value * value)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    squared[(x.shape[0],)](x, y, x.shape[1])
+    return y
+"""
+"""Squares a matrix in Triton, in the dtype that it is given."""
+
+
+def squaring(dtype: str) -> dict[str, Any]:
+    """A definition of one matrix that is squared."""
+    square = {"shape": ["rows", "hidden"], "dtype": dtype}
+    return definition(
+        inputs={"x": square},
+        outputs={"y": square},
+        reference="def run(x):\n    return x * x\n",
+        custom_inputs_entrypoint=None,
+    )
+
+
 def doubling_in_cpp() -> dict[str, Any]:
     """An answer to it in C++, bound as FlashInfer binds it where nothing else is said."""
     written = solution_for_flashinfer(sources=[{"path": "k/fast.cpp", "content": FFI}])
     written["spec"] |= {"language": "cpp", "entry_point": "k/fast.cpp::fast", "destination_passing_style": True}
     return written
+
+
+def scaled() -> dict[str, Any]:
+    """A definition whose own function makes all of its inputs, two plain numbers among them."""
+    scale, shift = {"shape": None, "dtype": "float32"}, {"shape": None, "dtype": "int32"}
+    reference = (
+        "import torch\n\n\ndef run(x, scale: float, shift):\n    assert type(scale) is float and type(shift) is int\n"
+        "    return x * scale + shift\n\n\ndef some_inputs(axes_and_scalars, device):\n"
+        "    x = torch.randn(axes_and_scalars['rows'], axes_and_scalars['hidden'], device=device)\n"
+        "    return {'x': x, 'scale': x.abs().max().item() / 6, 'shift': torch.tensor(3, device=device)}\n"
+    )
+    square = {"shape": ["rows", "hidden"], "dtype": "float32"}
+    return definition(inputs={"x": square, "scale": scale, "shift": shift}, outputs={"y": square}, reference=reference)
+
+
+SCALED_RIGHT = "def run(x, scale, shift):\n    return x.mul(scale).add_(shift)\n"
+"""Multiplies by the number that it is given."""
+SCALED_WRONG = "def run(x, scale, shift):\n    return x * (x.abs().max() / 3) + shift\n"
+"""Has another number."""
 
 
 def lines(rows: Sequence[Any]) -> str:
