@@ -307,6 +307,10 @@ def test_the_last_lines_name_the_winner_and_what_its_lead_is_worth() -> None:
     quick = judge_many.summary_lines(ENDS[:3], finalists=0)
     assert "=> a.py" in quick[3] and "leave --quick out" in quick[3]
     assert judge_many.summary_lines(ENDS[3:4], finalists=0)[-1] == "=> none is right"
+    lacking = end("x.py", state=State.UNAVAILABLE, stage=Stage.LOAD, why="it needs a GPU")
+    assert judge_many.summary_lines([lacking], finalists=0)[-1] == "=> none could be judged here"
+    some = judge_many.summary_lines([lacking, ENDS[3]], finalists=0)[-1]
+    assert some == "=> none that could be judged here is right (1 could not)"
 
 
 def test_the_exit_status_says_whether_one_is_faster_and_whether_all_were_judged() -> None:

@@ -338,7 +338,7 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
     once = {end.candidate: end.outcome for end in first.values() if end.outcome is not None}
     lucky = results.luck(list(once.values()))
     if best is None or best.outcome is None:
-        return [*lines, "=> none is right" + (" and timed" if any(found.right for found in once.values()) else "")]
+        return [*lines, f"=> {_no_winner(list(once.values()))}"]
     found = best.outcome
     full = f", run {found.run_id}" if finalists else ", in a quick run: leave --quick out to have the best judged anew"
     said = f"{numbers.speedup(found.speedup, found.low, found.high)} {found.word}"
@@ -370,6 +370,16 @@ def winner(ends: Sequence[Ended], *, full: bool) -> Ended | None:
         if end.level.value == level and end.outcome is not None and end.outcome.right and end.outcome.speedup
     ]
     return min(timed, key=lambda each: results.order(each[1]))[0] if timed else None
+
+
+def _no_winner(outcomes: Sequence[results.Outcome]) -> str:
+    """Why there is none."""
+    if any(outcome.right for outcome in outcomes):
+        return "none is right and timed"
+    unrun = sum(outcome.state is State.UNAVAILABLE for outcome in outcomes)
+    if unrun == len(outcomes):
+        return "none could be judged here"
+    return f"none that could be judged here is right ({unrun:,} could not)" if unrun else "none is right"
 
 
 def exit_status(ends: Sequence[Ended], *, full: bool) -> int:
