@@ -32,7 +32,7 @@ LESSON = """+++
 title = "Sorted"
 techniques = ["none"]
 goal = "speed"
-axes = { N = 400000 }
+axes = { N = 40000 }
 flops = "N"
 [inputs]
 x = "float32 [N] normal"
@@ -40,7 +40,7 @@ x = "float32 [N] normal"
 y = "float32 [N]"
 [[cases]]
 name = "cpu"
-axes = { N = 40000 }
+axes = { N = 10000 }
 +++
 """
 SORT = "import torch\n\n\ndef run(x):\n    for _ in range({times}):\n        y = torch.sort(x).values\n    return y\n"
