@@ -244,10 +244,10 @@ class BackloggedDriver(LinuxDriver):
         """Answers about the cursor are ours; the app asks for none outside Textual's inline mode."""
         if isinstance(message, CursorPosition):
             self._pace.answered()
-        else:
-            if isinstance(message, Key):
-                self._pace.typed()
-            super().process_message(message)
+            return
+        if isinstance(message, Key):
+            self._pace.typed()
+        super().process_message(message)
 
     def start_application_mode(self) -> None:
         """Take the terminal, at the start and after it was an editor's."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
+OF_OUTPUTS = frozenset({MISTAKE, "output.nonfinite", "output.form"})
+"""Checks that are failed by outputs which are wrong in themselves: other values, not finite, another form."""
 
 
 class Held(Protocol):
@@ -186,15 +188,26 @@ class Reading:
     @property
     def mistaken(self) -> frozenset[str]:
         """Rungs that ended with wrong values and that no other check caught. A cheat's are never a mistake."""
-        checks: dict[str, set[str]] = {}
-        for found in self.record.findings:
-            if found.status is FindingStatus.CAUGHT:
-                checks.setdefault(found.arm, set()).add(found.check)
+        checks = self._checks
         return frozenset(
             arm.rung
             for arm in (self.record.arms if "" not in checks else ())
             if arm.state is State.INCORRECT and checks.get(arm.rung) == {MISTAKE} and arm.role is not Role.CHEAT
         )
+
+    def wrong_outputs(self, rung: str) -> bool:
+        """Whether it ended as incorrect and only checks of its outputs caught it."""
+        arm, checks = self.arm(rung), self._checks.get(rung, set())
+        return arm is not None and arm.state is State.INCORRECT and bool(checks) and checks <= OF_OUTPUTS
+
+    @property
+    def _checks(self) -> dict[str, set[str]]:
+        """By arm the checks that caught it; by "" those that caught the run."""
+        checks: dict[str, set[str]] = {}
+        for found in self.record.findings:
+            if found.status is FindingStatus.CAUGHT:
+                checks.setdefault(found.arm, set()).add(found.check)
+        return checks
 
     def bar(self, rung: str) -> Bar | None:
         """Why this rung's figures are no result: it was caught in this run, or it is in quarantine. The A/A arm is the

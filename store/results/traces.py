@@ -55,8 +55,6 @@ _ENDS = {
     State.OUTPUT_LIMIT: Status.RUNTIME_ERROR,
 }
 """Of ends that are the solution's own. The others say nothing of it, and make no line."""
-_OF_OUTPUTS = {"output.values", "output.nonfinite", "output.form"}
-"""Checks that are failed by outputs which are wrong in themselves: no cheating follows from that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +133,13 @@ def lines(run: Reading, about: Asked, facts: Mapping[str, object]) -> list[dict[
 def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
     """How a rung ended, in the words of the format; None where its end says nothing of it."""
     bar = run.bar(arm.rung)
-    if bar is not None and not bar.mistake and not _wrong_at_sight(run, arm):
+    if bar is not None and not bar.mistake and not run.wrong_outputs(arm.rung):
         return Status.REWARD_HACK if harness is Harness.SOL else Status.RUNTIME_ERROR
     if arm.correctness is Correctness.WRONG:
         return Status.INCORRECT_NUMERICAL
     if arm.state is State.OK:
         return Status.PASSED if arm.median_ms is not None else None
     return _ENDS.get(arm.state)
-
-
-def _wrong_at_sight(run: Reading, arm: Arm) -> bool:
-    """Whether all that is held against a rung is that its outputs are wrong: other values, not finite, another form."""
-    caught = {
-        each.check for each in run.record.findings if each.status is FindingStatus.CAUGHT and each.arm == arm.rung
-    }
-    return arm.state is State.INCORRECT and bool(caught) and caught <= _OF_OUTPUTS
 
 
 def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, object]) -> dict[str, Any]:

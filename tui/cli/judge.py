@@ -19,7 +19,7 @@ from aisp.tui import plain, problems
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import exit_status
 from aisp.tui.cli.run import Session
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, MeantError
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -182,7 +182,7 @@ def command(
     runs = list(session.runs)
     status = exit_status(runs, required=[target.id], refused=session.refused)
     if status == 0 and runs and all(run.not_here for run in runs):
-        status = 3  # what is right is the baseline alone
+        status = EXIT_NOT_HERE  # what is right is the baseline alone
     ctx.exit(EXIT_INTERRUPTED if interrupted else status)
 
 

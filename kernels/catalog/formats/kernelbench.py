@@ -895,7 +895,7 @@ class _Draws(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """One call, and what stands in it."""
-        whole = ast.unparse(node.func) if isinstance(node.func, ast.Attribute | ast.Name) else ""
+        whole = _called(node)
         base, name = whole.partition(".")[0], whole.rpartition(".")[2]
         told = {each.arg: each.value for each in node.keywords if each.arg}
         rates = [value for key, value in told.items() if "dropout" in key and not _makes_dropout(value)]
@@ -923,9 +923,12 @@ class _Draws(ast.NodeVisitor):
 
 def _makes_dropout(node: ast.expr) -> bool:
     """Whether an expression makes a module with a rate of its own: what dict(dropout=nn.Dropout(0.0)) is given."""
-    called = node.func if isinstance(node, ast.Call) else None
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-    return _DROPOUT.match(name) is not None
+    return isinstance(node, ast.Call) and _DROPOUT.match(_called(node).rpartition(".")[2]) is not None
+
+
+def _called(node: ast.Call) -> str:
+    """The name that is called, with what stands before it; "" where that is no name."""
+    return ast.unparse(node.func) if isinstance(node.func, ast.Attribute | ast.Name) else ""
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
