@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity
-from tests.engine.harness import EngineUnderTest, Result
+from tests.engine.harness import EngineUnderTest, Result, Stream
 from tests.proofs.evil import corpus
 from tests.proofs.evil.matrix import Fault
 
@@ -115,6 +118,43 @@ async def play(fault: Fault, stage: Stage) -> Outcome:
         seen = await fault.scene(stage)
         next_run_s, growth_bytes = await unharmed(stage.engine, before, stage.patience_s, gpu=fault.gpu)
     return Outcome(seen, time.monotonic() - started, next_run_s, growth_bytes)
+
+
+@asynccontextmanager
+async def standing_still(
+    engine: EngineUnderTest, stream: Stream, root: Path, stored: Callable[[str], Awaitable[str]] | None = None
+) -> AsyncIterator[tuple[str, str]]:
+    """Stop the engine while a run of it goes on and one waits, both of `honest`; it goes on afterwards.
+
+    A run lasts a fraction of a second: on a busy machine it may have ended before anybody could do harm to it. Then
+    there are two others.
+
+    Args:
+        engine: it runs.
+        stream: of that engine.
+        root: the collection that has `honest`.
+        stored: tells a run's state, where the store cannot be read from here.
+    """
+
+    async def read(run_id: str) -> str:
+        with engine.history() as history:
+            return history.run(run_id).state.value
+
+    process = engine.process
+    assert process is not None
+    while True:
+        ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
+        await stream.until(events.SampleBatch, lambda batch, run_id=ending: batch.run_id == run_id)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED)  # all of its threads stand
+            if not State(await (stored or read)(ending)).final:
+                yield ending, waiting
+                return
+        finally:
+            process.send_signal(signal.SIGCONT)
+        for run_id in (ending, waiting):
+            await stream.finish(run_id)
 
 
 async def balance(engine: EngineUnderTest) -> Balance:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from aisp.store import History, Store, upkeep
 from aisp.store.outcomes import FindingStatus, State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.proofs.evil.matrix import fault
-from tests.proofs.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed, eventually
+from tests.proofs.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed, eventually, standing_still
 from tests.store.examples import finished, planned, samples_of
 
 
@@ -27,25 +26,6 @@ def whole(path: Path) -> list[str]:
     assert upkeep.verify(path).damage == [], path
     with History(path) as history:
         return [run.id for run in history.newest()]
-
-
-async def stopped_at_work(engine: EngineUnderTest, stream: Stream, root: Path) -> tuple[str, str]:
-    """Stop the engine while a run of it goes on and one waits; the ids of both.
-
-    A run of `honest` lasts a fraction of a second: on a busy machine it may have ended before anybody could harm it.
-    """
-    assert engine.process is not None
-    while True:
-        ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
-        await stream.until(events.SampleBatch, lambda batch, run_id=ending: batch.run_id == run_id)
-        engine.process.send_signal(signal.SIGSTOP)
-        await asyncio.to_thread(os.waitid, os.P_PID, engine.process.pid, os.WSTOPPED)  # all of its threads
-        with engine.history() as history:
-            if not history.run(ending).state.final:
-                return ending, waiting
-        engine.process.send_signal(signal.SIGCONT)
-        for run_id in (ending, waiting):
-            await stream.finish(run_id)
 
 
 async def held_and_stored(stage: Stage, engine: EngineUnderTest, harm: Callable[[Path], None]) -> tuple[str, str]:
@@ -59,10 +39,8 @@ async def held_and_stored(stage: Stage, engine: EngineUnderTest, harm: Callable[
     earlier = (await engine.run(root, "mine:honest", rungs=["baseline"])).record
     state = Path(engine.environment["AISP_STATE"])
     async with engine.stream() as stream:
-        ending, waiting = await stopped_at_work(engine, stream, root)
-        await asyncio.to_thread(harm, state)
-        assert engine.process is not None
-        engine.process.send_signal(signal.SIGCONT)
+        async with standing_still(engine, stream, root) as (ending, waiting):
+            await asyncio.to_thread(harm, state)
         banner = await stream.until(events.Banner, lambda told: told.key == "moved", patience_s=BESIDE_OTHERS_S)
         assert not any(isinstance(event, events.RunFinished) and event.run_id == ending for event in stream.seen)
         for run_id in (ending, waiting):
@@ -281,15 +259,15 @@ async def lock_removed(stage: Stage) -> str:
     first = engine.process
     assert first is not None
     async with engine.stream() as stream:
-        ending, waiting = await stopped_at_work(engine, stream, root)  # else it would soon take its lock again
-        with engine.use():
-            paths.lock_file().unlink()
-            engine.process = second = client.start_engine()
-            await eventually(
-                lambda: (found := lock.holder()) is not None and found.pid == second.pid,
-                "the second engine has the lock",
-            )
-            first.send_signal(signal.SIGCONT)
+        # Else the first would have taken its lock again long before.
+        async with standing_still(engine, stream, root) as (ending, waiting):
+            with engine.use():
+                paths.lock_file().unlink()
+                engine.process = second = client.start_engine()
+                await eventually(
+                    lambda: (found := lock.holder()) is not None and found.pid == second.pid,
+                    "the second engine has the lock",
+                )
         banner = await stream.until(events.Banner, lambda told: told.key == "lock", patience_s=BESIDE_OTHERS_S)
         with contextlib.suppress(EngineUnavailableError):
             for run_id in (ending, waiting):

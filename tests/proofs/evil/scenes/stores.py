@@ -21,7 +21,7 @@ from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.proofs.evil.matrix import fault
 from tests.proofs.evil.scenes.engines import refused, started_by
-from tests.proofs.evil.stage import Stage, assert_timed, eventually
+from tests.proofs.evil.stage import Stage, assert_timed, eventually, standing_still
 from tests.store.examples import finished, planned, samples_of
 
 SCHEMAS = Path(__file__).parents[3] / "store"
@@ -57,9 +57,8 @@ async def no_file_may_grow(stage: Stage) -> str:
         reserve_file = upkeep.ballast_file(paths.database_file())
     await eventually(reserve_file.exists, "the engine keeps a reserve")
     async with engine.stream() as stream:
-        ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
-        await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
-        limit_files(engine.ps.pid, 4096)
+        async with standing_still(engine, stream, root) as (ending, waiting):
+            limit_files(engine.ps.pid, 4096)
         reserve = await stream.until(events.Banner, lambda banner: banner.key == "disk")
         assert "a reserve of 16 MiB was given up for results" in reserve.text
         banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
@@ -126,6 +125,9 @@ async def disk_full(stage: Stage) -> str:
         found = disk.stat()
         return f"{found.st_dev:x}-{found.st_ino:x}"
 
+    async def there(run_id: str) -> str:
+        return (await read_there(engine, run_id)).split()[0]
+
     with mock.patch.object(paths, "identity", identity):
         with engine.use():
             while engine.process.poll() is None:
@@ -139,20 +141,20 @@ async def disk_full(stage: Stage) -> str:
         async with engine.stream() as stream:
             (earlier,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
             assert (await stream.finish(earlier)).state == State.OK.value
-            (ending,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
-            await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
             filler = disk / "filler"
-            with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(bytes(4096))
+            async with standing_still(engine, stream, root, there) as (ending, waiting):
+                with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(4096))
             banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
             assert "free some space on its disk; results wait in memory and runs are paused" in banner.text
             assert await read_there(engine, earlier) == "ok whole", "what is stored can be read"
             filler.unlink()
             over = await stream.until(events.Banner, lambda banner: banner.key == "store")
             assert over.text == ""
-            assert (await stream.finish(ending)).state == State.OK.value
-            assert await read_there(engine, ending) == "ok whole"
+            for run_id in (ending, waiting):
+                assert (await stream.finish(run_id)).state == State.OK.value
+                assert await read_there(engine, run_id) == "ok whole"
     assert await asyncio.to_thread(engine.terminate) == 0
     return f"{banner.text!r}; the run was stored whole after the file that filled the disk was deleted"
 
@@ -166,10 +168,17 @@ async def locked(stage: Stage) -> str:
     engine = stage.engine
     root = stage.target("honest")
     async with engine.stream() as stream:
-        ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
-        await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
         with contextlib.closing(sqlite3.connect(paths.database_file(), isolation_level=None)) as other:
-            other.execute("BEGIN EXCLUSIVE")
+            while True:
+                ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
+                await stream.until(events.SampleBatch, lambda batch, run_id=ending: batch.run_id == run_id)
+                other.execute("BEGIN EXCLUSIVE")
+                with engine.history() as history:
+                    if not history.run(ending).state.final:
+                        break
+                other.execute("ROLLBACK")
+                for run_id in (ending, waiting):
+                    await stream.finish(run_id)
             banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
             assert banner.text.endswith("close it there; results wait in memory and runs are paused")
             queue = (await stream.connection.status()).queue
