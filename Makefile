@@ -36,8 +36,8 @@ test: $(TOOLS)
 audit: $(TOOLS)
 	@$(BIN)/python -m pytest -m audit tests/proofs/audit
 
-# Faults on a running engine, fifty rounds of the kill loop, a short long life: one after the other, for a quarter of an
-# hour, since what they look at is what a busy machine hides.
+# What breaks, kills or cheats an engine that runs, a tour of a hostile world, fifty rounds of the kill loop, a short long
+# life: one after the other, for a quarter of an hour, since what they look at is what a busy machine hides.
 evil: $(TOOLS)
 	@$(BIN)/python -m pytest -m evil
 

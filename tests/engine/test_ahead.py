@@ -190,6 +190,7 @@ async def test_a_run_that_begins_meanwhile_waits_for_what_is_compiled(place: Pla
 # -- what is not -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.evil
 @pytest.mark.parametrize(
     "end",
     ["import os; os._exit(0)", "import os; os.kill(os.getpid(), 9)", "raise ValueError('no')", "raise SystemExit(0)"],
@@ -258,6 +259,7 @@ async def test_it_ends_with_its_run_and_with_its_cores(place: Place, why: str) -
         begun.unlink(missing_ok=True)
 
 
+@pytest.mark.evil
 async def test_one_that_hangs_is_ended_by_the_patience_of_its_run_and_leaves_nothing(place: Place) -> None:
     begun = place.compiled.with_name(place.compiled.name + "-begun")
     job = place.job(HELD.replace("NAME", begun.name), replicas=1, patience_s=1.0)

@@ -76,6 +76,7 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     assert result.finished.arm(row.rung) == arm, "clients are told what is stored"
 
 
+@pytest.mark.evil
 @pytest.mark.parametrize("batch", BATCHES)
 async def test_a_run_takes_the_state_of_its_first_failed_arm(stage: Stage, batch: str) -> None:
     result = await stage.batch(batch)
@@ -97,6 +98,7 @@ async def test_a_run_takes_the_state_of_its_first_failed_arm(stage: Stage, batch
     assert ("dirty_exit" in record.flags) == any(row.dirty_exit for row in BATCHES[batch])
 
 
+@pytest.mark.evil
 @pytest.mark.parametrize("batch", BATCHES)
 async def test_no_stored_sample_is_anything_but_a_positive_number(
     stage: Stage,
@@ -112,6 +114,7 @@ async def test_no_stored_sample_is_anything_but_a_positive_number(
         assert all(math.isfinite(ms) and ms > 0 for ms in event.device_ms)
 
 
+@pytest.mark.evil
 async def test_tracebacks_show_the_users_frames_with_relative_paths(stage: Stage) -> None:
     result = await stage.batch("errors")
     assert result.arm("optimized_exception").detail.splitlines()[:4] == [
@@ -126,6 +129,7 @@ async def test_tracebacks_show_the_users_frames_with_relative_paths(stage: Stage
         assert "engine/worker" not in detail
 
 
+@pytest.mark.evil
 async def test_a_flood_of_output_is_thinned_and_says_by_how_much(stage: Stage) -> None:
     result = await stage.batch("floods")
     for arm in ("optimized_one_endless_line", "optimized_prints_without_end", "optimized_garbage"):
@@ -140,6 +144,7 @@ async def test_a_flood_of_output_is_thinned_and_says_by_how_much(stage: Stage) -
     assert sum(len(e.lines) for e in result.of(events.Output)) < 100_000
 
 
+@pytest.mark.evil
 async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_client(stage: Stage) -> None:
     result = await stage.batch("floods")
     printed = result.printed("optimized_garbage")

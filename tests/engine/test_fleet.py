@@ -827,7 +827,7 @@ def command(engine: EngineUnderTest, *words: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.evil
 @pytest.mark.timeout(600)
 def test_candidates_over_a_cluster_end_as_they_were_written(
     own: Callable[..., EngineUnderTest], tmp_path: Path

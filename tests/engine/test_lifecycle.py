@@ -81,6 +81,7 @@ async def test_what_is_asked_for_while_an_engine_stops_is_refused_or_ended_and_n
         assert {record.id for record in history.newest(1 << 30)} >= set(planned)
 
 
+@pytest.mark.evil
 async def test_a_run_that_lasts_too_long_as_a_whole_is_ended(own: Own, root: Path) -> None:
     engine = own(AISP_TOTAL_LIMIT_S="5", AISP_PROGRESS_LIMIT_S="60")
     await engine.start()

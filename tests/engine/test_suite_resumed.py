@@ -36,6 +36,7 @@ def runs(engine: EngineUnderTest) -> list[Run]:
         return history.newest()
 
 
+@pytest.mark.evil
 async def test_a_suite_that_is_killed_goes_on_and_runs_nothing_twice(
     own: Callable[..., EngineUnderTest], root: Path
 ) -> None:

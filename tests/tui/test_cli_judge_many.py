@@ -193,7 +193,7 @@ async def test_a_run_that_ended_while_nobody_listened_is_taken_for_what_it_is(
     assert list(runs_of(shared, anew).values()) == [2, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.evil
 async def test_a_driver_that_is_killed_goes_on_where_it_was(
     shared: EngineUnderTest, target: Path, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def visited(environment: dict[str, str], tmp_path: Path) -> tuple[bytes, list[di
     return terminal.raw, [json.loads(line) for line in log.read_text("ascii").splitlines()]
 
 
+@pytest.mark.evil
 def test_no_screen_writes_a_hostile_sequence_to_the_terminal(visited: tuple[bytes, list[dict[str, str]]]) -> None:
     raw, stops = visited
     assert {stop["screen"] for stop in stops} == {*SCREENS, "confirm", "picker", "palette"}

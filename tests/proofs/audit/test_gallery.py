@@ -78,6 +78,7 @@ async def settled(engine: EngineUnderTest, fixture: str, *but: Outcome) -> list[
     return wrong
 
 
+@pytest.mark.evil
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_a_cheat_of_each_category_is_caught_and_its_twin_is_not(shared: EngineUnderTest, category: str) -> None:
     assert await settled(shared, QUICK[category], Outcome.USELESS) == []
