@@ -40,31 +40,13 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     import torch
 
     folder, world = tmp_path_factory.mktemp("ranks"), request.param
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    ranks = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                peers_rank.__name__,
-                f"{folder}/rendezvous",
-                str(rank),
-                str(world),
-                f"{folder}/{rank}",
-            ],
-            cwd=Path(__file__).resolve().parents[2],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world)
-    ]
-    try:
-        told = [rank.communicate(timeout=170)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0] * world, told
+    subprocess.run(
+        [sys.executable, "-m", peers_rank.__name__, str(folder), str(world)],
+        cwd=Path(__file__).resolve().parents[2],
+        env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        timeout=170,
+        check=True,
+    )
     return [torch.load(folder / str(rank)) for rank in range(world)]
 
 
