@@ -46,6 +46,7 @@ ORDINARY_S = 0.03  # a round trip on a good line, the interpretation of the fram
 # For each second of a round trip beyond that, so many without a live frame. While keys come, one in some forty finds a
 # frame under way; while none do, nobody waits.
 RESTS, RESTS_TYPED = 6.0, 40.0
+TRIPS = 3  # of which the middle one counts: a slow line is slow each time, a machine that was busy once is no slow line
 TYPED_S = 2.0  # since the last key: somebody types
 LONGEST_REST_S = 4.5
 LAST_ANSWER_S = 1.0  # how long the end waits for an answer under way, which would be typed into the shell
@@ -93,6 +94,7 @@ class Pace:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._asked_s: deque[float] = deque()  # of the questions not answered yet, the oldest first
+        self._trips_s: deque[float] = deque(maxlen=TRIPS)
         self._rests_until_s = 0.0
         self._typed_s = -math.inf  # when the last key came
         self._answers = False  # whether it ever answered
@@ -133,7 +135,8 @@ class Pace:
             return  # asked by nobody, or before `forget`
         now_s = self._clock_s()
         rests = RESTS_TYPED if now_s - self._typed_s < TYPED_S else RESTS
-        rest_s = rests * max(0.0, now_s - asked_s - ORDINARY_S)
+        self._trips_s.append(now_s - asked_s)
+        rest_s = rests * max(0.0, sorted(self._trips_s)[(len(self._trips_s) - 1) // 2] - ORDINARY_S)
         self._rests_until_s = now_s + min(rest_s, LONGEST_REST_S)
         if not self._asked_s:
             self._settled.set()

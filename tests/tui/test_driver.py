@@ -28,6 +28,7 @@ from aisp.tui.driver import (
     RESTS,
     RESTS_TYPED,
     TRIES,
+    TRIPS,
     TYPED_S,
     Pace,
     _Outlet,
@@ -231,16 +232,18 @@ def test_on_a_slow_line_a_rest_follows_the_answer_so_that_keys_find_the_line_emp
     clock = Clock()
     pace = Pace(clock)
 
-    def rest_after(round_trip_s: float) -> float:
-        pace.ask()
-        clock.now_s += round_trip_s
-        pace.answered()
+    def rest_after(round_trip_s: float, *, frames: int = TRIPS) -> float:
+        for _ in range(frames):
+            pace.ask()
+            clock.now_s += round_trip_s
+            pace.answered()
         start_s = clock.now_s
         while pace.waiting:
             clock.now_s += 0.01
         return clock.now_s - start_s
 
     assert rest_after(ORDINARY_S) == 0
+    assert rest_after(ORDINARY_S + 0.2, frames=1) == 0, "the machine was busy for once; the line is as it was"
     assert rest_after(ORDINARY_S + 0.2) == pytest.approx(0.2 * RESTS, abs=0.02)
     # However slow it is, something is drawn now and then.
     assert rest_after(60) == pytest.approx(LONGEST_REST_S, abs=0.02)
