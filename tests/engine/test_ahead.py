@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import psutil
 import pytest
 
 from aisp.engine import ahead, confinement, environment, paths, planning, spawner, workplaces
@@ -143,6 +144,9 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         await found.pool.close()
         await workplaces.cleared()
         log.unlink(missing_ok=True)
+        for child in psutil.Process().children():  # which an engine would sweep
+            if child.status() == psutil.STATUS_ZOMBIE:
+                child.wait()
     assert list(paths.work_dir().iterdir()) == [], "no folder of a process stays"
     assert not paths.cache_links_dir().exists() or list(paths.cache_links_dir().iterdir()) == []
     assert [child for child in spawner.living() if child.alive] == []
