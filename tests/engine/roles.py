@@ -821,6 +821,13 @@ def run(x):
         known[key] = x * 2
     return known[key].clone()
 """
+NOTES = """
+calls = []
+
+def run(x):
+    calls.append(x.sum().item())
+    return x * 2
+"""
 BY_ADDRESS = """
 known = {}
 
@@ -855,7 +862,7 @@ def tell_poison(root: Path) -> dict[str, Any]:
 
 def tell_held_out(root: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    for name, code in (("honest", "def run(x):\n    return x * 2\n"), ("by_content", BY_CONTENT)):
+    for name, code in (("honest", NOTES), ("by_content", BY_CONTENT)):
         play = Play(root / name, {"optimized.py": code})
         made = play.pose(7, like=0)
         old, changed = (tensors.read(one)[0] for one in (play.inputs[0], made))
@@ -865,6 +872,7 @@ def tell_held_out(root: Path) -> dict[str, Any]:
             play.execute(arm, number)
         play.warm(arm)
         play.measure(arm, [0, 1])
+        before = len(arm._run.__globals__.get("calls", []))
         job = jobs.HeldOut(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
         found = arm.held_out(job)
         told[name] = {
@@ -873,6 +881,8 @@ def tell_held_out(root: Path) -> dict[str, Any]:
             "pairs": [len(found.seen_ms), len(found.unseen_ms)],
             "slower": all(new > 2 * old for old, new in zip(found.seen_ms, found.unseen_ms, strict=True)),
             "sets": len(arm._bound["default"].sets),
+            "calls": arm._run.__globals__.get("calls", [])[before:],
+            "known": [values.sum().item() for one in arm._bound["default"].sets for values in one.values()],
         }
         told[f"{name}_sustained"] = arm.sustain(jobs.Sustain(case="default", calls=4)).calls
     return told
