@@ -39,8 +39,11 @@ NURSERY = NURSERY_NAME.decode()
 
 
 def nurseries(engine: psutil.Process) -> list[psutil.Process]:
-    """Those of an engine, or of a process that is in its place."""
-    return [process for process in engine.children() if process.name() == NURSERY]
+    """Those of an engine, or of a process that is in its place, that live: a test's process may have been left a dead
+    one by an engine that was killed.
+    """
+    found = [process for process in engine.children() if process.name() == NURSERY]
+    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
 
 
 OUTPUT_LIMIT_BYTES = 256 << 20
