@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,11 +120,28 @@ async def play(fault: Fault, stage: Stage) -> Outcome:
     return Outcome(seen, time.monotonic() - started, next_run_s, growth_bytes)
 
 
+@contextmanager
+def standing_still(engine: EngineUnderTest) -> Iterator[None]:
+    """The engine with all of its threads stopped; it goes on afterwards."""
+    process = engine.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
 @asynccontextmanager
-async def standing_still(
-    engine: EngineUnderTest, stream: Stream, root: Path, stored: Callable[[str], Awaitable[str]] | None = None
+async def during_a_run(
+    engine: EngineUnderTest,
+    stream: Stream,
+    root: Path,
+    hold: Callable[[], AbstractContextManager[None]],
+    stored: Callable[[str], Awaitable[str]] | None = None,
 ) -> AsyncIterator[tuple[str, str]]:
-    """Stop the engine while a run of it goes on and one waits, both of `honest`; it goes on afterwards.
+    """Hold the engine while a run of it goes on and one waits, both of `honest`; it is let go afterwards.
 
     A run lasts a fraction of a second: on a busy machine it may have ended before anybody could do harm to it. Then
     there are two others.
@@ -133,6 +150,7 @@ async def standing_still(
         engine: it runs.
         stream: of that engine.
         root: the collection that has `honest`.
+        hold: within it, no end of a run can be stored.
         stored: tells a run's state, where the store cannot be read from here.
     """
 
@@ -140,19 +158,13 @@ async def standing_still(
         with engine.history() as history:
             return history.run(run_id).state.value
 
-    process = engine.process
-    assert process is not None
     while True:
         ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
         await stream.until(events.SampleBatch, lambda batch, run_id=ending: batch.run_id == run_id)
-        process.send_signal(signal.SIGSTOP)
-        try:
-            await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED)  # all of its threads stand
+        with hold():
             if not State(await (stored or read)(ending)).final:
                 yield ending, waiting
                 return
-        finally:
-            process.send_signal(signal.SIGCONT)
         for run_id in (ending, waiting):
             await stream.finish(run_id)
 

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -21,7 +22,7 @@ from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.proofs.evil.matrix import fault
 from tests.proofs.evil.scenes.engines import refused, started_by
-from tests.proofs.evil.stage import Stage, assert_timed, eventually, standing_still
+from tests.proofs.evil.stage import Stage, assert_timed, during_a_run, eventually, standing_still
 from tests.store.examples import finished, planned, samples_of
 
 SCHEMAS = Path(__file__).parents[3] / "store"
@@ -57,7 +58,7 @@ async def no_file_may_grow(stage: Stage) -> str:
         reserve_file = upkeep.ballast_file(paths.database_file())
     await eventually(reserve_file.exists, "the engine keeps a reserve")
     async with engine.stream() as stream:
-        async with standing_still(engine, stream, root) as (ending, waiting):
+        async with during_a_run(engine, stream, root, lambda: standing_still(engine)) as (ending, waiting):
             limit_files(engine.ps.pid, 4096)
         reserve = await stream.until(events.Banner, lambda banner: banner.key == "disk")
         assert "a reserve of 16 MiB was given up for results" in reserve.text
@@ -142,7 +143,7 @@ async def disk_full(stage: Stage) -> str:
             (earlier,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
             assert (await stream.finish(earlier)).state == State.OK.value
             filler = disk / "filler"
-            async with standing_still(engine, stream, root, there) as (ending, waiting):
+            async with during_a_run(engine, stream, root, lambda: standing_still(engine), there) as held:
                 with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
                     while True:
                         file.write(bytes(4096))
@@ -152,11 +153,20 @@ async def disk_full(stage: Stage) -> str:
             filler.unlink()
             over = await stream.until(events.Banner, lambda banner: banner.key == "store")
             assert over.text == ""
-            for run_id in (ending, waiting):
+            for run_id in held:
                 assert (await stream.finish(run_id)).state == State.OK.value
                 assert await read_there(engine, run_id) == "ok whole"
     assert await asyncio.to_thread(engine.terminate) == 0
     return f"{banner.text!r}; the run was stored whole after the file that filled the disk was deleted"
+
+
+@contextlib.contextmanager
+def locked_by_another() -> Iterator[None]:
+    """The engine's database with a lock that another program has."""
+    with contextlib.closing(sqlite3.connect(paths.database_file(), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")
 
 
 @fault(
@@ -168,24 +178,13 @@ async def locked(stage: Stage) -> str:
     engine = stage.engine
     root = stage.target("honest")
     async with engine.stream() as stream:
-        with contextlib.closing(sqlite3.connect(paths.database_file(), isolation_level=None)) as other:
-            while True:
-                ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
-                await stream.until(events.SampleBatch, lambda batch, run_id=ending: batch.run_id == run_id)
-                other.execute("BEGIN EXCLUSIVE")
-                with engine.history() as history:
-                    if not history.run(ending).state.final:
-                        break
-                other.execute("ROLLBACK")
-                for run_id in (ending, waiting):
-                    await stream.finish(run_id)
+        async with during_a_run(engine, stream, root, locked_by_another) as (ending, waiting):
             banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
             assert banner.text.endswith("close it there; results wait in memory and runs are paused")
             queue = (await stream.connection.status()).queue
             assert [item.run_id for item in queue] == [ending, waiting]
             with engine.history() as history:
                 assert history.run(ending).state in (State.STARTING, State.RUNNING)
-            other.execute("ROLLBACK")
         await _until_stored(engine, stream, [ending, waiting])
     return f"{banner.text!r}; both runs stored after the lock was gone"
 
