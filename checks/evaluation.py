@@ -1220,8 +1220,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.drawn_cases",
         "Shapes nobody chose",
-        "Shapes drawn from the run's own seed, one odd in every axis and one at an edge, are judged in every run. A "
-        "run for which none could be drawn is suspect.",
+        "Shapes drawn from the run's own seed, one odd in every axis and one at an edge, are judged in every run. "
+        "Those that caught a rung are posed again until it is right, so that no lucky draw lets it go. A run for which "
+        "none could be drawn is suspect.",
         ("evaluation.known_shapes", "evaluation.nothing_small"),
         When.AFTER_RUN,
         run=drawn_cases,

@@ -4,6 +4,9 @@ Drawn shapes come before the first sample: a time is shown only of a rung that i
 torch's compiler would compile for seconds at each, so it is asked for one of them, after the last sample. Other
 families of values at the timed shape come after the last sample, where the verifier may take its time. Both follow
 from the run's seed (checks.oracle.families).
+
+As long as a rung of the target that was caught for a drawn shape has not been right since, the shapes that its run drew
+are posed again, to every rung: who edits a comment until the draw is lucky would else be let go.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ MOST_FIXED_BYTES = (1 << 30, 1 << 34)
 """What the truth of a drawn case may take, on a CPU and on a GPU, that has the timed shape since the axes leave no
 other. The derived policy runs the reference seven times; the run's own sets of that shape take one run each."""
 
+MOST_AGAIN = 4
+"""Runs whose drawn shapes are posed again: the first ones, so that all who come later are asked the same."""
+
 HELD_OUT = "evaluation.held_out"
 FAMILIES = "evaluation.value_families"
 
@@ -41,6 +47,7 @@ class Gate:
         ask_judge: asks the run's verifier.
         blob: a new shared file.
         first_set: number of the first set of values that is made here; no worker is told it before.
+        drawn: each drawn case with the master seed of the run that it was drawn for.
         several: the rungs run in several processes each, to which no shape but their lesson's can be posed.
     """
 
@@ -52,7 +59,7 @@ class Gate:
     first_set: int
     ask_judge: Callable[[jobs.AnyJob, type[Any], str], Awaitable[Any]]
     blob: Callable[[], jobs.Blob]
-    drawn: list[tuple[Case, reports.Posed]] = field(default_factory=list)
+    drawn: list[tuple[Case, int, reports.Posed]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
     fixed: str = ""  # why the task leaves nothing to draw
     _values: list[tuple[Case, reports.Posed]] | None = None
@@ -65,19 +72,27 @@ class Gate:
 
     # -- shapes ----------------------------------------------------------------------------------------------------
 
-    async def pose(self, rungs: Sequence[Rung]) -> None:
-        """Draw the run's shapes and let the verifier make their inputs and their truth."""
+    async def pose(self, rungs: Sequence[Rung], again: Sequence[int] = ()) -> None:
+        """Draw the run's shapes and let the verifier make their inputs and their truth.
+
+        Args:
+            rungs: those that take part.
+            again: master seeds of earlier runs whose shapes are posed too, with their values.
+        """
         if self.several or HELD_OUT in self.without:
             return
         if self.target.rule is not None and self.target.rule.alone:
             self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
+        cases: dict[str, tuple[Case, int]] = {}
         try:
-            cases = families.drawn_shapes(self.target, self.seed, rungs, host=self.device == "cpu")
+            for seed in (self.seed, *again):
+                for case in families.drawn_shapes(self.target, seed, rungs, host=self.device == "cpu"):
+                    cases[case.text] = case, seed
         except SchemaError as error:
             self.why.append(clean_line(str(error)))
             return
-        for case in cases:
+        for case, seed in cases.values():
             needed, most = truth.working_bytes(self.target, case.axes), MOST_FIXED_BYTES[self.device != "cpu"]
             if case.axes == self.case.axes and needed > most:
                 self.fixed = (
@@ -85,28 +100,36 @@ class Gate:
                     f"{needed / 1e9:.1f} GB (at most {most / 1e9:.1f} GB are spent on that)"
                 )
                 continue
-            job = jobs.Pose(case=case.plain(), seed=self.seed, blob=self.blob())
+            job = jobs.Pose(case=case.plain(), seed=seed, blob=self.blob())
             try:
-                self.drawn.append((case, await self.ask_judge(job, reports.Posed, "reference.py")))
+                self.drawn.append((case, seed, await self.ask_judge(job, reports.Posed, "reference.py")))
             except ArmEnd as end:
                 if end.state is not State.USER_ERROR:  # the verifier itself is gone
                     raise
                 self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
 
     async def enter(self, stint: Stint, patience_s: float, *, most: int | None = None) -> None:
-        """The drawn cases, the first `most` of those that the rung claims to support. Raises ArmEnd."""
-        asked = [(case, posed) for case, posed in self.drawn if not stint.arm.rung.unsupported(case.axes)]
-        for case, posed in asked[:most]:
-            job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=stint.outputs)
+        """The drawn cases that the rung claims to support: of the run's own, and of those that are posed again, the
+        first `most` each. Raises ArmEnd.
+        """
+        asked = [entry for entry in self.drawn if not stint.arm.rung.unsupported(entry[0].axes)]
+        again = [entry for entry in asked if entry[1] != self.seed]
+        own = [entry for entry in asked if entry[1] == self.seed]
+        for case, seed, posed in again[:most] + own[:most]:
+            job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=stint.outputs)
             tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
-            judged = await self._judged(case, stint.arm, tried.outputs)
+            judged = await self._judged(case, seed, stint.arm, tried.outputs)
             if not judged.right:
                 advice = "`aisp bench fuzz` finds the smallest such case"
-                raise wrong(judged, HELD_OUT, f" (drawn case {case.text})", advice)
-            stint.arm.shapes.append(case.text)
+                raise wrong(judged, HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
+            stint.arm.shapes.append(self._said(case, seed))
 
-    async def _judged(self, case: Case, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
-        job = jobs.Judge(case=case.plain(), seed=self.seed, rung=arm.name, outputs=outputs)
+    def _said(self, case: Case, seed: int) -> str:
+        """A drawn case in words."""
+        return case.text if seed == self.seed else f"{case.text}, as when a rung was caught"
+
+    async def _judged(self, case: Case, seed: int, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
+        job = jobs.Judge(case=case.plain(), seed=seed, rung=arm.name, outputs=outputs)
         found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
         arm.accepted[found.policy] += found.right
         return found
@@ -114,7 +137,10 @@ class Gate:
     def facts(self) -> Drawn:
         """What was posed, for checks."""
         return Drawn(
-            tuple(case.text for case, _ in self.drawn), tuple(self.why), several=self.several, fixed=self.fixed
+            tuple(self._said(case, seed) for case, seed, _ in self.drawn),
+            tuple(self.why),
+            several=self.several,
+            fixed=self.fixed,
         )
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -131,7 +157,7 @@ class Gate:
         for case, posed in await self._posed():
             job = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
             executed = await ask(stint.child, job, reports.Executed, patience_s, arm.name)
-            judged = await self._judged(case, arm, executed.outputs)
+            judged = await self._judged(case, self.seed, arm, executed.outputs)
             said = families.named(case)
             if judged.right:
                 arm.families.append(said)

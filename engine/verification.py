@@ -44,7 +44,8 @@ class Verification:
     """
 
     def __init__(self, plan: Plan, services: Services, crew: RunCrew, reporter: Reporter) -> None:
-        self._plan, self._limits, self._crew, self._reporter = plan, services.limits, crew, reporter
+        self._plan, self._services, self._crew, self._reporter = plan, services, crew, reporter
+        self._limits = services.limits
         self.inputs: dict[tuple[str, int], jobs.Blob] = {}
         self.notes: list[str] = []
         self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
@@ -76,7 +77,10 @@ class Verification:
     async def _expect(self, rungs: list[Rung]) -> None:
         for case, number in self._sets(gate=True):
             await self._expect_set(case, number)
-        await self._beyond.pose(rungs)
+        again = await self._services.store(
+            lambda store: store.unforgiven(self._plan.record, gate.HELD_OUT, gate.MOST_AGAIN)
+        )
+        await self._beyond.pose(rungs, again)
 
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
         plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()

@@ -345,6 +345,28 @@ class Store:
                 by_rung[quarantine.rung] = quarantine
         return by_rung
 
+    def unforgiven(self, run: Run, check: str, limit: int) -> list[int]:
+        """Master seeds of the first runs of this run's target on its device in which this check caught a rung that has
+        not been right there since, oldest first.
+        """
+        caught = (
+            "SELECT runs.seed, runs.number, quarantines.rung FROM quarantines JOIN runs ON runs.id = quarantines.run "
+            'WHERE quarantines.folder = ? AND quarantines.device = ? AND "check" = ? ORDER BY quarantines.number'
+        )
+        right = (
+            "SELECT 1 FROM runs JOIN arms ON arms.run = runs.number WHERE target = ? AND folder = ? AND device = ? "
+            "AND runs.number > ? AND arms.rung = ? AND arms.state = 'ok' AND validity <> 'suspect' LIMIT 1"
+        )
+        of_target = [content.label(run.target), run.folder, run.device]
+        seeds: dict[int, None] = {}
+        with self._lock, typed_errors(self.path):
+            for seed, number, rung in self._db.execute(caught, [run.folder, run.device, check]).fetchall():
+                if len(seeds) == limit:
+                    break
+                if seed is not None and not self._db.execute(right, [*of_target, number, rung]).fetchone():
+                    seeds[int(seed)] = None
+        return list(seeds)
+
     def release(self, check: str) -> int:
         """Forget the quarantines that this check has caused: a person says that it was no rung's doing. Returns how
         many.
@@ -641,6 +663,8 @@ class Store:
         for rung, (check, evidence) in caught.items():
             if check == INSTALLED_CHECK and _has_one(db, run.folder, rung, code):
                 continue  # what it was caught for stays: this one may be forgiven
+            if _again(db, by, [run.folder, rung, code], (check, run.device)):
+                continue
             # One is in force at a time: it gives way to what was seen last, but goes on hiding its own code's figures.
             _mark(db, by, _OF_RUNG, [run.folder, rung])
             sql = f"SELECT number, target, rung FROM quarantines {_OF_CODE}"
@@ -656,10 +680,7 @@ class Store:
             return
         for rung in {content.label(arm.rung) for arm in run.arms} - set(caught):
             known = [run.folder, rung, code]
-            if db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", known).fetchone():
-                # Code that was caught is back, whatever it does this time.
-                _mark(db, by, f"{_OF_RUNG} AND code <> ?", known)
-                _mark(db, None, f"{_OF_CODE} AND ended_by IS NOT NULL", known)
+            if _again(db, by, known):  # whatever it does this time
                 continue
             there = db.execute(f'SELECT "check", device FROM quarantines {_OF_RUNG}', [run.folder, rung]).fetchone()
             if there and _clears(run, rung, findings, *there):
@@ -670,6 +691,21 @@ def _mark(db: Database, ended_by: str | None, where: str, given: Sequence[object
     """End quarantines, or put them in force again, with their entries in the chain."""
     sql = f"UPDATE quarantines SET ended_by = ? {where} RETURNING number"
     chain.append_quarantines(db.conn, sorted(number for (number,) in db.execute(sql, [ended_by, *given]).fetchall()))
+
+
+def _again(db: Database, by: str, known: Sequence[object], like: tuple[str, str] | None = None) -> bool:
+    """Whether this code of a rung was caught before; its quarantine, the first of its kind, is in force again then.
+
+    Args:
+        known: folder, rung and code.
+        like: by this check on this device; None where any will do.
+    """
+    before = db.execute(f'SELECT "check", device FROM quarantines {_OF_CODE}', known).fetchone()
+    if before is None or (like is not None and tuple(before) != like):
+        return False
+    _mark(db, by, f"{_OF_RUNG} AND code <> ?", known)
+    _mark(db, None, f"{_OF_CODE} AND ended_by IS NOT NULL", known)
+    return True
 
 
 def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_ca
     assert known.count(jobs.Try) == known.count(jobs.Judge, SHAPE) == 2 * len(arms)
     assert known.count(jobs.Execute) == known.count(jobs.Judge, VALUES) == 2 * len(arms)
     assert len(known.asked) == 4 + 8 * len(arms)
-    elements = sum(case.axes["M"] * case.axes["N"] for case, _ in made.drawn)
+    elements = sum(case.axes["M"] * case.axes["N"] for case, _, _ in made.drawn)
     assert elements <= 2 * families.GATE_ELEMENTS
     assert all(len(arm.families) == 2 and arm.doubt is None for arm in arms)
     last_shape = max(
@@ -111,6 +112,23 @@ async def test_what_is_left_out_on_request_costs_nothing() -> None:
 async def test_shapes_follow_from_the_runs_own_seed() -> None:
     drawn = [(await through(Counting(), seed=seed))[0].facts().posed for seed in (1, 2, 1)]
     assert drawn[0] == drawn[2] != drawn[1]
+
+
+async def test_the_shapes_for_which_a_rung_was_caught_are_posed_again_with_their_values_and_every_rung_is_asked() -> (
+    None
+):
+    (then, _), (now, _) = [await through(Counting(), seed=seed) for seed in (1, 2)]
+    known = Counting()
+    made, arms = gate(known, seed=2)
+    await made.pose([arm.rung for arm in arms], again=[1])
+    for arm in arms:
+        await made.enter(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+    earlier = [f"{text}, as when a rung was caught" for text in then.facts().posed]
+    assert made.facts().posed == (*now.facts().posed, *earlier)
+    assert all(arm.shapes == [*earlier, *now.facts().posed] for arm in arms)
+    for kind in (jobs.Pose, jobs.Try, jobs.Judge):
+        seeds = {job.case["text"]: job.seed for job in known.asked if isinstance(job, kind)}
+        assert seeds == dict.fromkeys(then.facts().posed, 1) | dict.fromkeys(now.facts().posed, 2)
 
 
 async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is_a_doubt() -> None:
@@ -171,6 +189,33 @@ async def test_the_record_says_which_policy_accepted_how_many_outputs(shared: En
     sets = found.record.manifest["stop_rule"]["input_sets"]
     assert quality.right_by_stated == sets + 4
     assert quality.right_by_derived == 4
+
+
+async def test_a_rung_that_was_caught_for_a_drawn_shape_is_not_let_go_for_a_lucky_draw(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    root, at = tmp_path / "mine", re.compile(r"\(drawn case N=(\d+)(, as when a rung was caught)?\)")
+    odd = "def run(x):\n    return x * (2 if x.numel() % 2 == 0 else 3)\n"
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 4096 }'
+    one = write_target(root, {"optimized.py": odd}, cases=cases)
+    first = at.search((await shared.run(root, one.id)).arm("optimized").reason)
+    assert first is not None and first[2] is None
+    for edit in range(2):  # wrong at that very size alone, which is hardly ever drawn twice
+        rung = f"# {edit}\ndef run(x):\n    return x * (2 if x.numel() != {first[1]} else 3)\n"
+        (root / one.name / "optimized.py").write_text(rung)
+        again = await shared.run(root, one.id)
+        found = at.search(again.arm("optimized").reason)
+        assert found is not None and found[1] == first[1] and found[2], again.record.reason
+        assert again.arm("optimized").state is State.INCORRECT
+        assert again.arm("baseline").state is State.OK
+    (root / one.name / "optimized.py").write_text("def run(x):\n    return x + x\n")
+    told = []
+    for _ in range(2):
+        right = await shared.run(root, one.id)
+        assert right.arm("optimized").state is State.OK, right.record.reason
+        told += [f.evidence for f in right.record.findings if f.check == "evaluation.drawn_cases"]
+    assert f"N={first[1]}, as when a rung was caught" in told[0]
+    assert "as when" not in told[1], "it was right, and is in quarantine no more"
 
 
 async def test_words_that_spare_a_slow_compiler_do_not_spare_the_drawn_shapes(

@@ -227,6 +227,7 @@ BOMB = "a: &a [x]\n" + "".join(f"{name}: [*a, *a]\n" for name in "bcdef")
         ("a: [" + "1," * 20_000 + "]", ": it has more than 10,000 values; "),
         ("a: " + "x" * 70_000, ": the document has 70,003 bytes; "),
     ],
+    ids=lambda given: given[:40],
 )
 def test_a_document_with_a_slip_or_too_much_in_it_is_told(text: str, expected: str) -> None:
     found = of_yaml(text)

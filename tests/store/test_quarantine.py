@@ -11,7 +11,7 @@ import pytest
 
 from aisp.store import History, Store, StoreError
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.record import Comparison, Quarantine, Run
+from aisp.store.record import Arm, Comparison, Quarantine, Run
 from tests.replacing import replace
 from tests.store.examples import caught, examined, finding, planned
 
@@ -359,3 +359,38 @@ def test_nothing_else_that_a_rung_was_caught_for_is_forgiven_with_it(store: Stor
     store.release("evaluation.installed")
     assert {(q.rung, q.check) for q in history.quarantines()} == {("optimized", "timing.wall_clock")}
     assert store.quarantines(FOLDER, "c0de")["optimized"].check == "timing.wall_clock"
+
+
+# -- what is asked again -----------------------------------------------------------------------------------------------
+
+
+def refused(seed: int, code: str = "c0de", rung: str = "optimized", **changes: Any) -> Run:
+    """A run of that seed in which the rung was caught for a drawn shape."""
+    run = caught(planned(seed=seed, **changes), rung, code, "evaluation.held_out")
+    wrong = Arm(rung, State.INCORRECT, Correctness.WRONG, reason="wrong values")
+    arms = tuple(wrong if arm.rung == rung else arm for arm in run.arms)
+    return replace(run, state=State.INCORRECT, correctness=Correctness.WRONG, reason="wrong", arms=arms)
+
+
+def test_seeds_of_runs_that_caught_a_rung_stay_until_it_is_right(store: Store) -> None:
+    def asked(**where: Any) -> list[int]:
+        return store.unforgiven(planned(**where), "evaluation.held_out", 3)
+
+    assert asked() == []
+    finish(store, caught(planned(seed=6)))
+    for seed, code in ((1, "a"), (2, "b"), (3, "c"), (1, "a"), (4, "d")):
+        finish(store, refused(seed, code))
+    assert asked() == [1, 2, 3], "the first ones, so that all are asked the same"
+    assert asked(device="cpu") == asked(target="mine:transpose", folder=b"/elsewhere") == []
+    finish(store, refused(5, "e"))
+    finish(store, refused(7, "a"))
+    assert asked() == [1, 2, 3], "code that is caught again was caught at first by the first"
+    left_out = examined(planned(), "f", validity=Validity.SUSPECT)
+    finish(store, replace(left_out, comparisons=()))
+    assert asked() == [1, 2, 3]
+    finish(store, replace(examined(planned(), "f"), arms=examined(planned()).arms[:1], comparisons=()))
+    assert asked() == [1, 2, 3], "the baseline is no news of it"
+    finish(store, examined(planned(), "f"))
+    assert asked() == []
+    finish(store, refused(2**64 - 1, "g"))
+    assert asked() == [2**64 - 1]
