@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 NURSERY_NAME, WORKER_NAME = b"aisp-nursery", b"aisp-worker"  # in /proc/PID/comm, whose limit is 15 bytes
+TRITON_CACHE = "TRITON_CACHE_DIR"
 CHILD_FILES = 3  # its stdout, its stderr and its line
 
 _prctl = ctypes.CDLL(None).prctl
@@ -89,10 +91,34 @@ def import_all() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
+    if here and os.environ.get("TRITON_INTERPRET") != "1":
+        with contextlib.suppress(Exception):  # each process does it by itself then
+            load_launcher()
+
     import aisp.engine.worker.arm
     import aisp.engine.worker.channel
     import aisp.engine.worker.timers
     import aisp.engine.worker.verifier  # noqa: F401
+
+
+def load_launcher() -> None:
+    """Have Triton build and load what it talks to the driver with, once and for all forks.
+
+    A process whose caches are empty, as each is that runs new code, would have a C compiler work on it for most of a
+    second. The driver is asked for nothing. Raises whatever Triton does.
+    """
+    from triton.backends.nvidia.driver import CudaDriver
+    from triton.runtime import driver
+
+    kept = os.environ.get(TRITON_CACHE)
+    with tempfile.TemporaryDirectory() as folder:  # what lies in a shared one may be anybody's
+        os.environ[TRITON_CACHE] = folder
+        try:
+            driver.set_active(CudaDriver())
+        finally:
+            del os.environ[TRITON_CACHE]
+            if kept is not None:
+                os.environ[TRITON_CACHE] = kept
 
 
 def collect() -> None:

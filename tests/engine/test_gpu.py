@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,6 +121,45 @@ async def test_peak_memory_is_what_the_rung_allocates_and_nothing_of_what_looks_
     output_bytes = 2 * 16777216
     assert result.arm("optimized").peak_bytes == output_bytes
     assert result.arm("baseline").peak_bytes == 2 * output_bytes  # the sum, and the product of it
+
+
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    double[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+"""
+COMPILER = '#!/bin/sh\necho "$*" >> {log}\nexec cc "$@"\n'
+
+
+async def test_no_process_of_a_triton_rung_starts_a_c_compiler(
+    own: Callable[..., EngineUnderTest], tmp_path: Path
+) -> None:
+    log = Path("/dev/shm") / f"compilers-{os.urandom(8).hex()}"  # a confined process may write there
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COMPILER.format(log=log))
+    compiler.chmod(stat.S_IRWXU)
+    try:
+        engine = own(CC=str(compiler))
+        await engine.start()
+        write(tmp_path / "mine" / "double", LESSON)
+        (tmp_path / "mine" / "double" / "optimized.py").write_text(TRITON)
+        result = await engine.run(tmp_path / "mine", "mine:double", replicas=2)
+        assert result.record.state is State.OK, result.record.reason
+        assert len(log.read_text().splitlines()) == 1, "the nursery has Triton build its launcher for all"
+    finally:
+        log.unlink(missing_ok=True)
 
 
 async def test_a_run_counts_the_kernels_of_a_call(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:

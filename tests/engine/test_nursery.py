@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from aisp.engine import client, nursery, spawner
 from aisp.engine.pool import Pool
 from aisp.engine.spawner import Child
+from aisp.engine.worker.nursery import load_launcher
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, nurseries
 from tests.engine.started import SITE
@@ -240,3 +242,30 @@ async def test_a_nursery_with_a_second_thread_forks_nothing_and_everybody_hears_
         async with await client.connect(start=False) as connection:
             status = await connection.status()
     assert status.not_forked.startswith("it has 2 threads: aisp-nursery")
+
+
+@pytest.mark.parametrize("before", [None, "/elsewhere"])
+def test_tritons_launcher_is_built_in_a_folder_of_nobody_else_and_is_there_for_all(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    seen: list[Path] = []
+
+    class Driver:
+        def __init__(self) -> None:
+            seen.append(Path(os.environ["TRITON_CACHE_DIR"]))
+            (seen[-1] / "cuda_utils.so").touch()
+            assert stat.S_IMODE(seen[-1].stat().st_mode) == stat.S_IRWXU
+
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("TRITON_CACHE_DIR", before)
+    monkeypatch.setattr(driver, "_active", None)
+    monkeypatch.setattr("triton.backends.nvidia.driver.CudaDriver", Driver)
+
+    load_launcher()
+
+    assert isinstance(driver.active, Driver)
+    assert os.environ.get("TRITON_CACHE_DIR") == before
+    assert [folder for folder in seen if folder.exists()] == [] and len(seen) == 1
