@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
 MARK_CYCLES = 2_000
 SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
+HOLD_KERNEL = "aisp_hold"  # of the engine: the holds of all ranks end together, whatever the clocks of their GPUs
 NO_KERNEL = ("Memcpy", "Memset")  # how names of copies and fills begin
 SETTLE_S = 0.02  # for what still runs in a context that no synchronisation of ours reaches
 MOST_NAMED = 6
@@ -98,11 +99,11 @@ def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Trace
         ValueError: spinning kernel and marker are not both there.
     """
     ordered = sorted(activities, key=lambda each: each.start_ns)
-    spins = [each for each in ordered if SPIN_KERNEL in each.name]
-    if len(spins) < 2:
-        raise ValueError(f"CUPTI saw {len(spins)} of the 2 kernels that stand around the call")
-    hold, mark = spins[0], spins[-1]
-    work = [each for each in ordered if SPIN_KERNEL not in each.name and each.start_ns >= hold.start_ns]
+    around = [each for each in ordered if SPIN_KERNEL in each.name or each.name == HOLD_KERNEL]
+    if len(around) < 2:
+        raise ValueError(f"CUPTI saw {len(around)} of the 2 kernels that stand around the call")
+    hold, mark = around[0], around[-1]
+    work = [each for each in ordered if each is not hold and each is not mark and each.start_ns >= hold.start_ns]
     early = [
         each for each in work if each.stream != hold.stream and hold.start_ns < each.start_ns < hold.end_ns - SLACK_NS
     ]
@@ -151,9 +152,9 @@ class Trace(Sensor[TraceFacts]):
         with cupti.opened().recorded() as recording:
             launch_once()  # a first copy or kernel under CUPTI waits for buffers of its own
             torch.cuda.synchronize()
-            if self.site.hold_together is not None:  # a rank that is early would be busy waiting for the others
-                self.site.hold_together()
-            torch.cuda._sleep(SPIN_CYCLES)
+            # A rank that is early would be busy waiting for the others.
+            if self.site.hold_together is None or not self.site.hold_together():
+                torch.cuda._sleep(SPIN_CYCLES)
             launch_once()
             torch.cuda._sleep(MARK_CYCLES)
             torch.cuda.synchronize()

@@ -163,6 +163,7 @@ class Site:
             after_timing on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
         hold_together: of several ranks on GPUs, holds all GPUs until every host has launched what follows; likewise.
+            Whether it could.
         poisoned: what was overwritten so far.
     """
 
@@ -174,7 +175,7 @@ class Site:
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
-    hold_together: Callable[[], object] | None = None
+    hold_together: Callable[[], bool] | None = None
     poisoned: Poisoned = field(default_factory=Poisoned)
 
 

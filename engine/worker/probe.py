@@ -40,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from aisp.checks.cuda import HOLD_KERNEL
 from aisp.kernels import cuda
 
 _SOURCE = r"""
@@ -234,7 +235,7 @@ class Hold:
             properties = torch.cuda.get_device_properties(0)
             self._threads = int(properties.max_threads_per_multi_processor) // 2
             self._launch = cuda.launch
-            self._kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="aisp hold that meets")
+            self._kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, HOLD_KERNEL, digest="aisp hold that meets")
             self._blocks = 2 * int(properties.multi_processor_count)
             self.launch(0.0)  # compiles
             torch.cuda.synchronize()

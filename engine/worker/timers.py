@@ -544,11 +544,13 @@ class CudaTimer:
             self.resolution_ms = _smallest_step(self._readings_ms, EVENT_ROUNDING_MS) or self.resolution_ms
         return result
 
-    def hold_together(self) -> None:
-        """Enqueue a hold, as long as one may be, that ends for all ranks at once; nothing for a process alone."""
-        if self._together.meeting is not None:
-            self._together.meet()
-            self._hold.launch(MAX_HOLD_MS, self._together.meeting)
+    def hold_together(self) -> bool:
+        """Enqueue a hold, as long as one may be, that ends for all ranks at once; whether there is one: not for a
+        process alone."""
+        if self._together.meeting is None:
+            return False
+        self._together.meet()
+        return self._hold.launch(MAX_HOLD_MS, self._together.meeting)
 
     def read_empty_pairs(self) -> None:
         """Find what all clocks read where nothing is called, and again where the stream is no longer held as it was."""

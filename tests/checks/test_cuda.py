@@ -71,6 +71,17 @@ def joined(*work: Activity) -> dict[str, Any]:
     return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
 
 
+def test_what_waits_for_the_end_of_a_hold_of_all_ranks_is_not_busy_and_a_kernel_by_its_name_is() -> None:
+    hold = replace(at(0, 100), name=cuda.HOLD_KERNEL)
+    work = [at(100.01, 100.5), at(100.1, 100.7, stream=13)]
+    told = read_trace([hold, *work, spin(100.8, 100.9)])
+    assert (told.activities, told.early, told.late) == (2, [], []) and told.busy_ms == pytest.approx(0.69)
+    early = read_trace([hold, at(60, 70, stream=13), *work, spin(100.8, 100.9)])
+    assert len(early.early) == 1
+    named = replace(at(100.1, 140.0, stream=13), name=cuda.HOLD_KERNEL)
+    assert read_trace([hold, at(100.01, 100.5), named, spin(141, 142)]).busy_ms == pytest.approx(39.99)
+
+
 def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> None:
     one, three = (
         Sensed(traced(at(10.01, 10.02, name="Memset (Device)"), at(10.03, 10.04, name="Memcpy DtoD"), *kernels))

@@ -462,10 +462,10 @@ def test_a_launch_that_only_just_fits_into_the_longest_hold_is_not_held_either(g
 
 
 def test_gpus_of_ranks_are_held_together_for_one_call_that_is_traced(gpu: Gpu) -> None:
-    timer_on(gpu, together=Two(gpu, kernels=True)).hold_together()
+    assert timer_on(gpu, together=Two(gpu, kernels=True)).hold_together()
     assert gpu.log == ["meet", "hold that meets"]
     gpu.log.clear()
-    timer_on(gpu).hold_together()
+    assert not timer_on(gpu).hold_together()
     assert not gpu.log
 
 
