@@ -234,6 +234,9 @@ class ValueFamily:
 
     The truth is one run of the reference. Only an answer that is not within the least error that is allowed in any case
     has the error derived that the computation itself allows (truth.py), which takes seven runs.
+
+    Attributes:
+        run_bytes: what a run of the reference in this shape was seen to take; 0: not known.
     """
 
     target: Target
@@ -243,6 +246,7 @@ class ValueFamily:
     inputs: Mapping[str, torch.Tensor]
     made: Mapping[str, object]
     note: str = ""
+    run_bytes: int = 0
     _least: Truth | None = field(init=False, default=None)
     _whole: Truth | None = field(init=False, default=None)
 
@@ -252,7 +256,7 @@ class ValueFamily:
 
     @property
     def _oracle(self) -> Oracle:
-        return Oracle(self.target, self.reference, self.device, terms=self._terms)
+        return Oracle(self.target, self.reference, self.device, terms=self._terms, run_bytes=self.run_bytes)
 
     @property
     def _terms(self) -> int:

@@ -60,6 +60,8 @@ YARD_DTYPE = 3.0
 MOST_SEQUENTIAL = 2.0**-8  # of what is added up: an approximation that shows is refused however long the sum
 MOST_YARD_DTYPE = 16.0  # in units of the dtype's u
 WORKING_COPIES = 8  # of inputs and outputs in fp64 that a reference is expected to hold at its worst
+# Where a run of the reference was measured: copies of the outputs in fp64 that stand beside it, of `least` and `truth`.
+LEAST_COPIES, TRUTH_COPIES = 6, 12
 SHARE_OF_FREE = 0.6
 
 
@@ -88,9 +90,17 @@ def working_bytes(target: Target, axes: Mapping[str, int]) -> int:
 class Oracle:
     """Runs one target's reference."""
 
-    def __init__(self, target: Target, reference: Callable[..., Any], device: str, *, terms: int = 0) -> None:
-        """`reference` is reference.py's run; `device` is where cases are computed where they fit. With `terms`, the
-        error of a sum of so many in sequence is allowed as well."""
+    def __init__(
+        self, target: Target, reference: Callable[..., Any], device: str, *, terms: int = 0, run_bytes: int = 0
+    ) -> None:
+        """For one target.
+
+        Args:
+            reference: reference.py's run.
+            device: where cases are computed where they fit.
+            terms: with it, the error of a sum of so many in sequence is allowed as well.
+            run_bytes: what one run in fp64 was seen to take there, for the one shape that is asked about; 0: not known.
+        """
         import torch  # only verifiers know the truth
 
         self._torch = torch
@@ -98,6 +108,7 @@ class Oracle:
         self._reference = reference
         self._device = device
         self._terms = terms
+        self._run_bytes = run_bytes
 
     def truth(
         self,
@@ -153,7 +164,7 @@ class Oracle:
         """The same values as `truth` by one run of the reference, with an error allowed that is never more than there:
         without what the conditioning and the yardsticks add. What it accepts is right; what it refuses is to be judged
         by `truth`. Raises as `truth`."""
-        where, blocks, note = self.place(case)
+        where, blocks, note = self.place(case, LEAST_COPIES)
         torch = self._torch
         wide = _Runs(self, case, inputs, made, {}, where, blocks).run(torch.float64)
         self._check(case, wide, backward=False)
@@ -272,13 +283,19 @@ class Oracle:
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
-    def place(self, case: Case) -> tuple[str, int, str]:
+    def place(self, case: Case, copies: int = TRUTH_COPIES) -> tuple[str, int, str]:
         """Where to compute, in how many blocks along the independent axis, and what to say of it.
+
+        Args:
+            copies: of the outputs that stand beside a run, where it is known what a run takes.
 
         Raises:
             BudgetError: nowhere.
         """
         needed = working_bytes(self._target, case.axes)
+        if self._run_bytes:
+            outputs = sum(math.prod(catalog.shape(spec, case.axes)) for spec in self._target.outputs if spec.shaped)
+            needed = min(needed, self._run_bytes + copies * 8 * outputs)
         free = free_bytes(self._device) * SHARE_OF_FREE
         if needed <= free:
             return self._device, 1, ""

@@ -65,6 +65,7 @@ class Verifier:
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
+        self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
 
@@ -111,7 +112,8 @@ class Verifier:
             inputs[name] = inputs[name].to(self._device, copy=True)
             change.laid(inputs[name])
         made = self._made.get(case.name, {})
-        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made)
+        known = self._run_bytes.get(case.name, 0)
+        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made, run_bytes=known)
         self._families[case.name, case.number] = posed
         written: dict[str, torch.Tensor] = {}
         for name, change in changes.items():
@@ -127,7 +129,7 @@ class Verifier:
         start = time.monotonic()
         inputs = self._inputs.pop((case.name, case.number))
         made = self._made[case.name]
-        outputs = self._oracle.at_once(case, inputs, made, own=self._alone)
+        outputs = self._at_once(case, inputs, made)
         if case.name not in self._dtypes:
             self._dtypes[case.name] = self._oracle.dtypes(case, inputs, made, outputs)
         pointed = [one.of for one in self._target.judged.values() if one.of]
@@ -136,6 +138,17 @@ class Verifier:
         self._expected[case.name, case.number] = tuple(output.to(self._device) for output in outputs)
         self._took_s[case.name] = self._made_s.get(case.name, 0.0) + time.monotonic() - start
         return reports.Expected(nbytes=sum(output.numel() * output.element_size() for output in outputs))
+
+    def _at_once(self, case: Case, inputs: dict[str, torch.Tensor], made: dict[str, object]) -> Sequence[torch.Tensor]:
+        """The reference's outputs; what it took of the GPU is noted for what is computed in the same shape later."""
+        if self._device != "cuda":
+            return self._oracle.at_once(case, inputs, made, own=self._alone)
+        memory = self._torch.cuda
+        memory.reset_peak_memory_stats()
+        before = memory.memory_allocated()
+        outputs = self._oracle.at_once(case, inputs, made, own=self._alone)
+        self._run_bytes[case.name] = memory.max_memory_allocated() - before
+        return outputs
 
     def judge(self, job: jobs.Judge) -> reports.Judged:
         """Compare a call's outputs with the truth: a lesson's own sets by the stated tolerances, all else by what the

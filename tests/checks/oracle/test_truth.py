@@ -428,3 +428,15 @@ def test_an_empty_case_has_an_empty_truth(strategy: Strategy) -> None:
     _, one = posed(target(), softmax, case({"M": 0, "N": 4}, strategy=strategy))
     assert one.value.shape == (0, 4)
     assert said(one, torch.zeros(0, 4)).right
+
+
+def test_where_a_run_was_measured_its_memory_counts_and_not_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = case({"M": 8, "N": 64})
+    guessed = 2 * 8 * 64 * 8 * 8  # input and output, in fp64, eight times
+    known = {"cuda": (guessed - 8) / 0.6, "cpu": 1e12}
+    monkeypatch.setattr(truth, "free_bytes", known.__getitem__)
+    assert Oracle(target(), softmax, "cuda").place(what)[0] == "cpu"
+    room = guessed - 8 - 6 * 8 * 64 * 8
+    assert Oracle(target(), softmax, "cuda", run_bytes=room).place(what, 6) == ("cuda", 1, "")
+    assert Oracle(target(), softmax, "cuda", run_bytes=room + 1).place(what, 6)[0] == "cpu"
+    assert Oracle(target(), softmax, "cuda", run_bytes=room).place(what)[0] == "cpu", "the whole truth takes more"
