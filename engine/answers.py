@@ -118,8 +118,9 @@ class Answers:
         refused: dict[str, str] = {}
         for name in request.targets:
             target = found.find(name)
+            case = planning.case_of(target, self._hardware, request)
             if why := planning.cannot_run(
-                target, self._hardware, rungs=request.rungs, device=request.device, case=request.case
+                target, self._hardware, rungs=request.rungs, device=request.device, case=case
             ):
                 refused[target.id] = why
                 continue
@@ -131,7 +132,7 @@ class Answers:
                 snapshot,
                 rungs=request.rungs,
                 device=request.device,
-                case=request.case,
+                case=case,
                 quick=request.quick,
                 replicas=request.replicas,
                 warm=request.warm,

@@ -226,6 +226,19 @@ def _contract(frozen: requests.FrozenContract) -> dict[str, object]:
     return found.frozen()
 
 
+def case_of(target: Target, hardware: Hardware, request: requests.StartRuns) -> str:
+    """Name of the case that a run of this target is asked to time; "" for the usual one.
+
+    Raises:
+        PlanError: no such device.
+        LookupError: no such case.
+    """
+    if not request.gpu_case:
+        return request.case
+    placed, _, _ = _place(target, hardware, request.device, "")
+    return target.case_on(placed, request.case).name
+
+
 def cannot_run(
     target: Target, hardware: Hardware, *, rungs: Sequence[str] = (), device: str = "auto", case: str = ""
 ) -> str:

@@ -61,6 +61,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         rungs: rung names to run beside the baseline; empty for all honest ones.
         device: "auto", "cuda" or "cpu".
         case: a case's name; "" for the device's timed one.
+        gpu_case: `case` is meant for GPUs: on a CPU the one that the author made for a CPU is timed, if any.
         quick: two replicas, fewer samples.
         replicas: fresh processes per arm; 0 for the default of the mode.
         warm: time with the caches as the call before left them, instead of with the L2 flushed.
@@ -80,6 +81,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     rungs: list[str] = []
     device: str = "auto"
     case: str = ""
+    gpu_case: bool = False
     quick: bool = False
     replicas: int = 0
     warm: bool = False

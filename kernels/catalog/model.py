@@ -427,6 +427,12 @@ class Target:
         small = device == "cpu" and not self.on_host and any(case.name == "cpu" for case in self.cases)
         return self.case("cpu" if small else "default")
 
+    def case_on(self, device: str, named: str) -> Case:
+        """The case of that name, "" for the usual one; on a CPU the one that the author made for a CPU, if any. Raises
+        LookupError."""
+        usual = self.usual_case(device)
+        return usual if not named or (device == "cpu" and usual.name == "cpu") else self.case(named)
+
     @property
     def on_host(self) -> bool:
         """Whether this target runs on the CPU everywhere: it needs no GPU, its inputs stay on the host."""

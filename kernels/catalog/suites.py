@@ -80,7 +80,7 @@ class Entry:
     """One target as a suite measures it.
 
     Attributes:
-        case: "" for the one that is usual on the device.
+        case: for GPUs (Target.case_on); "" for the one that is usual on the device.
         rungs: beside the baseline; empty for all honest ones.
         bottleneck: one of BOTTLENECKS; "" where neither lesson nor suite says.
     """

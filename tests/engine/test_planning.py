@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from aisp.engine import planning
 from aisp.engine.affected import affected
 from aisp.engine.plan import Plan
 from aisp.engine.planning import Hardware, PlanError, plan
-from aisp.engine.protocol import events
+from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Trigger
 from tests.engine.targets import write_target
@@ -23,6 +24,7 @@ NO_CASE = (
     "sizes can be made small"
 )
 CPU_CASE = '\n[[cases]]\nname = "cpu"\naxes = { N = 4 }\n'
+LARGE = '\n[[cases]]\nname = "large"\naxes = { N = 4096 }\n'
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 17 }\ntimed = false\n'
 ON_HOST = 'x = "float32 [N] normal cpu"'
 CUDA = "import cuda.core\n\n\ndef run(x):\n    return x * 2\n"
@@ -99,6 +101,28 @@ SIZED = (
     '\n[[cases]]\nname = "ragged"\naxes = { N = 262147 }\ntimed = false\n'
 )
 CPU = '\n[[cases]]\nname = "cpu"\naxes = {{ N = {} }}\n'
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cases", "hardware", "device", "expected"),
+    [
+        ("", CPU_CASE + LARGE, machine(90), "auto", "large"),
+        ("", CPU_CASE + LARGE, machine(90), "cpu", "cpu"),
+        ("", CPU_CASE + LARGE, machine(), "auto", "cpu"),
+        ("", LARGE, machine(), "auto", "large"),
+        (ON_HOST, CPU_CASE + LARGE, machine(), "auto", "large"),
+    ],
+)
+def test_a_case_that_a_suite_names_is_for_gpus(
+    tmp_path: Path, inputs: str, cases: str, hardware: Hardware, device: str, expected: str
+) -> None:
+    made = write_target(tmp_path, {}, inputs=inputs or 'x = "float32 [N] normal"', cases=cases)
+    request = requests.StartRuns(seq=1, targets=[made.id], device=device, case="large", gpu_case=True)
+    assert planning.case_of(made, hardware, request) == expected
+    plain = msgspec.structs.replace(request, gpu_case=False)
+    assert planning.case_of(made, hardware, plain) == "large"
+    with pytest.raises(LookupError):
+        planning.case_of(made, machine(90), msgspec.structs.replace(request, device="auto", case="lagre"))
 
 
 def test_a_timed_case_that_is_sized_for_a_gpu_is_refused_on_a_cpu_with_what_would_work(tmp_path: Path) -> None:

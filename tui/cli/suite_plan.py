@@ -156,7 +156,7 @@ def answers(plan: Plan, wanted: Wanted, target: Target, snapshot: str, run: Run)
         run.trigger is not Trigger.WATCH,
         run.quick is asked.quick,
         asked.device in ("auto", run.device),
-        run.case == (wanted.case or target.usual_case(run.device).name),
+        run.case == target.case_on(run.device, wanted.case).name,
         run.policy == asked.policy,
         not run.without,
         bool(rule.get("warm")) is asked.warm,

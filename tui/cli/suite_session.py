@@ -198,6 +198,7 @@ def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
         rungs=list(group[0].rungs),
         device=asked.device,
         case=group[0].case,
+        gpu_case=True,
         quick=asked.quick,
         replicas=asked.replicas,
         warm=asked.warm,

@@ -174,7 +174,7 @@ def is_of(record: Run, entry: Entry, how: How) -> bool:
     check, and of no save."""
     if record.trigger is Trigger.WATCH or record.without:
         return False
-    case = entry.case or entry.target.usual_case(record.device).name
+    case = entry.target.case_on(record.device, entry.case).name
     rule = record.manifest.get("stop_rule")
     warm = isinstance(rule, Mapping) and bool(rule.get("warm"))
     return (record.quick, record.case, warm) == (how.quick, case, how.warm)
@@ -780,7 +780,7 @@ class SuiteScreen(FilteringScreen):
         def fields(target_id: str) -> dict[str, Any]:
             entry = entries[target_id]
             found = more | self.workbench.run_fields(target_id)
-            found |= {"case": entry.case} if entry.case else {}
+            found |= {"case": entry.case, "gpu_case": True} if entry.case else {}
             found |= {"rungs": list(entry.rungs)} if entry.rungs else {}
             found |= {"warm": True} if how.warm else {}
             found |= {"validity": how.policy.value}
