@@ -64,9 +64,9 @@ def inputs_of(
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
     In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
-    one element of every input that is not static has another; where the problem's own rule is the judge and its code
-    poses inputs, whose values may hang together (a symmetric matrix), it has fresh values of its own instead. A set
-    with other kinds of values is set 0 with `changes_of`.
+    one element of every input that is not static has another; where the task's own code poses inputs, whose values may
+    hang together (a triangular matrix, sorted offsets), it has fresh values of its own instead. A set with other kinds
+    of values is set 0 with `changes_of`.
 
     Args:
         first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
@@ -83,8 +83,7 @@ def inputs_of(
         for name, change in changes_of(target, case, seed).items():
             change.laid(found[name])
         return found
-    structured = target.rule is not None and target.rule.alone and any(spec.posed for spec in target.inputs)
-    if case.like is not None and not structured:
+    if case.like is not None and not any(spec.posed for spec in target.inputs):
         like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
         return _with_one_changed(target, case, seed, like)
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
@@ -115,15 +114,10 @@ def _with_one_changed(
     target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
-    elements exchanged; a posed input gets another of its own values, if they are fractions: whole numbers may hang
-    together. An input with one value only (ones, an empty one) stays as it is."""
-    import torch
-
+    elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
     found = dict(first)
     for spec in target.inputs:
         if spec.made or Flag.STATIC in spec.flags or spec.name not in found or not found[spec.name].numel():
-            continue
-        if spec.posed and not found[spec.name].is_floating_point():
             continue
         found[spec.name] = found[spec.name].clone()
         flat = found[spec.name].reshape(-1)
@@ -133,11 +127,8 @@ def _with_one_changed(
             partner = (place + 1) % flat.numel()
             flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
             continue
-        if spec.posed:
-            others = flat[torch.randint(flat.numel(), (FEW,), generator=torch.Generator().manual_seed(word >> 1))]
-        else:
-            own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
-            others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
+        own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
+        others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
         differing = others[others != flat[place]]
         if differing.numel():
             flat[place] = differing[0]

@@ -22,6 +22,7 @@ async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate:
     ("problem", "candidate"),
     [
         pytest.param(text.CROSS_ENTROPY, text.CROSS_ENTROPY_NEW, id="class indices, one number out"),
+        pytest.param(text.TRIANGLES, text.TRIANGLES_NEW, id="an input that is always a triangle"),
         pytest.param(text.MADE, text.MADE_NEW, id="inputs that its own code makes"),
         pytest.param(text.VIEW, text.VIEW_NEW, id="a view, which is made dense"),
         pytest.param(text.TWO, text.TWO_NEW, id="two outputs, one of whole numbers"),

@@ -134,6 +134,37 @@ class ModelNew(nn.Module):
         return -picked.mean()
 """
 
+TRIANGLES = '''\
+import torch
+import torch.nn as nn
+
+N = 256
+
+
+class Model(nn.Module):
+    """Product of two lower triangles, which is one."""
+
+    def forward(self, A, B):
+        return torch.tril(A @ B)
+
+
+def get_inputs():
+    return [torch.randn(N, N).tril(), torch.randn(N, N).tril()]
+
+
+def get_init_inputs():
+    return []
+'''
+
+TRIANGLES_NEW = """\
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, A, B):
+        return A @ B
+"""  # there is nothing above the diagonal
+
 SOFTMAX = '''\
 import torch
 import torch.nn as nn
