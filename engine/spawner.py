@@ -395,7 +395,10 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         self.signal_sent_by_us = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:  # a fork that has no session of its own yet
+                os.kill(self.pid, number)
 
     def close(self) -> None:
         """Give back its descriptors, once all that it printed has been read."""

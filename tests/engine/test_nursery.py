@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -129,6 +130,20 @@ async def test_a_rung_cannot_tell_a_fork_from_a_started_process_but_by_its_seeds
 
 
 @pytest.mark.evil
+async def test_a_fork_that_has_no_session_of_its_own_yet_is_ended_at_once(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_yet(group: int, number: int) -> None:
+        raise ProcessLookupError(group)
+
+    child = await pool.take(interpret=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", none_yet)
+        patched.setattr(spawner, "KILL_PATIENCE_S", 0.0)
+        assert await child.end(gently=False) == -signal.SIGKILL
+    assert not child.alive
+
+
 async def test_a_nursery_that_was_killed_is_replaced_and_what_it_forked_lives_on(pool: Pool) -> None:
     async with taken(pool) as first:
         assert forked(first)
