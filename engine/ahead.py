@@ -28,14 +28,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aisp.engine import environment, snapshots, spawner, workplaces
-from aisp.engine.caches import Caches, closure, key_of
+from aisp.engine.caches import Caches, builds, key_of
 from aisp.engine.confinement import ABI_TRUNCATE
 from aisp.engine.job import AnyJob, RunJob
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.slots import Cores, Slots
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError, Share
-from aisp.kernels import catalog
 from aisp.store.outcomes import Trigger
 from aisp.store.text import clean_line
 
@@ -271,7 +270,7 @@ def _keys(plan: Plan, ready: reports.Ready, caches: Caches) -> list[tuple[str, s
     found = []
     for seat in range(2 if plan.side_by_side else 1):
         for rung in plan.rungs:
-            if rung.name in plan.obstacles or not any(map(catalog.builds, closure(plan.files, rung.name).values())):
+            if rung.name in plan.obstacles or not builds(plan.files, rung.name):
                 continue
             arm, interpret = clean_line(rung.name), plan.interpreted
             key = key_of(plan.files, rung.name, arm, 0, ready, device=plan.device, interpret=interpret, seat=seat)

@@ -42,6 +42,7 @@ from aisp.engine import installed, paths, workplaces
 from aisp.engine.protocol import reports
 from aisp.engine.ranks import Process
 from aisp.engine.spawner import ENVIRONMENT_NAMES, Child
+from aisp.kernels import catalog
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.sources import LESSON
 
@@ -103,6 +104,11 @@ def closure(files: Mapping[str, bytes], rung: str) -> dict[str, bytes]:
             return everything
         pending |= {near for word in words for near in by_word.get(word, ())} - found.keys()
     return found
+
+
+def builds(files: Mapping[str, bytes], rung: str) -> bool:
+    """Whether a rung builds an extension when it is imported."""
+    return any(map(catalog.builds, closure(files, rung).values()))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

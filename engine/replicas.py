@@ -11,6 +11,7 @@ from pathlib import Path
 from aisp.checks.registry import TaskFacts
 from aisp.engine import environment, facts, naive, statistics, verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
+from aisp.engine.caches import builds
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
@@ -128,14 +129,17 @@ class Replicas:
         """Both replicas of a quick run. Somebody waits for its first figures: they come from the rungs of the first
         replica alone. Then all other processes start and are verified side by side, and each replica is measured.
 
-        Rungs that compile for seconds do so in both replicas at once, on cores that are to spare.
+        Rungs that compile for seconds do so in both replicas at once, on cores that are to spare, and so do those that
+        build an extension when they are imported, which takes tens of seconds.
         """
         verification, measuring = self._verification, self._measuring
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
         self._reporter.begin_replica(0)
-        early = await self._start((rungs, 0))
-        ahead, _ = await gathered([self._compiled_ahead(early, twins), self._verify(early)])
+        stints = await self._start((rungs, 0), *self._building(rungs, twins))
+        early = [stint for stint in stints if stint.replica == 0 and stint.arm in rungs]
+        building = [stint for stint in stints if stint not in early]
+        ahead, _ = await gathered([self._compiled_ahead(early, twins, building), self._verify(early)])
         first = [stint for stint in early if stint.running and stint.arm.timed]
         if first:
             async with self._quiet():
@@ -187,23 +191,45 @@ class Replicas:
         twins = [arm for arm in running if TWIN_SUFFIX in arm.name]
         return [arm for arm in running if arm not in twins], twins
 
-    async def _compiled_ahead(self, early: Sequence[Stint], twins: Sequence[Arm]) -> list[Stint]:
+    def _building(self, rungs: Sequence[Arm], twins: Sequence[Arm]) -> list[tuple[list[Arm], int]]:
+        """Arms of the second replica, and the A/A arm, that build an extension when they are imported, each with its
+        replica; none where cores are short."""
+        joined, repeated = self._besides(rungs, twins, self._builds)
+        return [(joined, 0), (repeated, 1)]
+
+    async def _compiled_ahead(
+        self, early: Sequence[Stint], twins: Sequence[Arm], building: Sequence[Stint]
+    ) -> list[Stint]:
         """Processes of the A/A arm and of the second replica whose rungs compile for seconds, and have done so; none
-        where cores or memory are short.
+        where cores or memory are short. `building` are there already.
         """
-        joined = [arm for arm in twins if self._compiles_long(arm)]
-        repeated = [stint.arm for stint in early if self._compiles_long(stint.arm)] + joined
-        needed = len(early) + len(joined) + len(repeated) + SPARE_CORES
-        if not repeated or environment.processors() < needed:
+        joined, repeated = self._besides([stint.arm for stint in early], twins, self._compiles_long)
+        room = COPIES * self._verification.inputs_bytes()
+        if not repeated or not self._side_by_side([room] * len(early)):
+            await gathered(self._crew.end_stint(stint) for stint in building)
             return []
-        if not self._side_by_side([COPIES * self._verification.inputs_bytes()] * len(early)):
-            return []
-        stints = await self._start((joined, 0), (repeated, 1))
+        there = [(stint.arm, stint.replica) for stint in building]
+        lacking = [[arm for arm in arms if (arm, n) not in there] for n, arms in enumerate((joined, repeated))]
+        stints = [*building, *await self._start(*((arms, n) for n, arms in enumerate(lacking)))]
         await self._crew.each(stints, self._verification.compile)
         return stints
 
+    @staticmethod
+    def _besides(
+        rungs: Sequence[Arm], twins: Sequence[Arm], long: Callable[[Arm], bool]
+    ) -> tuple[list[Arm], list[Arm]]:
+        """Which of the A/A arm, and of all arms of the second replica, take long, where each process has a core."""
+        joined = [arm for arm in twins if long(arm)]
+        repeated = [arm for arm in rungs if long(arm)] + joined
+        needed = len(rungs) + len(joined) + len(repeated) + SPARE_CORES
+        return (joined, repeated) if environment.processors() >= needed else ([], [])
+
+    def _builds(self, arm: Arm) -> bool:
+        return arm.timed and builds(self._plan.files, arm.rung.name)
+
     def _compiles_long(self, arm: Arm) -> bool:
-        return arm.timed and (arm.rung.kind is not Kind.TORCH or self._plan.compiles(arm.rung))
+        kept = arm.rung.kind is Kind.TORCH and not self._plan.compiles(arm.rung)
+        return arm.timed and (not kept or self._builds(arm))
 
     def _side_by_side(self, held: Sequence[int | None]) -> bool:
         """Whether half of the memory that is free has room for the second replica and the A/A arm, where a process of

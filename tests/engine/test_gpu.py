@@ -143,7 +143,7 @@ def run(x):
 COMPILER = '#!/bin/sh\necho "$*" >> {log}\nexec cc "$@"\n'
 
 
-async def test_no_process_of_a_triton_rung_starts_a_c_compiler(
+async def test_no_process_of_a_triton_rung_builds_its_own_launcher(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
     log = Path("/dev/shm") / f"compilers-{os.urandom(8).hex()}"  # a confined process may write there
@@ -157,7 +157,8 @@ async def test_no_process_of_a_triton_rung_starts_a_c_compiler(
         (tmp_path / "mine" / "double" / "optimized.py").write_text(TRITON)
         result = await engine.run(tmp_path / "mine", "mine:double", replicas=2)
         assert result.record.state is State.OK, result.record.reason
-        assert len(log.read_text().splitlines()) == 1, "the nursery has Triton build its launcher for all"
+        built = [line for line in log.read_text().splitlines() if "cuda_utils.c" in line]
+        assert len(built) == 1, "by the nursery, for all"  # some versions build one for each kernel beside it
     finally:
         log.unlink(missing_ok=True)
 

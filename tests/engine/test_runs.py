@@ -286,6 +286,23 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     assert compared.floor is not None and "one replica" not in compared.note
 
 
+@pytest.mark.parametrize(("cores", "roomy", "groups", "processes"), [(5, [True, True], 2, 7), (4, [True], 1, 7),
+    (5, [False, True], 2, 8)], ids=["cores to spare", "no cores to spare", "too little memory"])  # fmt: skip
+async def test_rungs_that_build_an_extension_when_they_are_imported_do_so_in_both_replicas_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, roomy: list[bool], groups: int, processes: int
+) -> None:
+    told: list[Any] = []
+    taken = noted_takings(monkeypatch, told)
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, held: roomy.pop(0))
+    monkeypatch.setattr(environment, "processors", lambda: cores)
+    builder = "# with load_inline\ndef run(x):\n    return x + x\n"
+    record, _ = await carried_out(tmp_path, replicas=2, told=told, rungs={"optimized.py": builder})
+    assert record.state is State.OK, record.reason
+    assert told[: told.index(("warm worker", "ends"))].count(("warm worker", "begins")) == groups
+    assert len(taken) == processes, "where memory is short the process that had built ends, and another one comes later"
+    assert told.count(("compile", "ends")) == 6
+
+
 async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
