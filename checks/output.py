@@ -194,11 +194,14 @@ def _weak_task(run: RunFacts) -> Answer:
             f"the task takes {' and '.join(taken)} for right: nothing is proven by passing it. "
             "A smaller tolerance, or inputs that give outputs of some spread, would help"
         )
-    if unused:
-        return suspect(f"nothing of {', '.join(unused)} reaches the outputs of the reference: a rung may ignore it")
+    ignored = f"nothing of {', '.join(unused or ())} reaches the outputs of the reference: a rung may ignore it"
+    if unused and run.target.rule is None:
+        return suspect(ignored)
     if not asked:
         raise Unavailable("the timed case was not looked at")
     inputs = "every input matters" if unused is not None else "its inputs were not tried one by one"
+    if unused:  # others posed the problem so, and no answer to it can help that
+        inputs = ignored
     return passed(f"refused: {', '.join(asked)}; {inputs}")
 
 
@@ -338,7 +341,8 @@ CHECKS: tuple[Check, ...] = (
         "output.weak_task",
         "The task tells right from wrong",
         "Zeros, the mean and half an answer are put before the comparator, and the reference is asked whether each "
-        "input matters. A single number is its own mean: there one constant is put before it for all input sets.",
+        "input matters; in a problem of others one that does not is told and no more. A single number is its own mean: "
+        "there one constant is put before it for all input sets.",
         ("output.weak_task",),
         When.AFTER_RUN,
         run=_weak_task,

@@ -228,8 +228,8 @@ class Replicas:
         return arm.timed and builds(self._plan.files, arm.rung.name)
 
     def _compiles_long(self, arm: Arm) -> bool:
-        kept = arm.rung.kind is Kind.TORCH and not self._plan.compiles(arm.rung)
-        return arm.timed and (not kept or self._builds(arm))
+        long = arm.rung.kind is not Kind.TORCH or self._plan.compiles(arm.rung) or self._builds(arm)
+        return arm.timed and long
 
     def _side_by_side(self, held: Sequence[int | None]) -> bool:
         """Whether half of the memory that is free has room for the second replica and the A/A arm, where a process of

@@ -16,10 +16,11 @@ import torch
 from aisp.checks import output, registry
 from aisp.checks.registry import ArmFacts, HeldOut, RunFacts, Status, TaskFacts
 from aisp.engine.worker.verifier import LOOKED_AT, figures
-from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.model import OwnRule, Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
 from tests.engine.targets import write_target
+from tests.replacing import replace
 
 
 @pytest.fixture(scope="module")
@@ -299,6 +300,9 @@ def test_a_task_that_takes_anything_is_said_to_be_weak(target: Target, fact: str
         "output.weak_task", run(target, arm(target), task=TaskFacts(**{**strong, "unused_inputs": ["z"]}))
     )
     assert (status, "nothing of z" in evidence) == (Status.SUSPECT, True)
+    posed = replace(target, rule=OwnRule("KernelBench: allclose"))
+    status, told = ask("output.weak_task", run(posed, arm(posed), task=TaskFacts(**{**strong, "unused_inputs": ["z"]})))
+    assert status is Status.PASSED and "nothing of z reaches the outputs" in told, "others posed it so"
     assert ask("output.weak_task", run(target, arm(target)))[0] is Status.UNAVAILABLE
 
 
