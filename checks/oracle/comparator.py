@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ REGION_ROWS = 16
 REGION_COLUMNS = 48
 SHADES = "123456789#"  # share of a cell's elements that are wrong, in tenths
 SIGMAS = 5.0
+PART = 1 << 26
+"""Elements that are judged at once where no figures of the whole are asked for: some 4 GB beside an output."""
 CAREFUL_ENOUGH = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 """What a naive harness passes to allclose, absolute and relative, by dtype; 1e-2 for narrower ones."""
 
@@ -123,8 +125,8 @@ def stated(target: Target, truth: Iterable[Expected]) -> tuple[Expected, ...]:
         tolerance = target.tolerance[expected.dtype] if "float" in expected.dtype else 0.0
         allowed = None
         if tolerance:
-            size = expected.value.to(torch.float64).abs()
-            allowed = tolerance * torch.clamp(size, min=_scale(size, getattr(torch, expected.dtype)))
+            allowed = expected.value.to(torch.float64).abs()
+            allowed.clamp_(min=_scale(allowed, getattr(torch, expected.dtype))).mul_(tolerance)
         found.append(replace(expected, allowed=allowed))
     return tuple(found)
 
@@ -217,29 +219,72 @@ def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False
         forgiving: classes that eager PyTorch gets wrong as well are not held against it.
         full: as for `judge`.
     """
-    import torch
-
-    name, truth, allowed = expected.name, expected.value, expected.allowed
-    raw = actual.to(truth.device)
+    raw = actual.to(expected.value.device)
     hashed = digest(actual) if full else ""
     if not raw.numel():
-        return Opinion(name, Mismatch.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0 if full else None, hashed)
+        told = f"{expected.name}: empty, as it should be"
+        return Opinion(expected.name, Mismatch.NOTHING, told, 0.0, 0.0 if full else None, hashed)
+    if full:
+        return _in_figures(expected.name, raw, expected.value, hashed, *_held_against(expected, raw, forgiving))
+    worst = _Worst()
+    parts = list(_parts(expected, raw))
+    finite = all(_finite(part.value, output).all() for _, part, output in parts) if len(parts) > 1 else None
+    for start, part, output in parts:
+        kind, wrong, error, _ = _held_against(part, output, forgiving, finite)
+        worst = worst.and_then(_Worst.of(kind, wrong, error), start)
+    return _told(expected.name, raw, expected.value, worst)
+
+
+def _parts(expected: Expected, raw: torch.Tensor) -> Iterator[tuple[int, Expected, torch.Tensor]]:
+    """An output and its truth in flat stretches, each with its first element: what judging takes beside them is a
+    multiple of a stretch, and not of the output."""
+    eager = expected.eager if expected.eager is not None and expected.eager.shape == raw.shape else None
+    for start in range(0, raw.numel(), PART):
+
+        def cut(tensor: torch.Tensor, start: int = start) -> torch.Tensor:
+            return tensor.reshape(-1)[start : start + PART]
+
+        part = replace(
+            expected,
+            value=cut(expected.value),
+            allowed=None if expected.allowed is None else cut(expected.allowed),
+            eager=None if eager is None else cut(eager),
+        )
+        yield start, part, cut(raw)
+
+
+def _finite(truth: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
+    """Where an output and its truth, rounded to the output's dtype, are both finite."""
+    import torch
+
+    return torch.isfinite(truth.to(raw.dtype).to(torch.float64)) & torch.isfinite(raw.to(torch.float64))
+
+
+def _held_against(
+    expected: Expected, raw: torch.Tensor, forgiving: bool, throughout: bool | None = None
+) -> tuple[Mismatch, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """By element: whether it is wrong, its error in units of what is allowed, and the absolute one; and of what kind
+    the worst is. `throughout`: whether the whole is finite; None where this is the whole."""
+    import torch
+
+    truth, allowed = expected.value, expected.allowed
     if not raw.dtype.is_floating_point:
         # By value: cast to the output's dtype, a truth that does not fit would wrap around and match.
         wrong = raw != truth
         error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
-        apart = (raw.to(torch.float64) - truth.to(torch.float64)).abs()
-        return _opinion(name, Mismatch.VALUES, wrong, error, apart, raw, truth, hashed, full)
+        return Mismatch.VALUES, wrong, error, (raw.to(torch.float64) - truth.to(torch.float64)).abs()
     got, rounded = raw.to(torch.float64), truth.to(raw.dtype).to(torch.float64)
     finite = torch.isfinite(rounded) & torch.isfinite(got)
+    if throughout is None:
+        throughout = bool(finite.all())
     apart = (got - truth).abs()
     if allowed is None:
         error = torch.where(got != rounded, math.inf, 0.0).to(torch.float64)
     else:
         # An output that must be all zeros has no scale of its own: only zeros are right (0/0 is no error, x/0 is inf).
         error = torch.nan_to_num(apart / allowed, nan=0.0, posinf=math.inf)
-    if bool(finite.all()):
-        return _opinion(name, Mismatch.VALUES, error > 1.0, error, apart, raw, truth, hashed, full)
+    if throughout:
+        return Mismatch.VALUES, error > 1.0, error, apart
     apart, error = torch.where(finite, apart, 0.0), torch.where(finite, error, 0.0)
     forgiven = torch.zeros_like(finite)
     if forgiving and expected.eager is not None and expected.eager.shape == got.shape:
@@ -260,44 +305,80 @@ def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False
         kind = Mismatch.INF
     wrong = ((error > 1.0) & ~forgiven) | nan_apart | inf_apart
     error = torch.where(nan_apart | inf_apart, math.inf, error)
-    return _opinion(name, kind, wrong, error, apart, raw, truth, hashed, full)
+    return kind, wrong, error, apart
 
 
-def _opinion(
+_GRAVITY = (Mismatch.NOTHING, Mismatch.VALUES, Mismatch.INF, Mismatch.NAN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Worst:
+    """What is wrong with an output or a stretch of one.
+
+    Attributes:
+        bad: how many elements are wrong.
+        error: the greatest, in units of what is allowed, of right elements too.
+        at, at_error: the wrong element that is named, in the flat tensor, and its error.
+    """
+
+    kind: Mismatch = Mismatch.NOTHING
+    bad: int = 0
+    error: float = 0.0
+    at: int = 0
+    at_error: float = -1.0
+
+    @staticmethod
+    def of(kind: Mismatch, wrong: torch.Tensor, error: torch.Tensor) -> _Worst:
+        """From what every element is."""
+        import torch
+
+        bad, greatest = int(wrong.sum()), float(error.max())
+        if not bad:
+            return _Worst(error=greatest)
+        at = int(torch.where(wrong, error, -1.0).argmax())
+        return _Worst(kind, bad, greatest, at, float(error.flatten()[at]))
+
+    def and_then(self, other: _Worst, start: int) -> _Worst:
+        """Both stretches together; the other one begins at `start`."""
+        first = self if self.at_error >= other.at_error else replace(other, at=start + other.at)
+        kind = max(self.kind, other.kind, key=_GRAVITY.index)
+        return _Worst(kind, self.bad + other.bad, max(self.error, other.error), first.at, first.at_error)
+
+
+def _in_figures(
     name: str,
+    actual: torch.Tensor,
+    truth: torch.Tensor,
+    hashed: str,
     kind: Mismatch,
     wrong: torch.Tensor,
     error: torch.Tensor,
     apart: torch.Tensor,
-    actual: torch.Tensor,
-    truth: torch.Tensor,
-    hashed: str,
-    full: bool,
 ) -> Opinion:
-    """The sentence and the figures for a mask of wrong elements."""
-    import torch
+    """The sentence, and figures of the whole output."""
+    told = _told(name, actual, truth, _Worst.of(kind, wrong, error))
+    told = replace(told, sha256=hashed, histogram=_histogram(error), relative=_relative(apart, truth))
+    if told.right:
+        return told
+    spacing = _spacing(truth, actual.dtype) if actual.dtype.is_floating_point else None
+    return replace(told, statistics=_statistics(wrong, apart, spacing), region=region(wrong))
 
-    count, bad = wrong.numel(), int(wrong.sum())
-    worst = float(error.max())
-    histogram, relative = (_histogram(error), _relative(apart, truth)) if full else ((), None)
-    if not bad:
-        return Opinion(name, Mismatch.NOTHING, "", worst, relative, hashed, {}, histogram)
-    flat = int(torch.where(wrong, error, -1.0).argmax())
-    index = list(position(flat, tuple(actual.shape)))
-    got, want = actual.flatten()[flat].item(), truth.flatten()[flat].item()
+
+def _told(name: str, actual: torch.Tensor, truth: torch.Tensor, found: _Worst) -> Opinion:
+    """The sentence and the figures that need no more than that."""
+    if not found.bad:
+        return Opinion(name, Mismatch.NOTHING, "", found.error)
+    count = actual.numel()
+    index = list(position(found.at, tuple(actual.shape)))
+    got, want = actual.reshape(-1)[found.at].item(), truth.reshape(-1)[found.at].item()
     shown = [f"{value:.9g}" if isinstance(value, float) else str(value) for value in (got, want)]
-    how = f", {worst:.3g} times the error allowed" if math.isfinite(worst) else ""
-    spacing = _spacing(truth, actual.dtype) if full and actual.dtype.is_floating_point else None
+    how = f", {found.error:.3g} times the error allowed" if math.isfinite(found.error) else ""
     return Opinion(
         name,
-        kind,
-        f"{name}{index}: got {shown[0]}, expected {shown[1]}{how}; {bad} of {count} elements are wrong",
-        worst if math.isfinite(worst) else None,
-        relative,
-        hashed,
-        _statistics(wrong, apart, spacing) if full else {"count": float(count), "wrong": float(bad)},
-        histogram,
-        region(wrong) if full else (),
+        found.kind,
+        f"{name}{index}: got {shown[0]}, expected {shown[1]}{how}; {found.bad} of {count} elements are wrong",
+        found.error if math.isfinite(found.error) else None,
+        statistics={"count": float(count), "wrong": float(found.bad)},
     )
 
 
@@ -337,7 +418,7 @@ def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Exp
     wrong = outside | twice | differs
     error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
     apart = torch.nan_to_num((there - want).abs(), nan=0.0, posinf=0.0)
-    opinion = _opinion(name, Mismatch.VALUES, wrong, error, apart, got, got, hashed, True)
+    opinion = _in_figures(name, got, got, hashed, Mismatch.VALUES, wrong, error, apart)
     if opinion.right:
         return opinion
     said = [f"{int(outside.sum())} out of range", f"{int(twice.sum())} twice", f"{int(differs.sum())} at other values"]

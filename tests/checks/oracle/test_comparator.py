@@ -6,12 +6,13 @@ import json
 import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 
 from aisp.checks.oracle import comparator
-from aisp.checks.oracle.comparator import Mismatch, Opinion
+from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.schema import Strategy
 from aisp.checks.oracle.values import digest
 from aisp.store.record import ERROR_BINS
@@ -375,3 +376,67 @@ print(sorted(name for name in set(sys.modules) - before if "." not in name))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]", "somebody waits for the verdict"
+
+
+# -- in parts ----------------------------------------------------------------------------------------------------------
+
+
+def spoiled(dtype: torch.dtype, how: str, generator: torch.Generator) -> tuple[Expected, torch.Tensor]:
+    """A truth [7, 31], and an output that is right but for what `how` says."""
+    truth = torch.randn(7, 31, generator=generator, dtype=torch.float64) * 10
+    if not dtype.is_floating_point:
+        truth = truth.round()
+    if how == "infinite truth":
+        truth[3, 30] = math.inf
+    eager = truth.clone()
+    output = truth.to(dtype)
+    places = torch.randperm(output.numel(), generator=generator)[:3]
+    if how == "values":
+        output.view(-1)[places] += torch.tensor([7, 100, 3], dtype=dtype)
+    elif how in ("nan", "nan and values"):
+        output.view(-1)[places[0]] = math.nan
+        eager.view(-1)[places[1]] = math.inf
+        if "values" in how:
+            output.view(-1)[places[1:]] += 50
+    elif how == "inf":
+        output.view(-1)[places[:2]] = math.inf
+    value = truth if dtype.is_floating_point else truth.to(dtype)
+    allowed = 1e-2 * truth.abs().nan_to_num(posinf=0.0).clamp(min=1.0) if dtype.is_floating_point else None
+    return Expected("y", value, str(dtype).removeprefix("torch."), allowed, eager), output
+
+
+@pytest.mark.parametrize("part", [1, 10, 64, 216, 217])
+@pytest.mark.parametrize("forgiving", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "how"),
+    [
+        *((torch.float32, how) for how in ("", "values", "nan", "nan and values", "inf", "infinite truth")),
+        *((torch.bfloat16, how) for how in ("", "values", "inf")),
+        *((torch.int64, how) for how in ("", "values")),
+    ],
+)
+def test_an_output_that_is_judged_in_parts_is_judged_as_the_whole(
+    monkeypatch: pytest.MonkeyPatch, part: int, forgiving: bool, dtype: torch.dtype, how: str
+) -> None:
+    expected, output = spoiled(dtype, how, torch.Generator().manual_seed(len(how)))
+    whole = comparator.compare(expected, output, forgiving=forgiving, full=False)
+    assert whole.right is (how in ("", "infinite truth"))
+    monkeypatch.setattr(comparator, "PART", part)
+    assert comparator.compare(expected, output, forgiving=forgiving, full=False) == whole
+    figures = comparator.compare(expected, output, forgiving=forgiving)
+    assert (figures.finding, figures.detail, figures.max_error) == (whole.finding, whole.detail, whole.max_error)
+
+
+def test_what_judging_takes_beside_an_output_is_a_multiple_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, output = spoiled(torch.float32, "nan", torch.Generator().manual_seed(0))
+    seen: list[int] = []
+    ordinary = comparator._held_against
+
+    def counted(expected: Expected, raw: torch.Tensor, *others: Any) -> Any:
+        seen.append(raw.numel())
+        return ordinary(expected, raw, *others)
+
+    monkeypatch.setattr(comparator, "_held_against", counted)
+    monkeypatch.setattr(comparator, "PART", 50)
+    comparator.compare(expected, output, full=False)
+    assert seen == [50, 50, 50, 50, 17]
