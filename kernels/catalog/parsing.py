@@ -79,6 +79,8 @@ def _again(work: Callable[[], Made]) -> Made:
             with _ONE_AT_A_TIME, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return work()
+        except MemoryError:  # its text is that of a version of Python, or none
+            raise MemoryError from None
         except SystemError:
             if attempt == TRIES - 1:
                 raise
