@@ -194,14 +194,13 @@ def _weak_task(run: RunFacts) -> Answer:
             f"the task takes {' and '.join(taken)} for right: nothing is proven by passing it. "
             "A smaller tolerance, or inputs that give outputs of some spread, would help"
         )
-    ignored = f"nothing of {', '.join(unused or ())} reaches the outputs of the reference: a rung may ignore it"
-    if unused and run.target.rule is None:
-        return suspect(ignored)
+    inputs = "every input matters" if unused is not None else "its inputs were not tried one by one"
+    if unused:
+        inputs = f"nothing of {', '.join(unused)} reaches the outputs of the reference: a rung may ignore it"
+        if run.target.rule is None:  # else others posed the problem so, and no answer to it can help that
+            return suspect(inputs)
     if not asked:
         raise Unavailable("the timed case was not looked at")
-    inputs = "every input matters" if unused is not None else "its inputs were not tried one by one"
-    if unused:  # others posed the problem so, and no answer to it can help that
-        inputs = ignored
     return passed(f"refused: {', '.join(asked)}; {inputs}")
 
 
