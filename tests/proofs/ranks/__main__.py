@@ -4,7 +4,7 @@ A target whose rungs take the mean of a tensor over two ranks, on two GPUs where
 a rank is killed with SIGKILL at random moments of quick runs, and a run is asked for right behind each: how the killed
 one ended, and how long until there was a good one. Then full runs compare rungs that are the same: every FASTER or
 SLOWER is a mistake. Their samples say how far apart ranks leave the barrier, and what part of a time that is. Prints
-one JSON object.
+one JSON object, and each of its parts on stderr as it comes.
 """
 
 from __future__ import annotations
@@ -167,6 +167,12 @@ def told_of(arm: Any) -> dict[str, Any]:
 # -- the whole ---------------------------------------------------------------------------------------------------------
 
 
+def told(found: dict[str, Any]) -> dict[str, Any]:
+    """The same, after it was printed: who stops the proof early has what was found so far."""
+    print(json.dumps(found), file=sys.stderr, flush=True)
+    return found
+
+
 async def prove(home: Path, device: str, *, kills: int, runs: int, rungs: int, seed: int) -> dict[str, Any]:
     """All of it, in one engine."""
     engine = EngineUnderTest(home / "engine", **LIMITS)
@@ -181,8 +187,8 @@ async def prove(home: Path, device: str, *, kills: int, runs: int, rungs: int, s
             result = await engine.run(root, pair, device=device, again=True, patience_s=PATIENCE_S)
             assert result.record.state is State.OK, result.record.reason
             warm.append(time.monotonic() - began_s)
-        deaths = [await killed(engine, root, pair, device, warm[-1], chance) for _ in range(kills)]
-        found = [await compared(engine, root, same, device) for _ in range(runs)]
+        deaths = [told(await killed(engine, root, pair, device, warm[-1], chance)) for _ in range(kills)]
+        found = [told(await compared(engine, root, same, device)) for _ in range(runs)]
     finally:
         engine.terminate()
     verdicts: Counter[str] = Counter()
