@@ -59,6 +59,12 @@ COLLECT_PATIENCE_S = 0.5
 # After 2^20, 0.4 ms, they sleep: calls in a row still find them awake, and a product 1 ms later takes as long.
 OPENBLAS_SPIN_LOG2_CYCLES = 20
 
+# Threads of OpenMP that spin while they wait take the cores of the process that works (100 times slower comparisons
+# were seen on four cores). Where they never spin, each parallel region wakes them: 38 us on a virtual machine, and
+# nothing where the scheduler put all on one core, so that calls of 64 regions took 1.7 or 4.1 ms by chance. Those of
+# GNU's, which is torch's, spin 10,000 times, some 0.3 ms.
+BRIEF_SPIN = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
+
 # torch's compiler would precompile its C++ headers in each process, since none has another's temporary files: 5 s and
 # 156 MB before the first kernel for a CPU. Without them such a kernel takes 1 s more, and the stored one nothing.
 NO_PRECOMPILED_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
@@ -71,7 +77,7 @@ COMPILE_IN_PROCESS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 ENVIRONMENT_NAMES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
     "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
+    "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS",
     "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
 )  # fmt: skip
 
@@ -469,9 +475,8 @@ def environment(*, interpret: bool, visible: str | None = None) -> dict[str, str
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     # Behind all others, the programs that were installed with us: torch looks for ninja.
     environment["PATH"] = os.pathsep.join((environment.get("PATH", os.defpath), sysconfig.get_path("scripts")))
-    # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
-    # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
-    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if not BRIEF_SPIN.keys() & environment.keys():  # else the user decides
+        environment |= BRIEF_SPIN
     environment["OPENBLAS_THREAD_TIMEOUT"] = str(OPENBLAS_SPIN_LOG2_CYCLES)
     environment |= NO_PRECOMPILED_HEADERS | COMPILE_IN_PROCESS
     if interpret:

@@ -314,6 +314,31 @@ async def environment_of_a_child() -> dict[str, str]:
     return {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told.split(b"\0")) if name}
 
 
+REGIONS = """
+import pathlib, time, torch
+
+def waits():
+    told = [task.read_text() for task in pathlib.Path("/proc/self/task").glob("*/status")]
+    return sum(int(text.partition("\\nvoluntary_ctxt_switches:")[2].split()[0]) for text in told)
+
+torch.set_num_threads(2)
+x = torch.ones(1 << 17)
+for _ in range(20):
+    x.relu_()
+told = []
+while len(told) < 100 and min(told, default=100) > 9:  # a neighbour may have taken a core
+    before = waits()
+    for _ in range(30):
+        x.relu_()
+    told.append(waits() - before)
+    time.sleep(0.01)
+print(min(told))
+before = time.process_time()
+time.sleep(0.1)
+print(time.process_time() - before)
+"""
+
+
 async def printed(program: str, environment: dict[str, str]) -> str:
     words = [sys.executable, "-c", program]
     done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True, check=True)
@@ -325,6 +350,16 @@ async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
     assert environment["OPENBLAS_THREAD_TIMEOUT"] == str(spawner.OPENBLAS_SPIN_LOG2_CYCLES)
     environment["OMP_NUM_THREADS"] = "2"
     assert float(await printed(PAUSE, environment)) < 0.02, "seconds of processor time in a pause of 0.1 s"
+
+
+async def test_torchs_threads_stay_awake_between_parallel_regions_and_sleep_soon_after() -> None:
+    """A call of many small ones took two and a half times as long on some runs where each region woke them."""
+    environment = await environment_of_a_child()
+    waits, pause_s = (await printed(REGIONS, environment)).split()
+    assert int(waits) < 10, "times that a thread fell asleep in 30 regions"
+    assert float(pause_s) < 0.02, "seconds of processor time in a pause of 0.1 s"
+    passive = {name: value for name, value in environment.items() if name != "GOMP_SPINCOUNT"}
+    assert int((await printed(REGIONS, passive)).split()[0]) > 20, "or there is no second thread"
 
 
 async def test_torchs_compiler_starts_no_processes() -> None:

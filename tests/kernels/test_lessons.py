@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aisp.engine.spawner import BRIEF_SPIN
 from aisp.engine.telemetry import Nvml
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target, TensorSpec
@@ -279,7 +280,7 @@ class Judges:
     def __init__(self, device: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         environment = {**os.environ, "TRITON_CACHE_DIR": f"{self._folder.name}/triton", "OMP_NUM_THREADS": "2"}
-        environment["OMP_WAIT_POLICY"] = "PASSIVE"  # beside other tests, threads that spin take as long again
+        environment |= BRIEF_SPIN  # beside other tests, threads that spin for long take as long again
         environment.pop("TRITON_INTERPRET", None)
         if device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
