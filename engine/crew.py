@@ -75,6 +75,7 @@ class Crew:
         self.arena = Arena()
         self.caches = RunCaches(services.caches, files, device, interpret, keeps=keeps)
         self._one_at_a_time = asyncio.Lock()
+        self._traces = asyncio.Lock()
         self._rendezvous_folders: list[Path] = []
 
     # -- roles -----------------------------------------------------------------------------------------------------
@@ -195,6 +196,16 @@ class Crew:
             self._services.on_lost_gpu(pending)
         return code
 
+    async def inspected(self, child: Process, patience_s: float, whose: str) -> reports.Inspected:
+        """What its sensors noted; of groups of ranks on GPUs one after another. Raises ArmEnd.
+
+        A sensor traces a call there behind a hold. Beside another's hold a GPU would take turns between both, and a
+        rank that has its turn would be busy waiting for one that has not.
+        """
+        alone = self.device == "cuda" and self._target.ranks > 1
+        async with self._traces if alone else contextlib.nullcontext():
+            return await ask(child, jobs.Inspect(), reports.Inspected, patience_s, whose)
+
     async def close(self) -> None:
         """End the verifier and give back all shared memory. All other processes must have ended."""
         await self.end_verifier()
@@ -273,10 +284,9 @@ class RunCrew(Crew):
     async def _final_sensor_report(self, stint: Stint) -> None:
         """Ask the process of a refused arm what its sensors noted, where it still answers."""
         if stint.child.alive and stint in stint.arm.stints:
-            with contextlib.suppress(ChildGoneError, ChildTimeoutError):
-                report = await stint.child.ask(jobs.Inspect(), FINAL_REPORT_S)
-                if isinstance(report, reports.Inspected):
-                    stint.arm.sensed += facts.sensed(report, self._plan.target.ranks)
+            with contextlib.suppress(ArmEnd):
+                report = await self.inspected(stint.child, FINAL_REPORT_S, stint.arm.name)
+                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks)
 
     async def end_stint(self, stint: Stint) -> None:
         """End its process, and keep what that says of the arm. It may be called twice."""
@@ -301,7 +311,7 @@ class RunCrew(Crew):
         """Check the end of a process: only a done frame, exit status 0 and no signal make it a success."""
         arm, child, limits = stint.arm, stint.child, self._services.limits
         async with self._reporter.step("inspect", arm):
-            inspected = await ask(child, jobs.Inspect(), reports.Inspected, limits.progress_s, arm.name)
+            inspected = await self.inspected(child, limits.progress_s, arm.name)
         arm.sensed += facts.sensed(inspected, self._plan.target.ranks)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, limits.progress_s, arm.name)
