@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 GROUP = 6
 """Candidates in one run: each has a process, and the baseline and the verifier have theirs, twice in a quick run."""
-AHEAD = 2
-"""Runs in the engine's queue at once, so that it never waits for us."""
 MOST_CANDIDATES = 20_000
 """Of one folder."""
 OTHERS_S = 1.0
@@ -111,7 +109,7 @@ class Terms:
         device, case: as of a run.
         patience_s: how long a rung may give no sign; 0 for the engine's limits.
         finalists: how many get a full run at most; 0: none does.
-        ahead: runs in the engine's queue at once.
+        ahead: runs in the engine's queue at once; 0: one more than it carries out, so that it never waits for us.
         again: judge anew what was judged before.
     """
 
@@ -119,7 +117,7 @@ class Terms:
     case: str = ""
     patience_s: float = 0.0
     finalists: int = FINALISTS
-    ahead: int = AHEAD
+    ahead: int = 0
     again: bool = False
 
 
@@ -247,6 +245,7 @@ class Judging:
         self._commons = {one.common.sources: one.common for one in brought}
         self._owner = owner_here(self.batch)
         self._conditions = ""
+        self._ahead = terms.ahead
         self._waiting: dict[str, asyncio.Future[Run | None]] = {}
         self._names: dict[int, list[str]] = {}
         self._told: set[int] = set()
@@ -278,6 +277,8 @@ class Judging:
         status = await engine.status()
         gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
         terms = self._terms
+        at_once = max(len(gpus), 1) if terms.device != "cpu" else 1
+        self._ahead = terms.ahead or at_once + 1
         given = {"device": terms.device, "gpus": gpus, "case": terms.case, "patience_s": terms.patience_s}
         self._conditions = json.dumps({**given, "build": client.build_id()}, sort_keys=True)
         self._table.requeue_expired()
@@ -338,7 +339,7 @@ class Judging:
         done: set[asyncio.Task[None]] = set()
         try:
             while True:
-                while len(under_way) < self._terms.ahead and (groups := self._next(level)):
+                while len(under_way) < self._ahead and (groups := self._next(level)):
                     under_way |= {asyncio.create_task(self._group(engine, group)) for group in groups}
                 if under_way:
                     done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

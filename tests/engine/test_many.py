@@ -133,6 +133,42 @@ async def judged(
     return engine, {end.name: end for end in ends}, told
 
 
+@pytest.mark.parametrize(
+    ("gpus", "terms", "most"),
+    [
+        (0, QUICK, 2),
+        (1, QUICK, 2),
+        (4, QUICK, 5),
+        (4, Terms(finalists=0, ahead=3), 3),
+        (4, Terms("cpu", finalists=0), 2),
+    ],
+)
+async def test_every_gpu_has_a_run_and_one_more_waits(
+    table: Candidates, monkeypatch: pytest.MonkeyPatch, gpus: int, terms: Terms, most: int
+) -> None:
+    ones = brought(*(f"one{number:02}" for number in range(7 * many.GROUP)))
+    under_way: list[int] = [0]
+
+    class Slow(Engine):
+        async def status(self) -> Any:
+            devices = [SimpleNamespace(name="H100")] * gpus
+            return SimpleNamespace(devices=devices, gpu_note="" if gpus else "there is none", queue=[])
+
+        async def request(self, request: requests.StartRuns) -> events.Reply:
+            under_way.append(under_way[-1] + 1)
+            await asyncio.sleep(0.01)
+            under_way.append(under_way[-1] - 1)
+            return await super().request(request)
+
+    engine = Slow(
+        {many.rung_of(snapshot_hash(one.files)): one.name for one in ones},
+        lambda names: {name: Arm(name, State.USER_ERROR, reason="no") for name in names},
+    )
+    monkeypatch.setattr(asking, "read", engine.read)
+    ends = await Judging(table, ones, terms, lambda end: None).work(engine)  # type: ignore[arg-type]
+    assert len(ends) == len(ones) and max(under_way) == most
+
+
 async def test_candidates_share_runs_and_the_fastest_gets_one_of_its_own(
     table: Candidates, monkeypatch: pytest.MonkeyPatch
 ) -> None:

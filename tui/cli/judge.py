@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aisp.kernels.catalog.formats import Dialect, Listed, Opened
     from aisp.kernels.catalog.model import Problem, Target
 
-FINALISTS, AHEAD = 3, 2  # what store.results.candidate and engine.doors.many have; a test compares them
+FINALISTS = 3  # what store.results.candidate has; a test compares them
 MOST_TOLD = 20
 """Problems of a file that are told at once."""
 ALIKE = ("task", "definition")
@@ -66,10 +66,8 @@ ALIKE = ("task", "definition")
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
-    default=AHEAD,
-    show_default=True,
     metavar="N",
-    help="With --against a target: runs that wait in the engine's queue at once.",
+    help="With --against a target: runs in the engine's queue at once; by default one more than there are GPUs.",
 )
 @click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
 @click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
@@ -85,7 +83,7 @@ def command(
     sweep: tuple[str, ...],
     finalists: int,
     patience: float | None,
-    jobs: int,
+    jobs: int | None,
     rungs: str | None,
     quick: bool,
     device: str,
@@ -124,7 +122,7 @@ def command(
             device=device,
             case=case or "",
             patience_s=patience or 0.0,
-            jobs=jobs,
+            jobs=jobs or 0,
             again=again,
             as_json=as_json,
         )
@@ -145,7 +143,7 @@ def command(
                     device=device,
                     case=case or "",
                     patience_s=patience or 0.0,
-                    jobs=jobs,
+                    jobs=jobs or 0,
                     again=again,
                     as_json=as_json,
                 )
