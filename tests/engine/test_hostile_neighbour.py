@@ -26,7 +26,7 @@ from aisp.engine.protocol.framing import Decoder, Encoder
 from tests.engine import started
 from tests.engine.harness import EngineUnderTest
 
-pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.evil, pytest.mark.xdist_group("engine"), pytest.mark.timeout(120)]
 
 NOBODY = 65534
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

@@ -107,6 +107,7 @@ print("DRAWN", numpy.random.randint(1 << 62), random.getrandbits(62))"""
 IMPORTS = "import numpy, os, random, signal, sys, torch\nfrom threadpoolctl import threadpool_info"
 
 
+@pytest.mark.evil
 async def test_a_rung_cannot_tell_a_fork_from_a_started_process_but_by_its_seeds(
     shared: EngineUnderTest, own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ async def test_a_fork_that_has_no_session_of_its_own_yet_is_ended_at_once(
     assert not child.alive
 
 
+@pytest.mark.evil
 async def test_a_nursery_that_was_killed_is_replaced_and_what_it_forked_lives_on(pool: Pool) -> None:
     async with taken(pool) as first:
         assert forked(first)

@@ -512,6 +512,7 @@ GARBAGE = (
 )
 
 
+@pytest.mark.evil
 def test_a_crowd_of_clients_is_answered_or_refused_and_the_server_stays_as_it_was(state: Path, served: Served) -> None:
     import psutil
 
