@@ -247,6 +247,8 @@ class Installation:
 
     def __init__(self, file: Path, *, path: Sequence[str] | None = None, own: bool = True) -> None:
         """`file` keeps what outlasts this object; `path` is the import path, asked of an interpreter if not given."""
+        # Held open: what is remembered never goes to a folder that was put in its place.
+        self._folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._file = file
         self._mark = file.with_suffix(".run")
         self._given = path
@@ -342,9 +344,10 @@ class Installation:
         """Leave a word of what goes on for the engine after this one."""
         with contextlib.suppress(OSError):
             if self._going:
-                self._mark.write_text("\n".join(self._going))
+                with os.fdopen(_opened(self._mark.name, self._folder), "w") as sink:
+                    sink.write("\n".join(self._going))
             else:
-                self._mark.unlink(missing_ok=True)
+                os.unlink(self._mark.name, dir_fd=self._folder)
 
     def accept(self) -> list[Change]:
         """Take for known what keeps processes from being started."""
@@ -500,7 +503,9 @@ class Installation:
         self._ended.set()
         if self._reader is not None:
             self._reader.join()
-        self._mark.unlink(missing_ok=True)
+        with self._lock:
+            self._going = {}
+            self._mark_going()
 
     def _read(self, busy: Callable[[], bool]) -> None:
         with contextlib.suppress(OSError):
@@ -555,7 +560,7 @@ class Installation:
             whose=self._whose,
             accepted=self.accepted_before,
         )
-        keep(self._file, remembered)
+        keep(self._file, remembered, self._folder)
 
 
 def blocked_text(changes: Sequence[Change], whose: str) -> str:
@@ -584,16 +589,23 @@ def recall(file: Path) -> Remembered | None:
         return None
 
 
-def keep(file: Path, remembered: Remembered) -> None:
-    """Write it whole or not at all. A disk that is full costs the memory over a restart, and no run."""
-    partial = file.with_suffix(".new")
+def keep(file: Path, remembered: Remembered, folder: int | None = None) -> None:
+    """Write it whole or not at all. A disk that is full costs the memory over a restart, and no run.
+
+    `folder`: an open folder that counts in the place of the file's own.
+    """
+    partial, whole = (file.with_suffix(".new"), file) if folder is None else (Path(f"{file.stem}.new"), Path(file.name))
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as sink:
+        with os.fdopen(_opened(partial, folder), "wb") as sink:
             sink.write(msgspec.json.encode(remembered))
-        partial.replace(file)
+        os.replace(partial, whole, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         with contextlib.suppress(OSError):
-            partial.unlink()
+            os.unlink(partial, dir_fd=folder)
+
+
+def _opened(file: Path | str, folder: int | None) -> int:
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
 def accept_without_engine(file: Path) -> list[Change]:

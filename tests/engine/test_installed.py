@@ -474,3 +474,19 @@ def test_what_a_full_disk_cut_off_is_not_left(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "replace", full)
     installed.keep(file, remembered)
     assert [(left.name, left.read_bytes()) for left in tmp_path.iterdir()] == [("installed.json", before)]
+
+
+def test_what_is_remembered_never_goes_to_a_folder_that_was_put_in_its_place(machine: Machine, tmp_path: Path) -> None:
+    state, elsewhere = tmp_path / "state", tmp_path / "elsewhere"
+    state.mkdir()
+    engine = Installation(state / "installed.json", path=[str(machine.site)], own=False)
+    engine.begin()
+    before = (state / "installed.json").read_bytes()
+    state.rename(elsewhere)
+    state.mkdir()
+    machine.put("sitecustomize.py")
+    engine.before("R1")
+    engine.close()
+    assert list(state.iterdir()) == []
+    assert [path.name for path in elsewhere.iterdir()] == ["installed.json"]
+    assert (elsewhere / "installed.json").read_bytes() != before

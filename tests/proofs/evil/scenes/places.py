@@ -239,7 +239,7 @@ async def folder_taken(stage: Stage) -> str:
         banner = await stream.until(events.Banner, lambda told: told.key == "lock", patience_s=BESIDE_OTHERS_S)
     assert engine.process is not None
     assert await asyncio.to_thread(engine.process.wait, 60) == 0
-    assert list(state.iterdir()) == []
+    assert [str(path) for path in state.rglob("*")] == []
     assert earlier in whole(elsewhere / "aisp.db")
     shutil.rmtree(state)
     state.mkdir(mode=0o700)
