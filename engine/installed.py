@@ -506,6 +506,7 @@ class Installation:
         with self._lock:
             self._going = {}
             self._mark_going()
+            os.close(self._folder)
 
     def _read(self, busy: Callable[[], bool]) -> None:
         with contextlib.suppress(OSError):
@@ -560,7 +561,7 @@ class Installation:
             whose=self._whose,
             accepted=self.accepted_before,
         )
-        keep(self._file, remembered, self._folder)
+        keep(Path(self._file.name), remembered, self._folder)
 
 
 def blocked_text(changes: Sequence[Change], whose: str) -> str:
@@ -592,13 +593,13 @@ def recall(file: Path) -> Remembered | None:
 def keep(file: Path, remembered: Remembered, folder: int | None = None) -> None:
     """Write it whole or not at all. A disk that is full costs the memory over a restart, and no run.
 
-    `folder`: an open folder that counts in the place of the file's own.
+    `folder`: an open folder, in which a relative `file` lies.
     """
-    partial, whole = (file.with_suffix(".new"), file) if folder is None else (Path(f"{file.stem}.new"), Path(file.name))
+    partial = file.with_suffix(".new")
     try:
         with os.fdopen(_opened(partial, folder), "wb") as sink:
             sink.write(msgspec.json.encode(remembered))
-        os.replace(partial, whole, src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(partial, file, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(partial, dir_fd=folder)

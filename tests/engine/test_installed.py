@@ -468,11 +468,15 @@ def test_what_a_full_disk_cut_off_is_not_left(tmp_path: Path, monkeypatch: pytes
     installed.keep(file, remembered)
     before = file.read_bytes()
 
-    def full(self: Path, target: Path) -> Path:
+    asked: list[Path] = []
+
+    def full(source: Path, target: Path, **_: object) -> None:
+        asked.append(target)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     installed.keep(file, remembered)
+    assert asked == [file]
     assert [(left.name, left.read_bytes()) for left in tmp_path.iterdir()] == [("installed.json", before)]
 
 
@@ -486,6 +490,7 @@ def test_what_is_remembered_never_goes_to_a_folder_that_was_put_in_its_place(mac
     state.mkdir()
     machine.put("sitecustomize.py")
     engine.before("R1")
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["installed.json", "installed.run"]
     engine.close()
     assert list(state.iterdir()) == []
     assert [path.name for path in elsewhere.iterdir()] == ["installed.json"]
