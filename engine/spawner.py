@@ -62,9 +62,10 @@ OPENBLAS_SPIN_LOG2_CYCLES = 20
 # Threads of OpenMP that spin while they wait take the cores of the process that works (100 times slower comparisons
 # were seen on four cores). Where they never spin, each parallel region wakes them: 38 us on a virtual machine, and
 # nothing where the scheduler put all on one core, so that calls of 64 regions took 1.7 or 4.1 ms by chance. GNU's are
-# torch's: they look 2,500 times, for less than 0.1 ms. A few hundred are too few, and with 10,000 a save took a fifth
-# longer to its verdict, since the verifier and a rung's process work side by side.
-BRIEF_SPIN = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "2500"}
+# torch's: they look 10,000 times, some 0.3 ms. With 2,500 times have two modes (noise floors of 12 to 160 %, here 2
+# to 4: we think that some sleep in the middle of a call and wake on one core). For that a save takes a fifth longer to
+# its verdict, since the verifier and a rung's process work side by side.
+BRIEF_SPIN = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 
 # torch's compiler would precompile its C++ headers in each process, since none has another's temporary files: 5 s and
 # 156 MB before the first kernel for a CPU. Without them such a kernel takes 1 s more, and the stored one nothing.
