@@ -26,7 +26,7 @@ from aisp.store.outcomes import State
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 EARLY_ROUNDS = 2  # of a quick run's first figures
 SPARE_CORES = 2  # for the engine and the verifier, where rungs compile side by side
-COPIES = 4  # of its inputs, that a process on a CPU may hold at once
+COPIES = 4  # of its inputs, that a process may hold at once
 
 
 class Replicas:
@@ -155,7 +155,7 @@ class Replicas:
             self._last_sample_taken()
             await self._close(early)
             return
-        both = self._side_by_side([stint.arm.peak_bytes for stint in first if stint.running])
+        both = self._side_by_side(len(first), self._held_bytes(len(first) + len(ahead)))
         if not both:
             await gathered(self._crew.end_stint(stint) for stint in ahead)
             ahead = []
@@ -204,8 +204,7 @@ class Replicas:
         where cores or memory are short. `building` are there already.
         """
         joined, repeated = self._besides([stint.arm for stint in early], twins, self._compiles_long)
-        room = COPIES * self._verification.inputs_bytes()
-        if not repeated or not self._side_by_side([room] * len(early)):
+        if not repeated or not self._side_by_side(len(early), self._guessed_bytes()):
             await gathered(self._crew.end_stint(stint) for stint in building)
             return []
         there = [(stint.arm, stint.replica) for stint in building]
@@ -231,20 +230,29 @@ class Replicas:
         long = arm.rung.kind is not Kind.TORCH or self._plan.compiles(arm.rung) or self._builds(arm)
         return arm.timed and long
 
-    def _side_by_side(self, held: Sequence[int | None]) -> bool:
-        """Whether half of the memory that is free has room for the second replica and the A/A arm, where a process of
-        each arm in the first `held` so many bytes; None where that is not known.
+    def _side_by_side(self, count: int, each_bytes: int | None) -> bool:
+        """Whether half of the memory that is free has room for the second replica of so many arms and for the A/A arm,
+        twice, where a process takes so many bytes; None where that is not known.
         """
+        free = self.free_bytes
         if self._plan.device == "cuda":
             ready, used = self._crew.ready, self._services.nvml.used_bytes(self._services.gpu)
             free = ready.memory_bytes - used if ready and ready.memory_bytes and used is not None else 0
-            each = [CONTEXT_BYTES + peak for peak in held if peak is not None]
-            if len(each) < len(held):
-                return False
-        else:
-            free = self.free_bytes
-            each = [COPIES * self._verification.inputs_bytes() for _ in held]
-        return 2 * (sum(each) + 2 * max(each, default=0)) <= free
+        return each_bytes is not None and 2 * (count + 2) * each_bytes <= free
+
+    def _guessed_bytes(self) -> int:
+        """Of memory, that a process may take."""
+        context = CONTEXT_BYTES if self._plan.device == "cuda" else 0
+        return context + COPIES * self._verification.inputs_bytes()
+
+    def _held_bytes(self, count: int) -> int | None:
+        """Of memory, that each of so many processes takes which are there: of a GPU's, its share of all that is in use.
+        A call's own peak would not do: inputs, and what PyTorch keeps for later, can be many times that.
+        """
+        if self._plan.device != "cuda":
+            return self._guessed_bytes()
+        used = self._services.nvml.used_bytes(self._services.gpu)
+        return None if used is None else used // max(count, 1)
 
     async def _verify(self, stints: Sequence[Stint]) -> None:
         """Compile and verify side by side: nothing is timed yet."""

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -243,7 +244,7 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     told: list[Any] = []
     taken = noted_takings(monkeypatch, told)
     begun: list[int] = []
-    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, first: roomy)
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: roomy)
     record, _ = await carried_out(tmp_path, replicas=2, told=told, begun=begun)
     assert record.state is State.OK, record.reason
     assert begun == [1, 2], "as a person is told"
@@ -254,6 +255,25 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     assert told.count(("measure", "ends")) == 3
     (compared,) = record.comparisons
     assert compared.floor is not None and "one replica" not in compared.note
+
+
+@pytest.mark.parametrize(
+    ("used_gib", "arms", "roomy"),
+    [(14, 3, True), (75, 9, False), (60, 2, False), (None, 2, False)],
+    ids=["small", "nine arms of 7 GiB", "two arms with much", "not known"],
+)
+def test_a_second_replica_has_room_by_what_the_first_holds(used_gib: int | None, arms: int, roomy: bool) -> None:
+    """Nine arms of a vector sum held 6.8 GiB each, inputs for the most part, where a call's own peak was 0.5; with as
+    many again a GPU of 140 GiB was full, and the verifier died of it.
+    """
+    used = None if used_gib is None else used_gib << 30
+    replicas: Any = SimpleNamespace(
+        _plan=SimpleNamespace(device="cuda"),
+        _crew=SimpleNamespace(ready=SimpleNamespace(memory_bytes=140 << 30)),
+        _services=SimpleNamespace(gpu=0, nvml=SimpleNamespace(used_bytes=lambda gpu: used)),
+        free_bytes=0,
+    )
+    assert Replicas._side_by_side(replicas, arms, Replicas._held_bytes(replicas, arms)) is roomy
 
 
 @pytest.mark.parametrize(
@@ -272,7 +292,7 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     """Where that costs nobody anything. Before the first figures the others are compiled, and no more than that."""
     told: list[Any] = []
     taken = noted_takings(monkeypatch, told)
-    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, held: roomy.pop(0))
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: roomy.pop(0))
     monkeypatch.setattr(environment, "processors", lambda: cores)
     monkeypatch.setattr(Replicas, "_compiles_long", lambda replicas, arm: True)
     record, _ = await carried_out(tmp_path, replicas=2, told=told)
@@ -293,7 +313,7 @@ async def test_rungs_that_build_an_extension_when_they_are_imported_do_so_in_bot
 ) -> None:
     told: list[Any] = []
     taken = noted_takings(monkeypatch, told)
-    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, held: roomy.pop(0))
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: roomy.pop(0))
     monkeypatch.setattr(environment, "processors", lambda: cores)
     builder = "# with load_inline\ndef run(x):\n    return x + x\n"
     record, _ = await carried_out(tmp_path, replicas=2, told=told, rungs={"optimized.py": builder})
