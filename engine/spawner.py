@@ -63,8 +63,7 @@ OPENBLAS_SPIN_LOG2_CYCLES = 20
 # were seen on four cores). Where they never spin, each parallel region wakes them: 38 us on a virtual machine, and
 # nothing where the scheduler put all on one core, so that calls of 64 regions took 1.7 or 4.1 ms by chance. GNU's are
 # torch's: they look 10,000 times, some 0.3 ms. With 2,500 times have two modes (noise floors of 12 to 160 %, here 2
-# to 4: we think that some sleep in the middle of a call and wake on one core). For that a save takes a fifth longer to
-# its verdict, since the verifier and a rung's process work side by side.
+# to 4: we think that some sleep in the middle of a call and wake on one core).
 BRIEF_SPIN = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 
 # torch's compiler would precompile its C++ headers in each process, since none has another's temporary files: 5 s and

@@ -49,6 +49,8 @@ class Verifier:
         self._torch = torch
         self._target = target
         self._device = job.device
+        if job.device == "cpu":  # the same cores as the rungs that compute beside it, which have a thread for each
+            torch.set_num_threads(max(torch.get_num_threads() // 2, 1))
         self._folder = Path(os.fsdecode(job.folder))
         reference: Any = callable_of(import_module(self._folder, "reference"), "run")
         self._reference = reference

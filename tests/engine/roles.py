@@ -174,6 +174,19 @@ def tell_outputs_of_another_form_reach_the_verifier(root: Path) -> dict[str, Any
     return {name: [judged.right, judged.finding, judged.max_error] for name, judged in found.items()}
 
 
+def tell_threads(root: Path) -> dict[str, Any]:
+    """How many the verifier has where a process is given so many."""
+    left = {}
+    try:
+        for given in (1, 2, 5):
+            torch.set_num_threads(given)
+            Play(root, {})
+            left[given] = torch.get_num_threads()
+    finally:
+        torch.set_num_threads(1)
+    return {"left": list(left.items())}
+
+
 def tell_the_verifier_is_unreadable(root: Path) -> dict[str, Any]:
     Play(root, {})
     return {"dumpable": ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}

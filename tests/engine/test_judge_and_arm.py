@@ -13,6 +13,8 @@ import pytest
 
 from tests.engine.roles import CHANGES, FORMS
 
+pytestmark = pytest.mark.xdist_group("roles")  # which are played once for all of them
+
 Told = dict[str, dict[str, Any]]
 
 
@@ -49,6 +51,10 @@ def test_a_right_rung_is_right_on_every_set_and_a_wrong_one_is_refused_where_it_
     assert detail.startswith("y[999]: got ")
     assert "1 of 1000 elements are wrong" in detail
     assert found["peak_bytes"] is None  # a CPU has no such count: a dash, not 0
+
+
+def test_the_verifier_leaves_half_of_the_cores_to_the_rungs_that_compute_beside_it(told: Told) -> None:
+    assert told["threads"]["left"] == [[1, 1], [2, 1], [5, 2]]
 
 
 def test_an_output_is_right_for_its_own_inputs_only(told: Told) -> None:
