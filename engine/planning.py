@@ -408,6 +408,8 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
         device = "cpu" if target.on_host or hardware.gpus < max(target.ranks, 1) else "cuda"
     chosen = target.case(case) if case else target.usual_case(device)
     if device == "cuda":
+        if target.on_host:
+            return device, chosen, "its inputs stay in host memory, and it does not say needs = { gpus = 1 }"
         if 0 < hardware.gpus < target.ranks:
             return device, chosen, f"needs {target.ranks} GPUs, one for each rank; there is {hardware.gpus}"
         if not hardware.gpus:

@@ -27,6 +27,7 @@ CPU_CASE = '\n[[cases]]\nname = "cpu"\naxes = { N = 4 }\n'
 LARGE = '\n[[cases]]\nname = "large"\naxes = { N = 4096 }\n'
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 17 }\ntimed = false\n'
 ON_HOST = 'x = "float32 [N] normal cpu"'
+HOSTS = "its inputs stay in host memory, and it does not say needs = { gpus = 1 }"
 CUDA = "import cuda.core\n\n\ndef run(x):\n    return x * 2\n"
 TRITON = "import triton\n\n\ndef run(x):\n    return x * 2\n"
 
@@ -68,7 +69,8 @@ def planned(target: Target, hardware: Hardware, **options: Any) -> Plan:
         ("{ }", ON_HOST, "", machine(90), "auto", ("cpu", "default", "")),
         ("{ }", ON_HOST, "", machine(), "auto", ("cpu", "default", "")),
         ("{ }", ON_HOST, CPU_CASE, machine(), "auto", ("cpu", "default", "")),
-        ("{ }", ON_HOST, "", machine(90), "cuda", ("cuda", "default", "")),
+        ("{ }", ON_HOST, "", machine(90), "cuda", ("cuda", "default", HOSTS)),
+        ("{ gpus = 1 }", ON_HOST, "", machine(90), "cuda", ("cuda", "default", "")),
         ("{ gpus = 1 }", ON_HOST, "", machine(90), "auto", ("cuda", "default", "")),
     ],
 )
