@@ -1,6 +1,7 @@
 """`python -m tests.proofs many`: how many candidates an hour are judged, and whether any is lost or judged twice.
 
-An engine with a state folder of its own judges candidates that sum the rows of a matrix on the CPU. One in ten dies
+An engine with a state folder of its own judges candidates that sum the rows of a matrix, on the CPU, or with --triton
+by a kernel of their own each, on the GPUs that there are. One in ten dies
 (of a signal, by leaving with status 0, of an exception, before it is even parsed), one in fifty hangs, one in fifty is
 wrong. `aisp bench judge` is killed with SIGKILL while it works, and given again. Prints one JSON object with what was
 asked for, what came of it, and the machine's load meanwhile.
@@ -48,6 +49,28 @@ EXPECTED: Mapping[str, frozenset[str]] = {
     "unparsed": frozenset({"error"}),
 }
 """By kind: the words that an outcome of it may have."""
+TRITON = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows_{number}(x, y, N, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range({first}, N, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x + row * N + at, mask=at < N, other=0.0)
+    tl.store(y + row, tl.sum(total))
+
+
+def run(x):
+    y = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
+    rows_{number}[(x.shape[0],)](x, y, x.shape[1], BLOCK={block}, num_warps={warps})
+    return y
+"""
+"""What is right or wrong with --triton: no two kernels have one name, so that each is compiled."""
 EACH_HUNDRED = ("hangs",) * 2 + ("wrong",) * 2 + ("segv",) * 3 + ("leaves",) * 3 + ("raises",) * 2 + ("unparsed",) * 2
 LOOK_S = 0.5
 REST_S, MOST_STOPS = 10.0, 20
@@ -61,17 +84,25 @@ def kinds(count: int) -> Iterator[str]:
         yield EACH_HUNDRED[place] if rest == 0 and place < len(EACH_HUNDRED) else "right"
 
 
-def write(folder: Path, count: int) -> dict[str, str]:
+def source(kind: str, number: int, *, triton: bool) -> str:
+    """A candidate of this kind, like no other one."""
+    if triton and kind in ("right", "wrong"):
+        first = int(kind == "wrong")
+        return TRITON.format(number=number, first=first, block=64 << number % 6, warps=1 << number // 6 % 4)
+    return f"NUMBER = {number}\n{KINDS[kind]}"
+
+
+def write(folder: Path, count: int, *, triton: bool) -> dict[str, str]:
     """Write so many candidates, no two alike; the kind of each by name."""
     made = {f"{kind}_{number:04}.py": kind for number, kind in enumerate(kinds(count))}
     folder.mkdir()
     for number, (name, kind) in enumerate(made.items()):
-        (folder / name).write_text(f"NUMBER = {number}\n{KINDS[kind]}")
+        (folder / name).write_text(source(kind, number, triton=triton))
     return made
 
 
 def target(root: Path) -> Path:
-    """The target: sums of rows, column by column in the baseline."""
+    """The target: sums of rows, column by column in the baseline; 64 MiB of them on a GPU."""
     columns = "total = x[:, 0].clone()\n    for column in range(1, x.shape[1]):\n        total += x[:, column]\n"
     files = {
         "reference.py": "def run(x):\n    return x.sum(-1)\n",
@@ -81,7 +112,7 @@ def target(root: Path) -> Path:
     made = write_target(
         root,
         files,
-        axes="{ M = 256, N = 256 }",
+        axes="{ M = 4096, N = 4096 }",
         inputs='x = "float32 [M, N] normal"',
         outputs='y = "float32 [M]"',
         cases='[[cases]]\nname = "cpu"\naxes = { M = 256, N = 256 }',
@@ -94,7 +125,7 @@ def judge(
 ) -> subprocess.Popen[str]:
     """`aisp bench judge`, with its lines going into a file."""
     environment = {name: value for name, value in (os.environ | engine.environment).items() if value}
-    given = [str(folder), "--against", str(target_folder), "--device", "cpu", "--json", *words]
+    given = [str(folder), "--against", str(target_folder), "--json", *words]
     with out.open("w") as lines:
         return start_aisp("bench", "judge", *given, env=environment, stdout=lines, stderr=subprocess.DEVNULL)
 
@@ -108,12 +139,13 @@ def ended(engine: EngineUnderTest) -> int:
         return table.counts()[Standing.DONE]
 
 
-def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool) -> dict[str, Any]:
+def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool, triton: bool) -> dict[str, Any]:
     """Judge so many candidates; what came of it."""
     engine = EngineUnderTest(home / "engine")
-    made = write(home / "candidates", count)
+    made = write(home / "candidates", count, triton=triton)
     folder = target(home / "targets")
-    words = ["--patience", str(patience_s), *([] if full else ["--quick"])]
+    device = "cuda" if triton else "cpu"
+    words = ["--device", device, "--patience", str(patience_s), *([] if full else ["--quick"])]
     began_s = time.monotonic()
     loads, killed, stops = [os.getloadavg()[0]], 0, 0
     asyncio.run(engine.start())
@@ -185,9 +217,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=2, metavar="N", help="how often the driver is killed")
     parser.add_argument("--patience", type=float, default=5.0, metavar="S", help="seconds without a sign of progress")
     parser.add_argument("--full", action="store_true", help="also give the finalists their full runs")
+    parser.add_argument("--triton", action="store_true", help="a Triton kernel in each, on the GPUs that there are")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="many-") as home:
-        found = prove(Path(home), asked.candidates, kills=asked.kills, patience_s=asked.patience, full=asked.full)
+        found = prove(
+            Path(home),
+            asked.candidates,
+            kills=asked.kills,
+            patience_s=asked.patience,
+            full=asked.full,
+            triton=asked.triton,
+        )
     print(json.dumps(found, indent=1))
     return int(bool(found["lost_count"] or found["otherwise_than_expected"]))
 
