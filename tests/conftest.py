@@ -5,12 +5,16 @@ ended. At Python's own thresholds that is half of what the tests of the app take
 """
 
 import gc
+import signal
 
 from tests.engine.harness import own, shared, shared_process
 
 __all__ = ["own", "shared", "shared_process"]
 
 gc.set_threshold(50_000, 10, 10)  # Python's own are 700, 10, 10
+
+# A shell without job control has what it starts in the background ignore Ctrl-C, and all that this starts in turn.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from aisp.engine.ahead import Ahead
 from aisp.engine.caches import Caches
 from aisp.engine.confinement import ABI_TRUNCATE
 from aisp.engine.job import RunJob
+from aisp.engine.nursery import Nursery
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution
@@ -32,6 +34,7 @@ from tests.engine.targets import write_target
 
 pytestmark = [
     pytest.mark.timeout(240),
+    pytest.mark.xdist_group("ahead"),  # whose nurseries are shared
     pytest.mark.skipif(confinement.abi() < ABI_TRUNCATE, reason="Landlock holds no process to its own folder here"),
 ]
 
@@ -69,10 +72,10 @@ exec c++ "$@"
 class Place:
     """One slot of a machine that has cores to spare, and a queue of runs; what was compiled is noted."""
 
-    def __init__(self, home: Path, compiled: Path) -> None:
+    def __init__(self, home: Path, compiled: Path, open_nursery: Callable[..., Nursery]) -> None:
         self.home, self.compiled = home, compiled
         self.caches = Caches(paths.compiled_dir(), paths.cache_links_dir())
-        self.pool = Pool(interpret=True, open_nursery=spawner.open_nursery)
+        self.pool = Pool(interpret=True, open_nursery=open_nursery)
         self.services = Services(
             lambda event: None, self._store, self.pool, Nvml(), paths.snapshots_dir(), caches=self.caches
         )
@@ -124,24 +127,49 @@ class Place:
         return self.compiled.read_text().splitlines() if self.compiled.exists() else []
 
 
-@pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What all places here have: a compiler that notes what it is asked, and what forks, which takes long to begin."""
+
+    compiler: Path
+    log: Path
+    nurseries: dict[bool, Nursery] = field(default_factory=dict)
+
+    def open_nursery(self, *, interpret: bool) -> Nursery:
+        """The one there is."""
+        if interpret not in self.nurseries:
+            self.nurseries[interpret] = spawner.open_nursery(interpret=interpret)
+        return self.nurseries[interpret]
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     log = Path("/dev/shm") / f"compilers-{os.urandom(8).hex()}"  # a confined process may write there
-    compiler = tmp_path / "compiler"
-    compiler.write_text(COMPILER.format(log=log))
-    compiler.chmod(stat.S_IRWXU)
+    made = Workshop(tmp_path_factory.mktemp("ahead") / "compiler", log)
+    made.compiler.write_text(COMPILER.format(log=log))
+    made.compiler.chmod(stat.S_IRWXU)
+    spawner.become_subreaper()
+    yield made
+    for nursery in made.nurseries.values():
+        spawner.close_nursery(nursery)
+
+
+@pytest.fixture
+async def place(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    log = workshop.log
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("CXX", str(workshop.compiler))
     monkeypatch.setattr(ahead, "FREE_BYTES", 1)  # a machine for tests may have little to spare
     monkeypatch.setattr(ahead, "CORES_EACH", 1)
-    spawner.become_subreaper()
-    found = Place(tmp_path, log)
+    found = Place(tmp_path, log, workshop.open_nursery)
     await found.know_the_machine()
     try:
         yield found
     finally:
         await found.ahead.close()
-        await found.pool.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(spawner, "close_nursery", lambda nursery: None)
+            await found.pool.close()
         await workplaces.cleared()
         log.unlink(missing_ok=True)
         for child in psutil.Process().children():  # which an engine would sweep
@@ -351,7 +379,6 @@ def run(x):
 """
 
 
-@pytest.mark.xdist_group("engine")
 async def test_while_one_run_is_under_way_the_extension_of_the_next_is_built(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
