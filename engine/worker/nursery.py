@@ -34,7 +34,10 @@ PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 NURSERY_NAME, WORKER_NAME = b"aisp-nursery", b"aisp-worker"  # in /proc/PID/comm, whose limit is 15 bytes
 TRITON_CACHE = "TRITON_CACHE_DIR"
+INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 CHILD_FILES = 3  # its stdout, its stderr and its line
+
+HAS_GPU = Path("/dev/nvidiactl").exists()
 
 _prctl = ctypes.CDLL(None).prctl
 
@@ -86,12 +89,11 @@ class Threads:
 
 def import_all() -> None:
     """Import what a worker imports before it is ready."""
-    here = Path("/dev/nvidiactl").exists()
-    for name in ("triton", *(("cuda.core", "cuda.bindings.driver", "cuda.bindings.nvrtc") if here else ())):
+    for name in ("triton", *(("cuda.core", "cuda.bindings.driver", "cuda.bindings.nvrtc") if HAS_GPU else ())):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
-    if here and os.environ.get("TRITON_INTERPRET") != "1":
+    if HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
         with contextlib.suppress(Exception):  # each process does it by itself then
             load_launcher()
 
@@ -99,6 +101,25 @@ def import_all() -> None:
     import aisp.engine.worker.channel
     import aisp.engine.worker.timers
     import aisp.engine.worker.verifier  # noqa: F401
+
+
+def find_instruction_sets() -> None:
+    """Have torch's compiler find out, once and for all forks, what this processor and the C++ compiler agree on.
+
+    It builds and loads a program for each set, 9 s in every process whose caches are empty, before the first kernel for
+    a CPU.
+    """
+    from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+
+    kept = os.environ.get(INDUCTOR_CACHE)
+    with tempfile.TemporaryDirectory() as folder:  # what lies in a shared one may be anybody's
+        os.environ[INDUCTOR_CACHE] = folder
+        try:
+            valid_vec_isa_list()
+        finally:
+            del os.environ[INDUCTOR_CACHE]
+            if kept is not None:
+                os.environ[INDUCTOR_CACHE] = kept
 
 
 def load_launcher() -> None:
@@ -184,6 +205,9 @@ def serve(line: socket.socket) -> tuple[list[str], list[int], int] | None:
             if kind == COMPILER.encode():
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the import runs programs and wants their status
                 import_compiler()
+                if not HAS_GPU:
+                    with contextlib.suppress(Exception):  # each process does it by itself then
+                        find_instruction_sets()
                 collect()
                 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
                 say(answer, DONE)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
+import platform
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +28,13 @@ has_triton = pytest.mark.skipif(
 
 # torch.compile takes 15 s here, and many times that beside other work: the shared engine would give it up after 30 s.
 PATIENCE_S = 280.0
+COMPILER = """\
+#!/bin/sh
+for file; do
+    case $file in *.cpp) grep -q avx_chk "$file" && basename "$file" >> {log};; esac
+done
+exec c++ "$@"
+"""  # notes each program by which torch's compiler tries out a set of instructions
 PATIENT = {"AISP_COMPILE_LIMIT_S": "200", "AISP_PROGRESS_LIMIT_S": "100", "AISP_TOTAL_LIMIT_S": "280"}
 
 pytestmark = pytest.mark.xdist_group("engine")
@@ -48,10 +58,20 @@ async def test_each_rung_of_the_guides_example_ends_as_the_guide_says(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
     target = guide_target(tmp_path)
-    engine = own(**PATIENT)
+    tried = Path("/dev/shm") / f"tried-{os.urandom(8).hex()}"  # a confined process may write there
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COMPILER.format(log=tried))
+    compiler.chmod(stat.S_IRWXU)
+    engine = own(**PATIENT, CXX=str(compiler))
     await engine.start()
     rungs = [rung.name for rung in target.rungs]
-    found = await engine.run(tmp_path, target.id, rungs=rungs, device="cpu", patience_s=PATIENCE_S)
+    try:
+        found = await engine.run(tmp_path, target.id, rungs=rungs, device="cpu", patience_s=PATIENCE_S)
+        sets = tried.read_text().splitlines() if tried.exists() else []
+    finally:
+        tried.unlink(missing_ok=True)
+    assert len(sets) == len(set(sets)), "what the processor can do is tried out once, and not in every process"
+    assert sets or platform.machine() != "x86_64"
     assert verdicts(found) == {
         "baseline": "timed",
         "baseline_compile": "timed",
