@@ -8,7 +8,9 @@ rungs that claim kernels of their own and let a library do the work.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import math
 import re
 import statistics
@@ -146,15 +148,24 @@ def _dropped(arm: ArmFacts, run: RunFacts) -> Answer:
 
 # What decides digits; the others decide speed alone.
 DIGITS = ("precision", "tf32", "reduced", "denormal", "default dtype", "autocast")
-_SETTERS = (
-    "_set_float32_matmul_precision",
-    "_set_cublas_allow_tf32",
-    "_set_cudnn_allow_tf32",
-    "_set_fp32_precision_setter",
-)
+_SETTERS = {  # with how the same is read
+    "_set_float32_matmul_precision": "_get_float32_matmul_precision",
+    "_set_cublas_allow_tf32": "_get_cublas_allow_tf32",
+    "_set_cudnn_allow_tf32": "_get_cudnn_allow_tf32",
+    "_set_fp32_precision_setter": "_get_fp32_precision_getter",
+}
+_FEWER_DIGITS = {"True": 0, "medium": 0, "bf16": 0, "high": 1, "tf32": 1}  # by what a switch says; all else: in full
 
 
 POLICY_EACH = 16  # of the first timed samples every one, then one of so many: a reading takes 0.2 ms
+
+
+_FP32 = (("generic", "cuda", "mkldnn"), ("all", "matmul", "conv", "rnn"))  # backends and operations
+
+
+def fewer_digits(old: str, new: str) -> bool:
+    """Whether a switch that says so leaves products fewer digits than before."""
+    return _FEWER_DIGITS.get(new, 2) < _FEWER_DIGITS.get(old, 2)
 
 
 class PolicyFacts(Facts, frozen=True, kw_only=True):
@@ -165,7 +176,7 @@ class PolicyFacts(Facts, frozen=True, kw_only=True):
         prepared: after prepare().
         verified: after the last verified call.
         timed: after timed calls, where they were otherwise than verified, else at the end.
-        turned: setters that were called inside of timed calls, and how often.
+        turned: setters that were called inside of timed calls for fewer digits than before the import, and how often.
     """
 
     before: dict[str, str]
@@ -194,17 +205,26 @@ class Policy(Sensor[PolicyFacts]):
         import torch  # sensors live in the worker
 
         self._states["before"] = self._read()
-        for name in _SETTERS:
-            setter = getattr(torch._C, name, None)
-            if setter is not None:
-                setattr(torch._C, name, self._counting(setter, name.removeprefix("_set_")))
-        torch.set_flush_denormal = self._counting(torch.set_flush_denormal, "flush_denormal")
+        for name, reader in _SETTERS.items():
+            setter, getter = getattr(torch._C, name, None), getattr(torch._C, reader, None)
+            if setter is not None and getter is not None:
+                setattr(torch._C, name, self._counting(setter, getter, name.removeprefix("_set_")))
+        torch.set_flush_denormal = self._counting(torch.set_flush_denormal, lambda: False, "flush_denormal")
 
-    def _counting(self, setter: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _counting(self, setter: Callable[..., Any], getter: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """The setter, which counts who asks for fewer digits than there were: who asks for more, and gives back what
+        was, computes what it was asked for.
+        """
+        before: dict[tuple[Any, ...], str] = {}
+        for which in itertools.product(*_FP32) if name == "fp32_precision_setter" else [()]:
+            with contextlib.suppress(RuntimeError):  # there is none of these two
+                before[which] = str(getter(*which))
+
         @functools.wraps(setter)
         def counted(*arguments: Any) -> Any:
-            turned = self._turned.setdefault(self._stage, {})
-            turned[name] = turned.get(name, 0) + 1
+            if arguments and fewer_digits(before.get(arguments[:-1], ""), str(arguments[-1])):
+                turned = self._turned.setdefault(self._stage, {})
+                turned[name] = turned.get(name, 0) + 1
             return setter(*arguments)
 
         return counted
@@ -296,10 +316,13 @@ def _policy(arm: ArmFacts, run: RunFacts) -> Answer:
         word = declared(arm, run, (*PRECISION_WORDS, "flush", "denormal", "fast-math"))
         if facts.turned and not word:
             times = ", ".join(f"{name} {number} times" for name, number in facts.turned.items())
-            return caught(f"switches for the precision of the whole process were turned inside timed calls: {times}")
+            return caught(f"switches of the whole process were turned to fewer digits inside timed calls: {times}")
         if before and (verified or timed) and not word:
-            changed = _differences(before, verified or timed)
-            left |= {name: told for name, told in changed.items() if any(part in name for part in DIGITS)}
+            later = verified or timed
+            for name, told in _differences(before, later).items():
+                unclear = "dtype" in name or "unreadable" in (before[name], later[name])
+                if any(part in name for part in DIGITS) and (unclear or fewer_digits(before[name], later[name])):
+                    left[name] = told
     if left:
         return suspect(
             f"the lesson changed the whole process: {', '.join(left.values())}; the baseline ran without. "
@@ -612,8 +635,8 @@ CHECKS: tuple[Check, ...] = (
         "workload.policy",
         "Torch's switches stand still",
         "Matmul precision, TF32, reduced precision, flushed denormals, default dtype, autocast, determinism and "
-        "threads are read before the import, after prepare() and after each call, and whoever turns them inside a "
-        "timed call is counted.",
+        "threads are read before the import, after prepare() and after each call, and whoever turns them to fewer "
+        "digits inside a timed call is counted. To ask for more digits than torch does by itself is nobody's fault.",
         ("workload.backend_precision_policy_drift", "output.denormalized_values"),
         When.EACH_SAMPLE,
         arm=_policy,

@@ -133,6 +133,15 @@ def test_a_lesson_may_lower_the_precision_if_it_says_so(target: Target, declarin
     assert ask("workload.policy", run(declaring, arm(declaring, sensed=inside)))[0] is Status.PASSED
 
 
+def test_whoever_asks_for_more_digits_than_torch_does_is_not_suspected(target: Target) -> None:
+    loose, exact = {"cudnn tf32": "True", "cudnn conv fp32 precision": "tf32"}, {"cudnn tf32": "False"}
+    facts = policy(before=loose, verified=exact, timed=exact)
+    assert ask("workload.policy", run(target, arm(target, sensed=facts)))[0] is Status.PASSED
+    wider = {"default dtype": "torch.float16"}
+    facts = policy(before={"default dtype": "torch.float32"}, verified=wider, timed=wider)
+    assert ask("workload.policy", run(target, arm(target, sensed=facts)))[0] is Status.SUSPECT
+
+
 def test_switches_that_decide_speed_alone_may_be_set_once(target: Target) -> None:
     fewer = {"threads": "1"}
     facts = policy(verified=fewer, timed=fewer)
@@ -204,14 +213,22 @@ def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path
         "optimized.py": "def run(x):\n    return x * 2\n",
         "cheat_import.py": "import torch\ntorch.set_float32_matmul_precision('high')\ndef run(x):\n    return x * 2\n",
         "cheat_late.py": late + "    if n > 3:\n        torch.set_flush_denormal(True)\n    return x * 2\n",
+        "optimized_exact.py": "import torch\ntorch.backends.cudnn.benchmark = True\ndef run(x):\n"
+        "    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):\n        return x * 2\n",
+        "cheat_inside.py": "import torch\ndef run(x):\n    torch.backends.cuda.matmul.allow_tf32 = True\n"
+        "    torch.backends.cuda.matmul.fp32_precision = 'tf32'\n    y = x * 2\n"
+        "    torch.backends.cuda.matmul.fp32_precision = 'none'\n"
+        "    torch.backends.cuda.matmul.allow_tf32 = False\n    return y\n",
     }
     target = write_target(tmp_path, rungs)
-    found = {name: sense(target.folder, "policy", name)[name] for name in ("optimized", "cheat_import", "cheat_late")}
+    found = {name: sense(target.folder, "policy", name)[name] for name in (Path(file).stem for file in rungs)}
     answers = {
         name: ask("workload.policy", run(target, arm(target, name, sensed=(replica(policy=facts),))), name)
         for name, facts in found.items()
     }
-    assert answers["optimized"][0] is Status.PASSED
+    assert answers["optimized"][0] is answers["optimized_exact"][0] is Status.PASSED
+    assert found["cheat_inside"]["turned"] == {"cublas_allow_tf32": 3, "fp32_precision_setter": 3}
+    assert answers["cheat_inside"][0] is Status.CAUGHT
     assert answers["cheat_import"][0] is Status.SUSPECT
     assert "matmul precision went from highest to high" in answers["cheat_import"][1]
     assert answers["cheat_late"][0] is Status.CAUGHT
