@@ -197,14 +197,18 @@ class Oracle:
         inputs: Mapping[str, torch.Tensor],
         made: Mapping[str, object],
         outputs: Sequence[torch.Tensor],
+        *,
+        own: bool = False,
     ) -> list[str]:
         """The dtype that each output must have: the declared one, or where none is, the one that the reference gives it
-        for inputs as rungs get them; of `outputs`, which it gave in fp64, where it cannot be run in that dtype."""
+        for inputs as rungs get them; of `outputs`, which it gave in fp64, where it cannot be run in that dtype, and
+        with `own`, where they are what it gives by itself."""
         declared = [retyped(self._target, spec, case.dtype) for spec in self._target.outputs]
         if ANY not in declared:
             return declared
-        own = _Runs(self, case, inputs, made, {}, self._device, 1).quietly(None) or outputs
-        return [known if known != ANY else named(output) for known, output in zip(declared, own, strict=True)]
+        found = None if own else _Runs(self, case, inputs, made, {}, self._device, 1).quietly(None)
+        pairs = zip(declared, found or outputs, strict=True)
+        return [known if known != ANY else named(output) for known, output in pairs]
 
     def outputs(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 alone, without anything about errors."""

@@ -133,7 +133,7 @@ class Verifier:
         made = self._made[case.name]
         outputs = self._at_once(case, inputs, made)
         if case.name not in self._dtypes:
-            self._dtypes[case.name] = self._oracle.dtypes(case, inputs, made, outputs)
+            self._dtypes[case.name] = self._oracle.dtypes(case, inputs, made, outputs, own=self._alone)
         pointed = [one.of for one in self._target.judged.values() if one.of]
         kept = inputs if self._rule is not None else {name: inputs[name] for name in pointed}
         self._pointed[case.name, case.number] = kept

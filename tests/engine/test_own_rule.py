@@ -158,6 +158,20 @@ async def test_a_rule_alone_judges_what_no_comparison_can(
     assert words in told
 
 
+async def test_where_a_rule_alone_judges_outputs_have_the_dtype_that_the_reference_gives_them(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    """Not the one that it would give without its author's casts: nothing is held against who casts as it does."""
+    code = "import torch\n\n\ndef run(x):\n    return x.cumsum(0, dtype=torch.float64).to(torch.float64)\n"
+    files = dict.fromkeys(("reference.py", "baseline.py", "optimized.py"), code)
+    files["rule.py"] = "def judge(inputs, outputs, expected):\n    return None\n"
+    rule = 'name = "anything"\nalone = true'
+    result = await judged(shared, tmp_path, files, rule=rule, inputs='x = "float32 [N] normal"')
+    assert result.arm("optimized").correctness is Correctness.CORRECT
+    told = " ".join(rule_lines(Reading(result.record)))
+    assert "judged by its own rule alone" in told and "compared with" not in told
+
+
 async def test_a_rung_that_reads_the_rule_is_caught(shared: EngineUnderTest, tmp_path: Path) -> None:
     reads = "import pathlib\n\n\ndef run(x, i):\n    (pathlib.Path(__file__).parent / 'rule.py').read_text()\n"
     files = {"inputs.py": POSE, "rule.py": LOOSE}
