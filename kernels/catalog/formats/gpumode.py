@@ -52,7 +52,7 @@ from aisp.kernels.catalog.sources import read_bytes
 
 from . import gpumode_carried, gpumode_data, packed
 from .gpumode_data import Data, UnclearError
-from .shared import Listed, Opened, Part, checkout, contained, provenance, says_cuda, small
+from .shared import NEEDS_GPU, Listed, Opened, Part, checkout, contained, provenance, says_cuda, small
 
 NAME = "gpumode"
 TITLE = "gpu-mode"
@@ -620,7 +620,7 @@ class _Task:
         found = [f"timed cases: {', '.join(timed) or self.cases[0].name}; judged only: {len(self.cases) - len(timed)}"]
         found.append(f"judge: the task's own {self.judged_by}")
         if self.needs_gpu:
-            found.append('its code says "cuda": it cannot run without a GPU')
+            found.append(NEEDS_GPU)
         for name, values in self.choices.items():
             said = (f"{n} is {'left out' if v is ... else frontmatter.shown(v)}" for n, v in enumerate(values))
             found.append(f"{name}: {', '.join(said)}")

@@ -198,6 +198,7 @@ class _Groups:
             self.notes.append(packed.DRAWS)
         self._take_cases(tree, groups)
         reader.hold()
+        self.cases = self.cases.asked_by(tree, self.notes)
 
     def _take_cases(self, tree: ast.Module, groups: ast.FunctionDef) -> None:
         named = [

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.onefile import Reader
 
 from . import kernelbench
+from .shared import NEEDS_GPU, says_cuda
 
 NAME = "aisp_packed"
 CALL = "call"
@@ -70,16 +71,27 @@ class Cases:
         axis: its name; its values count the cases from 0.
         usual: which one is timed where a GPU is.
         known: the cases, at least one.
+        on_gpu: the problem's code asks for a GPU by name.
     """
 
     axis: str
     known: tuple[Case, ...]
     usual: int = 0
+    on_gpu: bool = False
+
+    def asked_by(self, tree: ast.AST, notes: list[str]) -> Cases:
+        """These cases, of this code, with a note where it asks for a GPU."""
+        if not says_cuda(tree):
+            return self
+        notes.append(NEEDS_GPU)
+        return replace(self, on_gpu=True)
 
     @property
     def cpu(self) -> int | None:
         """The case that is timed on a machine without a GPU: the largest of those that are small enough, the first
-        where no size is known; None where all are too large."""
+        where no size is known; None where all are too large, or the code asks for a GPU."""
+        if self.on_gpu:
+            return None
         sizes = [(case.elements, -index) for index, case in enumerate(self.known) if case.elements is not None]
         if not sizes:
             return 0

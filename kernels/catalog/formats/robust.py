@@ -231,6 +231,7 @@ class _Task:
             self.outputs = packed.outputs(count, (*self.slots, packed.CALL, "model"))
         self._take_configs(start, inputs)
         reader.hold()
+        self.cases = self.cases.asked_by(tree, self.notes)
         self.random = packed.draws(tree)
         if self.random:
             self.notes.append(packed.DRAWS)

@@ -20,6 +20,7 @@ from typing import Protocol
 from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.onefile import MAX_BYTES, Parts
 
+NEEDS_GPU = 'its code says "cuda": it cannot run without a GPU'
 MAX_REFS_BYTES = 8 * 2**20  # of a repository's packed-refs
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _REF = re.compile(r"refs/[\w./+-]{1,300}\Z")
@@ -150,7 +151,8 @@ def leads_out(path: Path) -> bool:
 
 
 def says_cuda(tree: ast.AST) -> bool:
-    """Whether code asks for "cuda" by that name, other than where it has asked whether there is a GPU."""
+    """Whether code asks for "cuda" by that name, other than where it has asked whether there is a GPU, or asserts that
+    a tensor lies there."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -158,6 +160,8 @@ def says_cuda(tree: ast.AST) -> bool:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue  # a docstring
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Attribute) and node.test.attr == "is_cuda":
+            return True
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if node.value.partition(":")[0] == "cuda":
                 return True

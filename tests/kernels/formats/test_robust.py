@@ -10,6 +10,7 @@ import pytest
 
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, packed, robust
+from aisp.kernels.catalog.formats.shared import NEEDS_GPU
 from tests.kernels.formats import robust as text
 from tests.kernels.formats.laying import laid_out, loaded, told, used
 
@@ -95,6 +96,24 @@ def test_a_task_that_is_too_large_for_a_cpu_gets_a_case_of_its_inputs_alone(tmp_
     assert "the case cpu is not the task's own: its first configuration with rows=32768" in opened.notes
     fixed = {"single_shared_configs": [{"features": 1 << 21}], "single_input_configs": [{"rows": 1}]}
     assert robust.read(text.task(tmp_path, config=fixed) / "func_forward.py").cpu is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('init_method: str = "normal"):', 'init_method: str = "normal", device: str = "cuda"):'),
+        ("    return torch.relu(x", "    assert x.is_cuda\n    return torch.relu(x"),
+        ("    return [torch.randn(rows, features)]", "    return [torch.randn(rows, features).cuda()]"),
+    ],
+    ids=["by name", "asserted", "moved there"],
+)
+def test_a_task_whose_code_asks_for_a_gpu_has_no_case_for_a_cpu_and_says_so(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    assert before in text.FORWARD
+    opened = robust.read(text.task(tmp_path, func_forward=text.FORWARD.replace(before, after)) / "func_forward.py")
+    assert opened.cpu is None and NEEDS_GPU in opened.notes
+    assert NEEDS_GPU not in robust.read(text.task(tmp_path, name="plain") / "func_forward.py").notes
 
 
 def test_the_product_of_the_configurations_is_bounded(tmp_path: Path) -> None:
