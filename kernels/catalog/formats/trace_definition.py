@@ -16,6 +16,7 @@ import json
 import keyword
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ MOST_LINES = 20_000  # of a file of workloads, looked at
 MOST_NOTES = 50  # about workloads that are left out
 MORE = "more workloads are left out"
 MAX_DEPTH = 16  # of axes that are made of axes
-SHORT = 8  # characters of a workload's uuid that name its case
+SHORT, LONG = 8, 60  # characters of a workload's uuid that name its case: at least, and at most
 DEFAULT_TOLERANCE = 1e-2  # absolute and relative, of both
 MATCHED = {"moe": 0.95, "lowbit": 0.95}  # share of elements that must match, by FlashInfer's op_type; all of the others
 
@@ -568,8 +569,7 @@ class _Definition:
         op_type: str,
     ) -> list[Workload]:
         found: list[Workload] = []
-        cases = {"default", "cpu"}
-        for number, line in lines:
+        for (number, line), case in zip(lines, _cases(lines), strict=True):
             if len(found) == MOST_WORKLOADS:
                 self.notes.append(f"of {len(lines)} workloads the first {MOST_WORKLOADS} are taken")
                 break
@@ -588,8 +588,6 @@ class _Definition:
                 self._left_out(which, error.message if isinstance(error, GrammarError) else str(error))
                 continue
             self._unread(written, dialect)
-            case = _case(str(uuid or f"line{number}"), cases)
-            cases.add(case)
             found.append(Workload(str(uuid or case), case, axes, given, tolerance, _known(written, inputs)))
         return found
 
@@ -769,12 +767,21 @@ def _tolerance(written: Mapping[str, Any], dialect: Harness, op_type: str) -> To
     )
 
 
-def _case(uuid: str, taken: set[str]) -> str:
-    """The name of a workload's case: the beginning of its uuid, as much of it as tells it from the others."""
-    plain = _FOR_CASE.sub("-", uuid)[:60]
-    plain = plain if plain[:1].isalnum() else f"w{plain}"
-    for length in range(min(SHORT, len(plain)), len(plain) + 1):
-        if plain[:length] not in taken:
-            return plain[:length]
-    short = plain[:50]
-    return next(name for number in range(len(taken) + 1) if (name := f"{short}-{number}") not in taken)
+def _cases(lines: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str]:
+    """Names of the workloads' cases: the beginning of each one's uuid, as much of it as tells it from all others."""
+    plain = []
+    for number, line in lines:
+        written = line.get("workload", line)
+        uuid = written.get("uuid") if isinstance(written, dict) else None
+        name = _FOR_CASE.sub("-", str(uuid or f"line{number}"))
+        plain.append((name if name[:1].isalnum() else f"w{name}")[:LONG])
+    begin = Counter(each[:length] for each in plain for length in range(SHORT, len(each) + 1))
+    taken, names = {"default", "cpu"}, []
+    for each in plain:
+        shorter = (each[:length] for length in range(SHORT, len(each)) if begin[each[:length]] == 1)
+        name = next(shorter, each)
+        if name in taken:
+            name = next(other for number in range(len(taken)) if (other := f"{each[:50]}-{number}") not in taken)
+        taken.add(name)
+        names.append(name)
+    return names

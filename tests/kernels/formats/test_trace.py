@@ -671,6 +671,25 @@ def test_a_broken_workload_is_left_out_with_its_reason_and_the_others_stay(tmp_p
         assert part in said, said
 
 
+def test_a_case_is_called_after_as_much_of_its_uuid_as_tells_it_from_all_others(tmp_path: Path) -> None:
+    long = "x" * 70
+    given = (
+        "6120f144-aa",
+        "op_on_bf16-w1",
+        "op_on_bf16-w2",
+        "short",
+        "default",
+        "twice",
+        "twice",
+        f"{long}1",
+        f"{long}2",
+    )
+    problem = text.sol(tmp_path, workloads=[text.workload(uuid, 40) for uuid in given])
+    assert [found.case for found in trace.plan(trace.text(problem)).definition.workloads] == [
+        "6120f144", "op_on_bf16-w1", "op_on_bf16-w2", "short", "default-0", "twice", "twice-0", "x" * 60, "x" * 50 + "-0",
+    ]  # fmt: skip
+
+
 def test_what_is_nested_without_end_where_nobody_reads_it_is_left_out(tmp_path: Path) -> None:
     problem = text.sol(tmp_path, None, [text.workload("11111111-aaaa", 40, x={"type": "random", "value": "DEEP"})])
     rows = problem.with_name("workload.jsonl")
