@@ -5,6 +5,7 @@ Expected values exist in this process alone; it forbids other processes of the s
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -211,7 +212,8 @@ class Verifier:
         if not self._alone:
             return msgspec.structs.replace(judged, rule=said)
         decided = _judged(judged.policy, [ruled.opinion(names[0])], figures=judged.figures, rule=said)
-        return msgspec.structs.replace(decided, ours=judged.detail if not judged.right else "")
+        told = self._target.rule.compared and not judged.right
+        return msgspec.structs.replace(decided, ours=judged.detail if told else "")
 
     def _arrived(self, blob: jobs.Blob, device: str) -> dict[str, torch.Tensor]:
         """Outputs by name. Copies: the worker could still write into the shared file."""
@@ -256,9 +258,8 @@ class Verifier:
             return TaskFacts()
         truth = self._expected[timed, 0]
         if self._alone:
-            zeros = {spec.name: self._torch.zeros_like(v) for spec, v in zip(self._target.outputs, truth, strict=True)}
-            case = Case.of_set(self._target.case(timed))
-            return TaskFacts(zeros_pass=self._by_its_own(case, zeros, _judged(TolerancePolicy.STATED, [])).right)
+            names = dict.fromkeys([timed, *(case for case, number in self._expected if number == 0)])
+            return TaskFacts(zeros_pass=all(map(self._takes_zeros, names)))
         outputs = list(zip(self._target.outputs, truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
         constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
@@ -270,6 +271,15 @@ class Verifier:
             half_pass=all(self._accepts(spec, want, lint.half(want)) for spec, want in several) if several else None,
             constant_pass=constant and self._one_number_fits(sets) if constant_told else None,
         )
+
+    def _takes_zeros(self, name: str) -> bool:
+        """Whether the rule that is the judge takes zeros for right in a case."""
+        truth = zip(self._target.outputs, self._expected[name, 0], strict=True)
+        zeros = {spec.name: self._torch.zeros_like(value) for spec, value in truth}
+        case = Case.of_set(self._target.case(name))
+        with contextlib.suppress(ruling.RuleFault):
+            return self._by_its_own(case, zeros, _judged(TolerancePolicy.STATED, [])).right
+        return False
 
     def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
         """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""

@@ -63,7 +63,7 @@ _RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "former
 _RUNG_EXPECT_KEYS = ("ms", "limiter", "counters")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
-_RULE_KEYS = ("name", "alone")
+_RULE_KEYS = ("name", "alone", "compared")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
 FUZZ_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
 LAYOUTS = ("transposed", "sliced", "offset", "expanded")
@@ -610,9 +610,12 @@ class Reader:
         alone = self.take(
             table, "alone", (bool,), "rule.alone", "write alone = true where it is the judge, or leave it"
         )
+        compared = self.take(
+            table, "compared", (bool,), "rule.compared", "write compared = false where a comparison means nothing"
+        )
         if "name" not in table or (isinstance(name, str) and not name.strip()):
             self.wrong("rule.name", "missing" if "name" not in table else "empty", fix)
-        return OwnRule(" ".join(name.split()), alone is True) if isinstance(name, str) else None
+        return OwnRule(" ".join(name.split()), alone is True, compared is not False) if isinstance(name, str) else None
 
     def _judged(self, content: dict[str, object], matter: FrontMatter) -> None:
         """`[judged]`: outputs that an element-by-element comparison would do wrong."""

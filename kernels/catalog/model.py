@@ -164,12 +164,14 @@ class OwnRule:
 
     Attributes:
         name: what it is, in a few words.
-        alone: it is the judge: comparing element by element with fp64 has no meaning here. Else ours is, and it is
+        alone: it is the judge: comparing element by element with fp64 decides nothing here. Else ours is, and it is
             told beside.
+        compared: where it is the judge, whether what the comparison would say is told beside.
     """
 
     name: str
     alone: bool = False
+    compared: bool = True
 
 
 @dataclass(frozen=True, slots=True)

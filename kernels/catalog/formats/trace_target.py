@@ -680,7 +680,11 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
         "tolerance": plan.tolerance(),
         "cases": cases,
         "rungs": {"baseline": {"summary": "the definition's reference"}, "optimized": answer},
-        "rule": {"name": rule_name(definition), **({"alone": True} if plan.alone else {})},
+        "rule": {
+            "name": rule_name(definition),
+            **({"alone": True} if plan.alone else {}),
+            **({"compared": False} if plan.samples else {}),
+        },
         "fuzz": {"axes": plan.drawn_axes()},
     }
     text = [f"# {one_line(definition.name)}", ""]

@@ -686,8 +686,9 @@ def test_a_case_is_called_after_as_much_of_its_uuid_as_tells_it_from_all_others(
     )
     problem = text.sol(tmp_path, workloads=[text.workload(uuid, 40) for uuid in given])
     assert [found.case for found in trace.plan(trace.text(problem)).definition.workloads] == [
-        "6120f144", "op_on_bf16-w1", "op_on_bf16-w2", "short", "default-0", "twice", "twice-0", "x" * 60, "x" * 50 + "-0",
-    ]  # fmt: skip
+        *("6120f144", "op_on_bf16-w1", "op_on_bf16-w2", "short", "default-0"),
+        *("twice", "twice-0", "x" * 60, "x" * 50 + "-0"),
+    ]
 
 
 def test_what_is_nested_without_end_where_nobody_reads_it_is_left_out(tmp_path: Path) -> None:
