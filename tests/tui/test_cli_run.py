@@ -393,7 +393,8 @@ def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None
     assert "over" not in err
 
 
-def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: signal.Signals) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one", "--json")
@@ -401,7 +402,7 @@ def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str) -> None:
         assert process.stderr is not None
         while "compile" not in process.stderr.readline():
             pass
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "cancelling" in err

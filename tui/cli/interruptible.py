@@ -1,4 +1,7 @@
-"""Following work that belongs to the engine: the first Ctrl-C asks it to cancel, the second leaves at once."""
+"""Following work that belongs to the engine: the first Ctrl-C asks it to cancel, the second leaves at once.
+
+SIGTERM is Ctrl-C: whoever ends a command after a time limit does not want what it asked for to keep the GPU.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Interruptible(abc.ABC):
         LEFT: what to say to a person who leaves before the end.
         LOST: what to say where the engine goes away before the end.
         TICK_S: how often the live line's clock moves while nothing arrives.
-        interrupts: how often Ctrl-C was pressed.
+        interrupts: how often Ctrl-C was pressed, or SIGTERM came.
     """
 
     LEFT = ""
@@ -108,7 +111,8 @@ class Interruptible(abc.ABC):
             common.note("aisp: cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
             self._cancelling = asyncio.create_task(self._cancel(self._engine))
 
-        loop.add_signal_handler(signal.SIGINT, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt)
         try:
             await work
         except asyncio.CancelledError:
@@ -116,7 +120,8 @@ class Interruptible(abc.ABC):
                 raise
             common.note(f"aisp: left; {self.LEFT}")
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
             self._progress.clear()
         return self.interrupts > 0
 
