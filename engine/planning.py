@@ -408,12 +408,12 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
         device = "cpu" if target.on_host or hardware.gpus < max(target.ranks, 1) else "cuda"
     chosen = target.case(case) if case else target.usual_case(device)
     if device == "cuda":
-        if target.on_host:
-            return device, chosen, "its inputs stay in host memory, and it does not say needs = { gpus = 1 }"
         if 0 < hardware.gpus < target.ranks:
             return device, chosen, f"needs {target.ranks} GPUs, one for each rank; there is {hardware.gpus}"
         if not hardware.gpus:
             return device, chosen, f"needs a GPU: {hardware.note}"
+        if target.on_host:
+            return device, chosen, "its inputs stay in host memory, and it does not say needs = { gpus = 1 }"
         return device, chosen, target.needs.missing(sm=hardware.sm, gpus=hardware.gpus) or ""
     if target.on_host:
         return device, chosen, ""

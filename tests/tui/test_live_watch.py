@@ -147,6 +147,11 @@ def wrong_edit(check: str, *, edit: int = 6, finished: bool = True) -> list[even
     return [saved, *(story[:4] if not finished else heard.whole([*story, end]))]
 
 
+def left_half(app: Workbench) -> str:
+    """What is drawn left of the first line down."""
+    return " ".join(line.partition("│")[0] for line in screen_text(app).splitlines())
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_an_edit_with_wrong_values_is_wrong_and_not_caught(size: tuple[int, int], tmp_path: Path) -> None:
     async with opened(tmp_path, size=size, link=FakeLink([*watch_events(), *wrong_edit("output.values")])) as (
@@ -158,8 +163,8 @@ async def test_an_edit_with_wrong_values_is_wrong_and_not_caught(size: tuple[int
         assert "wrong: optim" in table_rows(app)["6"]
         if size[0] < 120:
             await pilot.press("p", "p", "p")
-        drawn = " ".join(line.partition("│")[0] for line in screen_text(app).splitlines())
-        assert f"optimized ⊘ wrong: {ELEMENT}" in " ".join(drawn.split())
+        await until(pilot, lambda: f"optimized ⊘ wrong: {ELEMENT}" in " ".join(left_half(app).split()))
+        drawn = left_half(app)
         for word in ("caught", "quarantine", "speed-up"):
             assert word not in drawn
 
@@ -169,7 +174,8 @@ async def test_what_another_check_caught_is_called_so(tmp_path: Path) -> None:
         table = await open_watch(app, pilot)
         await until(pilot, lambda: table.cursor_key == "6")
         await pilot.press("p", "p", "p")
-        assert "optimized ⊘ caught: output.identity: no speed-up of it is one" in " ".join(screen_text(app).split())
+        told = "optimized ⊘ caught: output.identity: no speed-up of it is one"
+        await until(pilot, lambda: told in " ".join(screen_text(app).split()))
 
 
 async def test_the_edit_after_a_wrong_one_is_told_to_be_judged_anew(tmp_path: Path) -> None:
