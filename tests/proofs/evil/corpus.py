@@ -620,11 +620,9 @@ FORGERIES = (
     ),
 )
 
-DEVICE_LESSON = (
-    LESSON.replace(" cpu", "")
-    .replace("N = 256", "N = 1048576")
-    .replace('goal = "speed"', 'goal = "speed"\nneeds = { gpus = 1 }')
-)
+GPU_LESSON = LESSON.replace('goal = "speed"', 'goal = "speed"\nneeds = { gpus = 1 }')
+"""One whose inputs stay in host memory: also for a stand-in of a GPU."""
+DEVICE_LESSON = GPU_LESSON.replace(" cpu", "").replace("N = 256", "N = 1048576")
 OUT_OF_BOUNDS = """import triton
 import triton.language as tl
 

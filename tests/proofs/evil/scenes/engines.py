@@ -184,7 +184,7 @@ async def another_engine_on_the_gpu(stage: Stage) -> str:
     found = driver.environment()
     engine = stage.own(LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], FAKE_NVML=found["FAKE_NVML"])
     uuid = "GPU-0"
-    root = stage.target("honest")
+    root = stage.target("honest", lesson=corpus.GPU_LESSON)
     other = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLDER, uuid, cwd=Path(client.__file__).parents[2], stdout=asyncio.subprocess.PIPE
     )

@@ -128,7 +128,7 @@ def flag(result: Result, name: str) -> str:
 )
 async def gpu_not_given_back(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, AISP_PROGRESS_LIMIT_S="2")
-    root = stage.target("hung", ASLEEP)
+    root = stage.target("hung", ASLEEP, lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "hung")
         (pid,) = await printed_number(stream, "this is")
@@ -152,7 +152,7 @@ async def gpu_not_given_back(stage: Stage) -> str:
 async def unkillable(stage: Stage) -> str:
     row = Row("held", HELD.format(options="0x40"), State.INFRA_ERROR)
     engine, _ = await on_a_gpu(stage, OURS, AISP_PROGRESS_LIMIT_S="2")
-    root = stage.target("held", row)
+    root = stage.target("held", row, lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "held")
         pid, tracer, status = await printed_number(stream, "traced")
@@ -241,7 +241,7 @@ async def wall_clock_set_back(stage: Stage) -> str:
 )
 async def gpu_lost(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, AISP_PROGRESS_LIMIT_S="60")
-    root = stage.target("lost", ASLEEP)
+    root = stage.target("lost", ASLEEP, lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "lost")
         (pid,) = await printed_number(stream, "this is")
@@ -281,9 +281,9 @@ async def one_gpu_of_two_lost(stage: Stage) -> str:
         f"print('it waits', flush=True)\nwhile not os.path.exists({str(go_on)!r}):\n    time.sleep(0.01)",
         imports="import os\nimport time",
     )
-    root = stage.target("lost", ASLEEP)
-    stage.target("other", Row("waits", waits, State.OK))
-    stage.target("next")
+    root = stage.target("lost", ASLEEP, lesson=corpus.GPU_LESSON)
+    stage.target("other", Row("waits", waits, State.OK), lesson=corpus.GPU_LESSON)
+    stage.target("next", lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         lost_id, other_id = [await planned(stream, root, name) for name in ("lost", "other")]
         await stream.until(events.Output, lambda event: "it waits" in event.lines)
@@ -357,7 +357,7 @@ async def no_driver(stage: Stage) -> str:
 )
 async def clocks_not_locked(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, "error.DeviceSetGpuLockedClocks 4")
-    result = await engine.run(stage.target("honest"), "mine:honest", device="cuda")
+    result = await engine.run(stage.target("honest", lesson=corpus.GPU_LESSON), "mine:honest", device="cuda")
     assert (result.record.state, result.record.device) == (State.OK, "cuda"), result.record.reason
     assert_timed(result, "optimized")
     assert flag(result, "clocks") == "unlocked"
@@ -374,7 +374,7 @@ async def clocks_not_locked(stage: Stage) -> str:
 )
 async def contended(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, AISP_REFUSE_CONTENDED="1")
-    root = stage.target("honest")
+    root = stage.target("honest", lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "honest")
         await stream.until(events.Step, lambda step: step.step.name == "measure")
@@ -399,7 +399,7 @@ async def contended(stage: Stage) -> str:
 )
 async def leaked_memory(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, "memory.nobodys 700000000")
-    root = stage.target("honest")
+    root = stage.target("honest", lesson=corpus.GPU_LESSON)
     assert (await engine.run(root, "mine:honest", device="cuda")).record.state is State.OK
     driver.answers(OURS, "memory.nobodys 760000000")  # under 64 MiB more
     assert (await engine.run(root, "mine:honest", device="cuda")).record.state is State.OK
