@@ -569,7 +569,7 @@ class _Definition:
         op_type: str,
     ) -> list[Workload]:
         found: list[Workload] = []
-        for (number, line), case in zip(lines, _cases(lines), strict=True):
+        for number, line in lines:
             if len(found) == MOST_WORKLOADS:
                 self.notes.append(f"of {len(lines)} workloads the first {MOST_WORKLOADS} are taken")
                 break
@@ -588,8 +588,10 @@ class _Definition:
                 self._left_out(which, error.message if isinstance(error, GrammarError) else str(error))
                 continue
             self._unread(written, dialect)
-            found.append(Workload(str(uuid or case), case, axes, given, tolerance, _known(written, inputs)))
-        return found
+            known = _known(written, inputs)
+            found.append(Workload(str(uuid or f"line{number}"), "", axes, given, tolerance, known))
+        cases = _cases([workload.uuid for workload in found])
+        return [replace(workload, case=case) for workload, case in zip(found, cases, strict=True)]
 
     def _unread(self, written: Mapping[str, Any], dialect: Harness) -> None:
         """Tell once of what a workload says about right and wrong that the benchmark does not read."""
@@ -767,14 +769,10 @@ def _tolerance(written: Mapping[str, Any], dialect: Harness, op_type: str) -> To
     )
 
 
-def _cases(lines: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str]:
+def _cases(uuids: Iterable[str]) -> list[str]:
     """Names of the workloads' cases: the beginning of each one's uuid, as much of it as tells it from all others."""
-    plain = []
-    for number, line in lines:
-        written = line.get("workload", line)
-        uuid = written.get("uuid") if isinstance(written, dict) else None
-        name = _FOR_CASE.sub("-", str(uuid or f"line{number}"))
-        plain.append((name if name[:1].isalnum() else f"w{name}")[:LONG])
+    plain = [_FOR_CASE.sub("-", uuid) for uuid in uuids]
+    plain = [(each if each[:1].isalnum() else f"w{each}")[:LONG] for each in plain]
     begin = Counter(each[:length] for each in plain for length in range(SHORT, len(each) + 1))
     taken, names = {"default", "cpu"}, []
     for each in plain:
