@@ -19,7 +19,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 NURSERY_NAME, WORKER_NAME = b"aisp-nursery", b"aisp-worker"  # in /proc/PID/comm, whose limit is 15 bytes
-TRITON_CACHE = "TRITON_CACHE_DIR"
-INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 CHILD_FILES = 3  # its stdout, its stderr and its line
 
 HAS_GPU = Path("/dev/nvidiactl").exists()
@@ -103,6 +101,20 @@ def import_all() -> None:
     import aisp.engine.worker.verifier  # noqa: F401
 
 
+@contextlib.contextmanager
+def cache_of_its_own(variable: str) -> Iterator[None]:
+    """Have a compiler's cache lie in a folder that is gone afterwards: what lies in a shared one may be anybody's."""
+    kept = os.environ.get(variable)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[variable] = folder
+        try:
+            yield
+        finally:
+            del os.environ[variable]
+            if kept is not None:
+                os.environ[variable] = kept
+
+
 def find_instruction_sets() -> None:
     """Have torch's compiler find out, once and for all forks, what this processor and the C++ compiler agree on.
 
@@ -111,15 +123,8 @@ def find_instruction_sets() -> None:
     """
     from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 
-    kept = os.environ.get(INDUCTOR_CACHE)
-    with tempfile.TemporaryDirectory() as folder:  # what lies in a shared one may be anybody's
-        os.environ[INDUCTOR_CACHE] = folder
-        try:
-            valid_vec_isa_list()
-        finally:
-            del os.environ[INDUCTOR_CACHE]
-            if kept is not None:
-                os.environ[INDUCTOR_CACHE] = kept
+    with cache_of_its_own("TORCHINDUCTOR_CACHE_DIR"):
+        valid_vec_isa_list()
 
 
 def load_launcher() -> None:
@@ -131,15 +136,8 @@ def load_launcher() -> None:
     from triton.backends.nvidia.driver import CudaDriver
     from triton.runtime import driver
 
-    kept = os.environ.get(TRITON_CACHE)
-    with tempfile.TemporaryDirectory() as folder:  # what lies in a shared one may be anybody's
-        os.environ[TRITON_CACHE] = folder
-        try:
-            driver.set_active(CudaDriver())
-        finally:
-            del os.environ[TRITON_CACHE]
-            if kept is not None:
-                os.environ[TRITON_CACHE] = kept
+    with cache_of_its_own("TRITON_CACHE_DIR"):
+        driver.set_active(CudaDriver())
 
 
 def collect() -> None:
