@@ -1,10 +1,10 @@
 """`python -m tests.proofs many`: how many candidates an hour are judged, and whether any is lost or judged twice.
 
 An engine with a state folder of its own judges candidates that sum the rows of a matrix, on the CPU, or with --triton
-by a kernel of their own each, on the GPUs that there are. One in ten dies
-(of a signal, by leaving with status 0, of an exception, before it is even parsed), one in fifty hangs, one in fifty is
-wrong. `aisp bench judge` is killed with SIGKILL while it works, and given again. Prints one JSON object with what was
-asked for, what came of it, and the machine's load meanwhile.
+by a kernel of their own each, on the GPUs that there are. One in ten dies (of a signal, by leaving with status 0, of an
+exception, before it is even parsed), one in fifty hangs, one in fifty is wrong. `aisp bench judge` is killed with
+SIGKILL while it works, and given again. Prints one JSON object with what was asked for, what came of it, and the
+machine's load meanwhile.
 """
 
 from __future__ import annotations
