@@ -248,6 +248,9 @@ class RunCrew(Crew):
         except ArmEnd as end:
             self.end_arm(arm, end)
             return None
+        if not arm.running:  # another process of it has failed while this one was made
+            await self.end(process, gently=False)
+            return None
         stint = Stint(arm, replica, process, self.arena.blob())
         seat = len(arm.stints)
         arm.stints.append(stint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections import Counter
@@ -14,10 +15,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from aisp.engine import environment, planning, spawner, verdicts
+from aisp.engine.arms import ArmEnd, Stint
 from aisp.engine.conclusion import reported
+from aisp.engine.crew import RunCrew
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
+from aisp.engine.ranks import Process
 from aisp.engine.replicas import Replicas
 from aisp.engine.runs import Execution
 from aisp.engine.services import Services
@@ -304,6 +308,37 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     assert told.count(("compile", "ends")) == 6 + (len(expected) - 7), "none of those that are kept does so twice"
     (compared,) = record.comparisons
     assert compared.floor is not None and "one replica" not in compared.note
+
+
+async def test_a_rung_that_fails_while_its_next_process_is_made_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, alive = asyncio.Event(), []
+    ordinary_fail, ordinary_take = RunCrew.fail, RunCrew.take_ranks
+    taken: Counter[str] = Counter()
+
+    async def fail(self: RunCrew, stint: Stint, end: ArmEnd) -> None:
+        await ordinary_fail(self, stint, end)
+        failed.set()
+
+    async def take(self: RunCrew, whose: str, *, compiler: bool = False) -> Process:
+        taken[whose] += 1
+        process = await ordinary_take(self, whose, compiler=compiler)
+        if taken[whose] > 1:
+            await failed.wait()
+            alive.append(process)
+        return process
+
+    monkeypatch.setattr(RunCrew, "fail", fail)
+    monkeypatch.setattr(RunCrew, "take_ranks", take)
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: True)
+    monkeypatch.setattr(Replicas, "_compiles_long", lambda replicas, arm: True)
+    monkeypatch.setattr(environment, "processors", lambda: 8)
+    record, _ = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": "def run(x):\n    return x\n"})
+    assert taken["optimized"] == 2
+    assert record.state is State.INCORRECT, record.reason
+    assert record.arm("optimized").state is State.INCORRECT  # type: ignore[union-attr]
+    assert not any(process.alive for process in alive)
 
 
 @pytest.mark.parametrize(("cores", "roomy", "groups", "processes"), [(5, [True, True], 2, 7), (4, [True], 1, 7),
