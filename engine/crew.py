@@ -191,6 +191,7 @@ class Crew:
         """End a process and wait until the GPU has forgotten it. Returns its exit status; None: it cannot be killed."""
         code = await process.end(gently=gently)
         if code is None and process.alive:
+            self._services.ownership.cannot_kill(process.pid)
             self._services.on_lost_gpu(f"process {process.pid} cannot be killed")
         elif self.device == "cuda" and (pending := await self._services.ownership.ended(process.pid)):
             self._services.on_lost_gpu(pending)

@@ -1,8 +1,9 @@
 """The GPUs of a slot, as the engine sees them: are they there, is their memory back, who else is on them.
 
-A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits 5 s for the
-reclaim that is pending; then the GPU is set aside. Only what the driver says for certain counts against a GPU: in a
-container it may number processes as the host does, and then a leak cannot be told from a neighbour.
+A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits for the
+reclaim that is pending, longer than a machine is likely to stand still; then the GPU is set aside, until nothing is
+wrong with it any more. Only what the driver says for certain counts against a GPU: in a container it may number
+processes as the host does, and then a leak cannot be told from a neighbour.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aisp.engine import silence
+from aisp.engine.spawner import GIVE_BACK_S
 from aisp.engine.telemetry import Nvml, User
 
-GIVE_BACK_S = 5.0
+TELL_AFTER_S = 5.0
 LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak
 NAMELESS_BYTES = 8 << 20  # at most of a context are in nobody's name: 5.8 MiB on an H100 with driver 580
 LOOK_S = 0.05
@@ -44,6 +47,7 @@ class GpuOwnership:
         self._nvml = nvml
         self._gpus = gpus
         self._gone: set[int] = set()  # processes of ours that have ended and may not be forgotten yet
+        self._unkillable: set[int] = set()
         # As it was when all was well, with how many users; see _nobodys.
         self._noted: dict[int, tuple[int, int] | None] = dict.fromkeys(gpus)
 
@@ -61,6 +65,18 @@ class GpuOwnership:
         """Wait until the driver has forgotten a process of ours that is gone; why that took too long, or ""."""
         self._gone.add(pid)
         return await self._patiently(memory=False)
+
+    def cannot_kill(self, pid: int) -> None:
+        """Note a process of ours that does not end: what it holds is not back before it does."""
+        self._unkillable.add(pid)
+
+    async def back(self) -> bool:
+        """Whether nothing is wrong with the GPUs any more, of which something was; `bad` is empty then."""
+        self._unkillable = {pid for pid in self._unkillable if Path(f"/proc/{pid}").exists()}
+        if self._unkillable or await self.lost() or await asyncio.to_thread(self._pending_reclaim, memory=True):
+            return False
+        self.bad.clear()
+        return True
 
     async def settled(self) -> str:
         """Wait until the GPUs are as they were before our last processes; what is wrong with one, or ""."""
@@ -82,15 +98,22 @@ class GpuOwnership:
         return f"GPU {gpu} is lost ({words})"
 
     async def _patiently(self, *, memory: bool) -> str:
-        deadline = time.monotonic() + GIVE_BACK_S
-        while True:
-            if words := await self.lost():
-                return words
-            pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
-            if not pending or time.monotonic() > deadline:
-                self.bad.update(pending)
-                return next(iter(pending.values()), "")
-            await asyncio.sleep(LOOK_S)
+        began, told, tell = time.monotonic(), False, silence.banner.get()
+        try:
+            while not (words := await self.lost()):
+                pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
+                words, waited_s = next(iter(pending.values()), ""), time.monotonic() - began
+                if not pending or waited_s > GIVE_BACK_S:
+                    self.bad.update(pending)
+                    break
+                if waited_s > TELL_AFTER_S and not told:
+                    told = True
+                    tell("give back", f"{words}; it is waited for, {GIVE_BACK_S:g} s at most (AISP_GIVE_BACK_S)")
+                await asyncio.sleep(LOOK_S)
+            return words
+        finally:
+            if told:
+                tell("give back", "")
 
     def _pending_reclaim(self, *, memory: bool) -> dict[int, str]:
         """By GPU: what it has not been given back."""

@@ -64,6 +64,7 @@ class Queue:
         self._jobs: list[AnyJob] = []
         self._wake = asyncio.Event()
         self._following: set[asyncio.Task[None]] = set()  # to the end of what is under way
+        self._found_wrong: dict[int, Slot] = {}  # by GPU that is set aside: the slot whose job found something
         self._telling: asyncio.TimerHandle | None = None
         self._closing = False
         self._planned = 0  # runs
@@ -336,10 +337,9 @@ class Queue:
         gpus = slot.services.ownership.bad.intersection(slot.gpus) or slot.sees
         for gpu in gpus:
             if gpu not in self.slots.set_aside:
-                self.slots.set_aside[gpu] = reason
-                several = len(self.slots.gpus) > 1
-                name, key = (f"GPU {gpu}", f"gpu {gpu}") if several else ("the GPU", "gpu")
-                text = f"{name} is set aside: {reason}; `aisp engine stop` and start looks again"
+                self.slots.set_aside[gpu], self._found_wrong[gpu] = reason, slot
+                name, key = self._called(gpu)
+                text = f"{name} is set aside: {reason}; it is used again when that is over"
                 self._broadcast.banner(key, text, "error")
         for other in self.slots:
             if self.slots.why_not(other) and other.pool is not self.slots.cpu.pool:
@@ -347,6 +347,18 @@ class Queue:
         self._wake.set()
         if not gpus:
             self._broadcast.banner("process", f"{reason}; the engine goes on without it", "error")
+
+    async def look_again(self) -> None:
+        """Use GPUs again that were set aside, and with which nothing is wrong any more."""
+        for gpu, slot in list(self._found_wrong.items()):
+            if slot.job is None and await slot.services.ownership.back():
+                del self._found_wrong[gpu], self.slots.set_aside[gpu]
+                self._broadcast.banner(self._called(gpu)[1], "")
+                log.info("%s is used again", self._called(gpu)[0])
+
+    def _called(self, gpu: int) -> tuple[str, str]:
+        """A GPU's name in a sentence, and the key of its banner."""
+        return (f"GPU {gpu}", f"gpu {gpu}") if len(self.slots.gpus) > 1 else ("the GPU", "gpu")
 
 
 def _ended(event: events.Event) -> str:

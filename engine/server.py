@@ -158,6 +158,7 @@ class Engine:
             await self._keeper.glance()
             await self._connections.look()
             await self._guarding.between(lambda: self._queue.busy)
+            await self._queue.look_again()
             idle_s = self._life.idle_s
             if not self._connections.warm and not self._queue.busy and idle_s > WARM_IDLE_S:
                 for pool in self._slots.pools:

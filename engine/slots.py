@@ -148,7 +148,7 @@ class Slots:
         gpus: one for each GPU, in the order in which runs are placed on them.
         cpu: the CPU's.
         sets: of several GPUs, the smallest first, all at once last; none where there is one GPU.
-        set_aside: by GPU: why nothing is placed on it any more.
+        set_aside: by GPU: why nothing is placed on it at present.
         pools: of all slots.
         own_cores: whether some work side by side, on cores that they do not share.
     """

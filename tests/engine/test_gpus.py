@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from aisp.engine import gpus
+from aisp.engine import gpus, silence
 from aisp.engine.gpus import LEAK_BYTES, GpuOwnership, WallClock, conditions, neighbours
 from aisp.engine.telemetry import User
 
@@ -69,6 +71,31 @@ async def test_of_several_gpus_the_one_that_something_is_wrong_with_is_known() -
     one.words = "NVML 15: GPU is lost"
     assert await keeper.lost() == "GPU 0 is lost (NVML 15: GPU is lost)"
     assert keeper.bad == {0}
+
+
+async def test_what_is_waited_for_is_told_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "TELL_AFTER_S", 0.0)
+    told: list[tuple[str, str]] = []
+    silence.banner.set(lambda key, text: told.append((key, text)))
+    words = await ownership(Driver(User(GONE, CONTEXT))).ended(GONE)
+    assert told == [("give back", f"{words}; it is waited for, 0.1 s at most (AISP_GIVE_BACK_S)"), ("give back", "")]
+
+
+async def test_a_gpu_is_back_when_nobody_that_was_killed_is_on_it_any_more() -> None:
+    driver = Driver(User(HERE, CONTEXT))
+    keeper = ownership(driver)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stuck:
+        keeper.cannot_kill(stuck.pid)
+        assert not await keeper.back()
+        stuck.kill()
+    assert await keeper.back()
+    driver.listed = [User(HERE, CONTEXT), User(GONE, CONTEXT)]
+    assert await keeper.ended(GONE)
+    assert (await keeper.back(), keeper.bad) == (False, {0})
+    driver.listed = [User(HERE, CONTEXT)]
+    assert (await keeper.back(), keeper.bad) == (True, set())
+    driver.words = "NVML 15: GPU is lost"
+    assert not await keeper.back()
 
 
 def ownership(driver: Driver) -> GpuOwnership:

@@ -486,6 +486,13 @@ async def test_a_lost_gpu_takes_only_its_slot_and_the_run_on_the_other_is_good(t
         assert (ended.state, ended.reason) == (
             State.UNAVAILABLE, "the GPU is set aside: GPU 0 is lost (NVML 15: GPU is lost)",
         )  # fmt: skip
+        two.driver.answers("count 2")
+        taken_back = await stream.until(events.Banner, lambda event: event.key == "gpu 0" and not event.text)
+        assert taken_back.key == "gpu 0"
+        status = await stream.connection.status()
+        assert not any(device.note for device in status.devices)
+        (again,) = await two.plan(stream, two.target("again", ranks=2, held=False))
+        assert (await stream.finish(again)).state is State.OK
 
 
 async def test_a_save_goes_before_a_batch_on_the_slot_of_its_watch(two: TwoGpus) -> None:

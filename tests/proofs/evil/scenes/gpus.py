@@ -6,6 +6,7 @@ runs "on the GPU" runs on the CPU (tests/engine/gpu_stand_in). Everything that t
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -79,7 +80,7 @@ async def on_a_gpu(stage: Stage, *answers: str, **settings: str) -> tuple[Engine
     (stage.home / "driver").mkdir()
     driver = FakeNvml(stage.home / "driver")
     driver.answers(*answers)
-    engine = stage.own(**settings)
+    engine = stage.own(**{"AISP_GIVE_BACK_S": "5", **settings})
     engine.environment |= driver.settings()
     await engine.start()
     return engine, driver
@@ -90,6 +91,13 @@ async def gpu_note(engine: EngineUnderTest) -> str:
     with engine.use():
         async with await client.connect(start=False) as connection:
             return (await connection.status()).gpu_note
+
+
+async def used_again(engine: EngineUnderTest) -> None:
+    """Wait until the engine says nothing against its GPU any more."""
+    async with asyncio.timeout(10):
+        while await gpu_note(engine):
+            await asyncio.sleep(0.05)
 
 
 async def planned(stream: Stream, root: Path, name: str) -> str:
@@ -123,7 +131,8 @@ def flag(result: Result, name: str) -> str:
 @fault(
     6,
     "a rung hangs on the GPU, and the driver still lists its process when it is gone",
-    "timeout_progress, SIGKILL; after 5 s the GPU is set aside and nothing is placed on it any more",
+    "timeout_progress, SIGKILL; the GPU is set aside when it was waited for in vain, nothing is placed on it; it is used "
+    "again when the driver lists the process no more",
     own=True,
 )
 async def gpu_not_given_back(stage: Stage) -> str:
@@ -140,13 +149,16 @@ async def gpu_not_given_back(stage: Stage) -> str:
     assert_timed(result, "optimized")
     note = await gpu_note(engine)
     assert note == f"the GPU still holds memory of process {pid}, which is gone"
-    return await refused(engine, root, "hung", "the GPU is set aside", note)
+    reason = await refused(engine, root, "hung", "the GPU is set aside", note)
+    driver.answers(OURS, "processes 0")
+    await used_again(engine)
+    return reason
 
 
 @fault(
     8,
     "a worker cannot be killed: it is held where it would exit (by a tracer, in place of a driver that never returns)",
-    "infra_error (unkillable), the GPU is set aside, the engine keeps serving",
+    "infra_error (unkillable), the GPU is set aside until it is gone, the engine keeps serving",
     own=True,
 )
 async def unkillable(stage: Stage) -> str:
@@ -171,6 +183,7 @@ async def unkillable(stage: Stage) -> str:
         finally:
             os.kill(tracer, signal.SIGKILL)
     took_s = await eventually(lambda: not psutil.pid_exists(pid), "the process that was let go is reaped")
+    await used_again(engine)
     return f"{arm.reason}; runs on the CPU went on; let go, it was reaped after {took_s * 1e3:.0f} ms"
 
 
@@ -394,7 +407,7 @@ async def contended(stage: Stage) -> str:
 @fault(
     49,
     "memory of a process that is gone stays on the GPU",
-    "the next run waits up to 5 s for it; it goes on where the memory comes back, else the GPU is set aside",
+    "the next run waits for it; it goes on where the memory comes back, else the GPU is set aside until it does",
     own=True,
 )
 async def leaked_memory(stage: Stage) -> str:
@@ -414,6 +427,9 @@ async def leaked_memory(stage: Stage) -> str:
     driver.answers(OURS, "memory.nobodys 1700000000")
     reason = await refused(engine, root, "honest", "the GPU is set aside", "953 MiB of the GPU's memory were left")
     assert await gpu_note(engine) != ""
+    driver.answers(OURS, "memory.nobodys 700000000")
+    await used_again(engine)
+    assert (await engine.run(root, "mine:honest", device="cuda")).record.state is State.OK
     return reason
 
 
