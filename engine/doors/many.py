@@ -246,6 +246,7 @@ class Judging:
         self._owner = owner_here(self.batch)
         self._conditions = ""
         self._ahead = terms.ahead
+        self._on_gpus = False
         self._waiting: dict[str, asyncio.Future[Run | None]] = {}
         self._names: dict[int, list[str]] = {}
         self._told: set[int] = set()
@@ -257,7 +258,7 @@ class Judging:
 
         Raises:
             EngineUnavailableError: the engine went away. What has an outcome keeps it.
-            StoppedError: somebody cancelled a run, or the engine starts no process at present.
+            StoppedError: somebody cancelled a run, the engine starts no process at present, or there is no GPU.
             StoreError: the table cannot be written.
         """
         try:
@@ -275,8 +276,11 @@ class Judging:
 
     async def _judge(self, engine: Connection) -> list[Ended]:
         status = await engine.status()
-        gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
         terms = self._terms
+        if terms.device == "cuda" and status.gpu_note:
+            raise StoppedError(f"no GPU here: {clean_line(status.gpu_note, limit=1000)}")
+        gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
+        self._on_gpus = bool(gpus)
         at_once = max(len(gpus), 1) if terms.device != "cpu" else 1
         self._ahead = terms.ahead or at_once + 1
         given = {"device": terms.device, "gpus": gpus, "case": terms.case, "patience_s": terms.patience_s}
@@ -482,6 +486,8 @@ class Judging:
         reply = await engine.request(request)
         if reply.error or not reply.run_ids:
             why = clean_line("; ".join(reply.refused.values()) or reply.error, limit=1000)
+            if self._on_gpus and (await engine.status()).gpu_note:
+                raise StoppedError(f"{why}; what has an outcome keeps it")  # the GPU is gone since: no candidate's fault
             # What a machine lacks it lacks the next time too; anything else is tried once more.
             raise _NoRunError(why, Outcome(State.UNAVAILABLE, Stage.LOAD, why=why) if reply.refused else None)
         run_id = reply.run_ids[0]
@@ -539,7 +545,8 @@ class Judging:
 
 
 class StoppedError(Exception):
-    """Somebody has cancelled what was asked for, or the engine starts no process for anybody at present."""
+    """Somebody has cancelled what was asked for, the engine starts no process for anybody at present, or what is to be
+    judged on a GPU has none."""
 
 
 class _NoRunError(Exception):

@@ -236,6 +236,37 @@ async def test_what_the_engine_refuses_is_the_end_of_the_one_that_it_is_about(
     assert good.outcome is not None and good.outcome.right
 
 
+async def test_without_a_gpu_nothing_is_planned_for_one(table: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoppedError, match="^no GPU here: there is none$"):
+        await judged(table, monkeypatch, brought("fast", "good"), terms=Terms("cuda"))
+    assert not sum(table.counts().values())
+
+
+async def test_a_gpu_that_is_gone_meanwhile_is_no_candidates_end(
+    table: Candidates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be planned any more has no outcome, and is judged when the GPU is there again."""
+    note = ""
+
+    async def status(self: Engine) -> Any:
+        return SimpleNamespace(devices=[SimpleNamespace(name="H100")], gpu_note=note, queue=[])
+
+    def refuses(names: list[str]) -> dict[str, Any]:
+        nonlocal note
+        note = "GPU 0 is lost"
+        return {"error": "refused", "refused": {"mine:one": f"the GPU is set aside: {note}"}}
+
+    monkeypatch.setattr(Engine, "status", status)
+    with pytest.raises(StoppedError, match="^the GPU is set aside: GPU 0 is lost; what has an outcome keeps it$"):
+        await judged(
+            table, monkeypatch, brought("fast"), terms=QUICK, change=lambda engine: setattr(engine, "refuses", refuses)
+        )
+    assert table.counts()[Standing.PLANNED] == 1
+    note = ""
+    _, ends, _ = await judged(table, monkeypatch, brought("fast"), terms=QUICK)
+    assert ends["fast"].outcome is not None and ends["fast"].outcome.right
+
+
 @pytest.mark.parametrize(
     ("state", "told"), [(State.CANCELLED, "was cancelled"), (State.UNAVAILABLE, "the verifier was ended")]
 )

@@ -102,11 +102,12 @@ def write(folder: Path, count: int, *, triton: bool) -> dict[str, str]:
 
 
 def target(root: Path) -> Path:
-    """The target: sums of rows, column by column in the baseline; 64 MiB of them on a GPU."""
-    columns = "total = x[:, 0].clone()\n    for column in range(1, x.shape[1]):\n        total += x[:, column]\n"
+    """The target: sums of rows, in 64 parts by the baseline; 64 MiB of them on a GPU."""
+    parts = "parts = x.unflatten(1, (64, -1))\n    total = parts[:, 0].clone()\n"
     files = {
         "reference.py": "def run(x):\n    return x.sum(-1)\n",
-        "baseline.py": f"def run(x):\n    {columns}    return total\n",
+        "baseline.py": f"def run(x):\n    {parts}    for part in range(1, 64):\n        total += parts[:, part]\n"
+        "    return total.sum(-1)\n",
         "optimized.py": "def run(x):\n    return x.sum(-1)\n",
     }
     made = write_target(
@@ -123,11 +124,11 @@ def target(root: Path) -> Path:
 def judge(
     engine: EngineUnderTest, folder: Path, target_folder: Path, words: list[str], out: Path
 ) -> subprocess.Popen[str]:
-    """`aisp bench judge`, with its lines going into a file."""
+    """`aisp bench judge`, with its lines going into a file, and what it says beside them into one that ends in .err."""
     environment = {name: value for name, value in (os.environ | engine.environment).items() if value}
     given = [str(folder), "--against", str(target_folder), "--json", *words]
-    with out.open("w") as lines:
-        return start_aisp("bench", "judge", *given, env=environment, stdout=lines, stderr=subprocess.DEVNULL)
+    with out.open("w") as lines, out.with_suffix(".err").open("w") as said:
+        return start_aisp("bench", "judge", *given, env=environment, stdout=lines, stderr=said)
 
 
 def ended(engine: EngineUnderTest) -> int:
@@ -147,7 +148,8 @@ def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool, 
     device = "cuda" if triton else "cpu"
     words = ["--device", device, "--patience", str(patience_s), *([] if full else ["--quick"])]
     began_s = time.monotonic()
-    loads, killed, stops = [os.getloadavg()[0]], 0, 0
+    loads, killed = [os.getloadavg()[0]], 0
+    stops: list[str] = []  # the last line of each
     asyncio.run(engine.start())
     try:
         for number in itertools.count():
@@ -158,9 +160,12 @@ def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool, 
                 time.sleep(LOOK_S)
             loads.append(os.getloadavg()[0])
             if driver.poll() is not None:
-                if ended(engine) >= count or stops == MOST_STOPS:
+                if ended(engine) >= count or len(stops) == MOST_STOPS:
                     break
-                stops += 1  # the engine started no process for a while: the command says so and ends
+                # The engine started no process for a while, or had no GPU: the command says so and ends.
+                said = out.with_suffix(".err").read_text().strip().splitlines() or [f"exit status {driver.returncode}"]
+                stops.append(said[-1])
+                print(f"stopped: {said[-1]}", file=sys.stderr)
                 time.sleep(REST_S)
                 continue
             driver.send_signal(signal.SIGKILL)
@@ -187,7 +192,8 @@ def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool, 
         "lost": sorted(set(made) - set(told))[:20],
         "lost_count": len(set(made) - set(told)),
         "driver_killed": killed,
-        "driver_stopped_by_itself": stops,
+        "driver_stopped_by_itself": len(stops),
+        "why_it_stopped": stops,
         "known_to_the_last_driver": sum(line["known"] for line in told.values()),
         "in_more_than_one_run": sum(runs > 1 for runs in judged.values()),
         "otherwise_than_expected": surprising,
