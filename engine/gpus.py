@@ -73,10 +73,12 @@ class GpuOwnership:
     async def back(self) -> bool:
         """Whether nothing is wrong with the GPUs any more, of which something was; `bad` is empty then."""
         self._unkillable = {pid for pid in self._unkillable if Path(f"/proc/{pid}").exists()}
-        if self._unkillable or await self.lost() or await asyncio.to_thread(self._pending_reclaim, memory=True):
+        if self._unkillable or await self.lost():
             return False
-        self.bad.clear()
-        return True
+        pending = await asyncio.to_thread(self._pending_reclaim, memory=True)
+        if not pending:
+            self.bad.clear()
+        return not pending
 
     async def settled(self) -> str:
         """Wait until the GPUs are as they were before our last processes; what is wrong with one, or ""."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -84,10 +85,11 @@ async def test_what_is_waited_for_is_told_and_taken_back(monkeypatch: pytest.Mon
 async def test_a_gpu_is_back_when_nobody_that_was_killed_is_on_it_any_more() -> None:
     driver = Driver(User(HERE, CONTEXT))
     keeper = ownership(driver)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stuck:
-        keeper.cannot_kill(stuck.pid)
-        assert not await keeper.back()
-        stuck.kill()
+    stuck = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=subprocess.PIPE)
+    keeper.cannot_kill(stuck.pid)
+    assert not await keeper.back()
+    stuck.kill()
+    await stuck.wait()
     assert await keeper.back()
     driver.listed = [User(HERE, CONTEXT), User(GONE, CONTEXT)]
     assert await keeper.ended(GONE)

@@ -237,7 +237,7 @@ async def test_what_the_engine_refuses_is_the_end_of_the_one_that_it_is_about(
 
 
 async def test_without_a_gpu_nothing_is_planned_for_one(table: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StoppedError, match="^no GPU here: there is none$"):
+    with pytest.raises(StoppedError, match=r"^no GPU here: there is none$"):
         await judged(table, monkeypatch, brought("fast", "good"), terms=Terms("cuda"))
     assert not sum(table.counts().values())
 
@@ -257,7 +257,7 @@ async def test_a_gpu_that_is_gone_meanwhile_is_no_candidates_end(
         return {"error": "refused", "refused": {"mine:one": f"the GPU is set aside: {note}"}}
 
     monkeypatch.setattr(Engine, "status", status)
-    with pytest.raises(StoppedError, match="^the GPU is set aside: GPU 0 is lost; what has an outcome keeps it$"):
+    with pytest.raises(StoppedError, match=r"^the GPU is set aside: GPU 0 is lost; what has an outcome keeps it$"):
         await judged(
             table, monkeypatch, brought("fast"), terms=QUICK, change=lambda engine: setattr(engine, "refuses", refuses)
         )

@@ -103,6 +103,27 @@ async def test_its_own_rule_is_told_beside_ours_and_decides_nothing(
     assert f"optimized: {words}" in rule_lines(Reading(result.record))
 
 
+async def test_an_element_may_be_as_far_off_as_the_problems_own_reference_is_in_its_own_dtype(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    """In bfloat16 most digits of this difference are gone. Whoever poses it means what it gives there."""
+    ways = {
+        "baseline": "(x * 1.01) - x",
+        "optimized": "(x.float() * 1.01 - x.float()).bfloat16()",
+        "optimized_zeros": "x * 0",
+        "optimized_other": "(x * 1.02) - x",
+    }
+    files = {f"{name}.py": f"def run(x):\n    return {way}\n" for name, way in ways.items()}
+    files["reference.py"] = files["baseline.py"]
+    rule = "def judge(inputs, outputs, expected):\n    return None\n"
+    declared = {"inputs": 'x = "bfloat16 [N, N] normal"', "outputs": 'y = "bfloat16 [N, N]"'}
+    result = await judged(shared, tmp_path / "a", {**files, "rule.py": rule}, rule='name = "anything"', **declared)
+    found = {name: result.arm(name).correctness for name in ways}
+    assert found == dict(zip(ways, [Correctness.CORRECT] * 2 + [Correctness.WRONG] * 2, strict=True))
+    mine = await judged(shared, tmp_path / "b", files, **declared)
+    assert mine.arm("baseline").correctness is Correctness.WRONG, "a lesson of our own states what it allows"
+
+
 async def test_a_rule_that_breaks_down_is_told_and_ours_stands(shared: EngineUnderTest, tmp_path: Path) -> None:
     files = PICKS | {"inputs.py": POSE, "optimized.py": REFERENCE}
     for rule, told in (("raise ValueError('no')", "ValueError: no"), ("return 1", "judge() returned int")):

@@ -6,7 +6,6 @@ runs "on the GPU" runs on the CPU (tests/engine/gpu_stand_in). Everything that t
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import signal
@@ -95,9 +94,9 @@ async def gpu_note(engine: EngineUnderTest) -> str:
 
 async def used_again(engine: EngineUnderTest) -> None:
     """Wait until the engine says nothing against its GPU any more."""
-    async with asyncio.timeout(10):
-        while await gpu_note(engine):
-            await asyncio.sleep(0.05)
+    deadline_s = time.monotonic() + 10
+    while note := await gpu_note(engine):
+        assert time.monotonic() < deadline_s, note
 
 
 async def planned(stream: Stream, root: Path, name: str) -> str:
@@ -131,8 +130,8 @@ def flag(result: Result, name: str) -> str:
 @fault(
     6,
     "a rung hangs on the GPU, and the driver still lists its process when it is gone",
-    "timeout_progress, SIGKILL; the GPU is set aside when it was waited for in vain, nothing is placed on it; it is used "
-    "again when the driver lists the process no more",
+    "timeout_progress, SIGKILL; the GPU is set aside when it was waited for in vain, and nothing is placed on it until "
+    "the driver lists the process no more",
     own=True,
 )
 async def gpu_not_given_back(stage: Stage) -> str:
