@@ -449,18 +449,20 @@ def flat(result):
     """What a call returned as contiguous tensors, one after the other: those in lists and tuples too, numbers as
     tensors of one. None is left out."""
     found = []
-
-    def take(value):
-        if isinstance(value, torch.Tensor):
-            found.append(value.contiguous())
-        elif isinstance(value, (list, tuple)):
-            for each in value:
-                take(each)
-        elif isinstance(value, (bool, int, float)):
-            found.append(torch.tensor(value))
-        elif value is not None:
-            raise TypeError(f"a call returned {type(value).__name__}, not a tensor")
-
-    take(result)
+    spread(result, found)
     return tuple(found)
+
+
+def spread(value, found):
+    """Put the tensors of a value behind those that were found. No closure: one that names itself would keep what it
+    holds, the tensors of every call, until Python next looks for cycles."""
+    if isinstance(value, torch.Tensor):
+        found.append(value.contiguous())
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            spread(each, found)
+    elif isinstance(value, (bool, int, float)):
+        found.append(torch.tensor(value))
+    elif value is not None:
+        raise TypeError(f"a call returned {type(value).__name__}, not a tensor")
 '''

@@ -148,3 +148,28 @@ def test_what_is_packed_comes_out_as_it_went_in(tmp_path: Path) -> None:
     ]
     assert found["flat"] == [[2, 3], [4, 3], [], [2]]
     assert found["whole"]
+
+
+DROPPED = """
+import gc, json, sys, weakref
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+import aisp_packed
+
+gc.disable()
+flat = aisp_packed.flat([torch.ones(2), (torch.ones(1), 3, None)])
+values = [tensor.tolist() for tensor in flat]
+seen = [weakref.ref(tensor) for tensor in flat]
+del flat
+print(json.dumps({"values": values, "kept": sum(each() is not None for each in seen)}))
+"""
+
+
+def test_what_a_call_returned_is_gone_as_soon_as_nobody_holds_it(tmp_path: Path) -> None:
+    """Measuring does not look for cycles of objects: what one keeps stays, the outputs of a hundred calls."""
+    (tmp_path / f"{packed.NAME}.py").write_text(packed.SHARED)
+    done = python(DROPPED, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"values": [[1.0, 1.0], [1.0], 3], "kept": 0}
