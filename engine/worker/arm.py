@@ -60,6 +60,8 @@ SHORT_OUTPUT, TOGETHER = 1 << 20, 1 << 22  # elements of an output, and of those
 MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever writes past an end writes there
 POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
 
+_collect = gc.collect  # before a lesson is imported
+
 
 class FormError(Exception):
     """What run() returned has not the declared number, type, shape or dtype."""
@@ -466,6 +468,7 @@ class Arm:
             )
         timer = self._timer
         self._sensors.call("before_timing")
+        _collect(1)  # what earlier calls left in cycles of objects would be frozen with the rest
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
@@ -627,6 +630,10 @@ class Arm:
             raise RuntimeError("measuring before warm-up")
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
+        if not gc.isenabled():
+            _collect(
+                0
+            )  # takes a microsecond, and outputs that are in a cycle of objects would stay until it is on again
         self._sensors.before(seen)
         found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]

@@ -358,6 +358,36 @@ async def test_rungs_that_build_an_extension_when_they_are_imported_do_so_in_bot
     assert told.count(("compile", "ends")) == 6
 
 
+LEAVES_CYCLES = """
+import gc
+import weakref
+
+kept = []
+
+
+class Holder:
+    pass
+
+
+def run(x):
+    global kept
+    kept = [each for each in kept if each() is not None]
+    if not gc.isenabled() and len(kept) > 1:
+        raise RuntimeError(f"{len(kept)} outputs are kept")
+    holder = Holder()
+    holder.itself, holder.out = holder, x + x
+    kept.append(weakref.ref(holder))
+    return holder.out
+"""
+
+
+async def test_what_a_call_left_in_a_cycle_of_objects_is_gone_before_the_next_sample(tmp_path: Path) -> None:
+    """While samples are taken Python does not look for cycles by itself; outputs of a GPU would fill it."""
+    record, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": LEAVES_CYCLES})
+    assert record.state is State.OK, record.reason
+    assert not [f for f in record.findings if f.status in ("caught", "suspect") and f.arm == "optimized"]
+
+
 async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
