@@ -166,8 +166,10 @@ class Pool:
         if not compiler or self.not_forked:
             fit += self._idle  # a fork with the compiler is there sooner than a standby without it has imported it
         if fit:
-            self._idle.remove(fit[0])
-            return fit[0]
+            # Several that are made at once wait for one another: the first of them is seldom the first to be ready.
+            first = min(fit, key=lambda child: (child.compiler != compiler, child.ready is None))
+            self._idle.remove(first)
+            return first
         coming = next((task for task, has in self._coming.items() if has or not compiler), None)
         if coming is None:
             return None

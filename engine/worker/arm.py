@@ -631,9 +631,7 @@ class Arm:
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
         if not gc.isenabled():
-            _collect(
-                0
-            )  # takes a microsecond, and outputs that are in a cycle of objects would stay until it is on again
+            _collect(0)  # a microsecond; outputs in a cycle of objects would stay until the collector is on again
         self._sensors.before(seen)
         found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]

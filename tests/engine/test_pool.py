@@ -193,6 +193,15 @@ async def test_a_rung_that_compiles_gets_one_with_the_compiler_and_any_other_one
     assert len(nursery.made) == 5, "the last was not expected: it is made for this rung"
 
 
+async def test_of_several_standbys_one_that_is_ready_is_taken(nursery: Nursery) -> None:
+    pool = Pool(interpret=False)
+    nursery.fates += ["never ready", "ready"]
+    pool.keep(2)
+    await eventually(lambda: pool.warm == 1, "one is warm")
+    assert await pool.take(interpret=False) is nursery.made[1]
+    await pool.close()
+
+
 async def test_nothing_that_is_expected_starts_while_something_is_measured(nursery: Nursery, roomy: Pool) -> None:
     with roomy.quiet():
         roomy.expect(2)
