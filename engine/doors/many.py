@@ -486,10 +486,8 @@ class Judging:
         reply = await engine.request(request)
         if reply.error or not reply.run_ids:
             why = clean_line("; ".join(reply.refused.values()) or reply.error, limit=1000)
-            if self._on_gpus and (await engine.status()).gpu_note:
-                raise StoppedError(
-                    f"{why}; what has an outcome keeps it"
-                )  # the GPU is gone since: no candidate's fault
+            if self._on_gpus and (await engine.status()).gpu_note:  # it is gone since: no candidate's fault
+                raise StoppedError(f"{why}; what has an outcome keeps it")
             # What a machine lacks it lacks the next time too; anything else is tried once more.
             raise _NoRunError(why, Outcome(State.UNAVAILABLE, Stage.LOAD, why=why) if reply.refused else None)
         run_id = reply.run_ids[0]
