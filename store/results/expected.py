@@ -234,7 +234,7 @@ def answering(
         quarantined: whether a rung of the target is in quarantine today.
     """
     asked = replace(target, expect=Expectation((1.0, 1.0), meant, ""))
-    found = prediction.answer(runs, asked, facts, quarantined=quarantined)
+    found = prediction.answer(runs, asked, facts, quarantined=quarantined, whole=False)
     seen = None if found.run is None else of_run(read(found.run), facts(found.run), target)
     return Answered(_SILENT.get(found.says, Met.MET), seen)
 

@@ -2,8 +2,8 @@
 
 A prediction names the hardware it is for. It is met when the measured speed-up of the arm it speaks of lies in the
 predicted range, and where memory is the lesson also the peak memory that it saves. A run on other hardware answers
-nothing, and neither does one that is not to be believed, one with the policy `portable`, or one of a target with a rung
-in quarantine.
+nothing, and neither does one of some of the rungs that the prediction speaks of, one that is not to be believed, one
+with the policy `portable`, or one of a target with a rung in quarantine.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class Says(enum.Enum):
     NOTHING = enum.auto()  # no run of the usual case has a speed-up
     ELSEWHERE = enum.auto()  # on other hardware
     PORTABLE = enum.auto()
+    SOME_RUNGS = enum.auto()  # those that were not measured may be what it speaks of
     DOUBTED = enum.auto()  # its times are not valid
     QUARANTINED = enum.auto()
 
@@ -123,15 +124,17 @@ def answer(
     facts: Callable[[Run], Mapping[str, object]],
     *,
     quarantined: bool,
+    whole: bool = True,
 ) -> Answer:
     """The newest timed run of the usual case on the hardware of the prediction answers it. Where there is none the
-    newest that cannot: on other hardware, or a portable one.
+    newest that cannot: on other hardware, of some rungs only, or a portable one.
 
     Args:
         runs: of the target, newest first; no more are taken than are needed.
         target: one that predicts something.
         facts: the environment record of a run.
         quarantined: whether a rung of the target is in quarantine today.
+        whole: whether a run must have every rung that the prediction speaks of.
     """
     assert target.expect is not None
     other: Answer | None = None
@@ -147,9 +150,20 @@ def answer(
         says = Says.QUARANTINED if quarantined else Says.ELSEWHERE if not meant else Says.PORTABLE
         if meant and run.policy != PORTABLE:
             says = _says(run, found, target.expect, quarantined=quarantined)
-            return Answer(says, run, found, hardware.ran_on(run.device, known))
+            if not whole or says in (Says.QUARANTINED, Says.DOUBTED) or _has_all(run, target):
+                return Answer(says, run, found, hardware.ran_on(run.device, known))
+            says = Says.SOME_RUNGS
         other = other or Answer(says, run, found, hardware.ran_on(run.device, known))
     return other or Answer(Says.QUARANTINED if quarantined else Says.NOTHING)
+
+
+def _has_all(run: Run, target: Target) -> bool:
+    """Whether a run has every rung that the target's prediction may speak of, be it only to say that it cannot run."""
+    those = [rung for rung in target.rungs if rung.role is Role.OPTIMIZED]
+    if target.goal is Goal.NULL:
+        those = [rung for rung in those if rung.name == Role.OPTIMIZED.value] or those
+    there = {arm.rung for arm in run.arms}
+    return all(rung.name in there or rung.formerly in there for rung in those)
 
 
 def _says(run: Run, found: Measured, expect: Expectation, *, quarantined: bool) -> Says:

@@ -205,6 +205,21 @@ def test_a_prediction_is_answered_by_the_newest_run_that_may(target: Target) -> 
     assert (say(target, good, quarantined=True).says, say(target, quarantined=True).met) == (Says.QUARANTINED, None)
 
 
+def test_a_run_of_some_rungs_answers_nothing_where_the_prediction_speaks_of_the_best_of_all(target: Target) -> None:
+    (plain,) = (rung for rung in target.rungs if rung.name == "optimized")
+    more = replace(target, rungs=(*target.rungs, replace(plain, name="optimized_more")))
+    some = finished(planned(), speedup=1.2)
+    found = say(more, some)
+    assert (found.says, found.met, found.run) == (Says.SOME_RUNGS, None, some)
+    arms = (arm("baseline", 1.0), arm("optimized", 0.9), arm("optimized_more", 0.5))
+    every = finished(planned(), arms=arms, comparisons=(ratio("optimized", 1.1), ratio("optimized_more", 2.0)))
+    assert (say(more, some, every).says, say(more, some, every).measured.rung) == (Says.MET, "optimized_more")
+    renamed = replace(more, rungs=(*target.rungs, replace(plain, name="optimized_best", formerly="optimized_more")))
+    assert say(renamed, every).says is Says.MET
+    null = replace(more, goal=Goal.NULL, expect=Expectation((0.9, 1.1), "H100", "why"))
+    assert say(null, finished(planned(), speedup=1.05)).says is Says.MET, "it speaks of `optimized` itself"
+
+
 def test_a_prediction_for_the_host_of_a_gpu_is_met_on_the_cpu_beside_it(target: Target) -> None:
     inputs = (TensorSpec("x", "float32", ("N",), "normal", (), frozenset({Flag.CPU})),)
     host = replace(target, inputs=inputs, expect=Expectation((1.0, 3.0), "the host of an H100", "why"))

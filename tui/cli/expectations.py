@@ -229,6 +229,7 @@ _WORDS = {
     Says.MET: "met",
     Says.MISSED: "not met",
     Says.PORTABLE: PORTABLE,
+    Says.SOME_RUNGS: "some rungs",
     Says.QUARANTINED: "quarantined",
 }
 

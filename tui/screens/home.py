@@ -653,6 +653,8 @@ def prediction_text(said: Answer, expect: Expectation) -> str:
             return f"not measured there; {speedup} on {said.on or 'another machine'}"
         case Says.PORTABLE:
             return f"not answered, {speedup} with the policy portable"
+        case Says.SOME_RUNGS:
+            return f"not answered, {speedup} is of some rungs only"
         case Says.DOUBTED:
             validity = said.run.validity if said.run is not None else Validity.UNKNOWN
             return f"not answered, {speedup} is {validity}"

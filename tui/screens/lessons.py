@@ -72,6 +72,7 @@ _PREDICTED_WORDS = {
     Says.QUARANTINED: "held",
     Says.DOUBTED: "doubted",
     Says.PORTABLE: "portable",
+    Says.SOME_RUNGS: "some",
 }
 
 
