@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aisp.engine import silence
-from aisp.engine.spawner import GIVE_BACK_S
+from aisp.engine import paths, silence
 from aisp.engine.telemetry import Nvml, User
 
+# A machine may stand still for 20 s while its host finds it more memory.
+GIVE_BACK_S = paths.positive_setting("AISP_GIVE_BACK_S", 30.0)
 TELL_AFTER_S = 5.0
 LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak
 NAMELESS_BYTES = 8 << 20  # at most of a context are in nobody's name: 5.8 MiB on an H100 with driver 580

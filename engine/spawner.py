@@ -51,9 +51,7 @@ OUTPUT_RATE_BYTES_PER_S = int(paths.positive_setting("AISP_OUTPUT_RATE_BYTES_PER
 OUTPUT_RATE_PATIENCE_S = paths.positive_setting("AISP_OUTPUT_RATE_PATIENCE_S", 10.0)
 READY_LIMIT_S = paths.positive_setting("AISP_READY_LIMIT_S", 120.0)  # for what a process imports before it is ready
 TERM_PATIENCE_S = 2.0
-# For a process that was killed to be gone, and for a GPU to have its memory back: a machine may stand still for 20 s
-# while its host finds it more memory.
-GIVE_BACK_S = paths.positive_setting("AISP_GIVE_BACK_S", 30.0)
+KILL_PATIENCE_S = 5.0
 COLLECT_S = 0.05
 COLLECT_PATIENCE_S = 0.5
 
@@ -378,7 +376,7 @@ class Child:
                 self._signal(signal.SIGKILL)
                 if await self.wait(COLLECT_PATIENCE_S) is None:
                     await sweep_orphans()  # one of those it left behind may trace it, and is ours now
-                    await self.wait(GIVE_BACK_S)
+                    await self.wait(KILL_PATIENCE_S)
         else:
             # The leader is gone; the rest of its session may not be.
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -141,7 +141,7 @@ async def test_a_fork_that_has_no_session_of_its_own_yet_is_ended_at_once(
     child = await pool.take(interpret=False)
     with monkeypatch.context() as patched:
         patched.setattr(os, "killpg", none_yet)
-        patched.setattr(spawner, "GIVE_BACK_S", 0.0)
+        patched.setattr(spawner, "KILL_PATIENCE_S", 0.0)
         assert await child.end(gently=False) == -signal.SIGKILL
     assert not child.alive
 
