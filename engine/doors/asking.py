@@ -211,8 +211,13 @@ class _Waiting:
 
 async def need_gpu(engine: Connection, request: requests.StartRuns) -> None:
     """Raise NotHereError where a request asks for a GPU and the engine has none."""
-    if request.device == "cuda" and (why := (await engine.status()).gpu_note):
-        raise NotHereError(f"no GPU here: {clean_line(why, limit=1000)}")
+    if request.device == "cuda" and (why := no_gpu(await engine.status())):
+        raise NotHereError(why)
+
+
+def no_gpu(status: events.Status) -> str:
+    """Why the engine has no GPU, as a sentence; "" where it has one."""
+    return f"no GPU here: {clean_line(status.gpu_note, limit=1000)}" if status.gpu_note else ""
 
 
 def planned(reply: events.Reply) -> str:

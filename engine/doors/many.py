@@ -277,8 +277,8 @@ class Judging:
     async def _judge(self, engine: Connection) -> list[Ended]:
         status = await engine.status()
         terms = self._terms
-        if terms.device == "cuda" and status.gpu_note:
-            raise StoppedError(f"no GPU here: {clean_line(status.gpu_note, limit=1000)}")
+        if terms.device == "cuda" and (why := asking.no_gpu(status)):
+            raise StoppedError(why)
         gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
         self._on_gpus = bool(gpus)
         at_once = max(len(gpus), 1) if terms.device != "cpu" else 1

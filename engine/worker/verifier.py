@@ -163,7 +163,7 @@ class Verifier:
         if case.name and not case.values:
             known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
             opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
-            if self._rule is not None and any(opinion.finding is comparator.Mismatch.VALUES for opinion in opinions):
+            if self._rule is not None and any(opinion.finding is Mismatch.VALUES for opinion in opinions):
                 known = self._as_far_off(case, known, pointed)
                 opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
             found: dict[str, float] = {}
