@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -314,11 +315,11 @@ class Queue:
             if pool not in wanted:
                 pool.expect(0)  # the one before may have expected processes for this one, which was cancelled
 
-    def _next_processes(self, slot: Slot) -> tuple[int, int]:
-        """See Plan.processes, of the slot's next run."""
+    def _next_processes(self, slot: Slot) -> list[tuple[int, int]]:
+        """See Plan.processes, of the slot's next two runs."""
         fitting = (job for job in self.jobs if job.task is None and slot in self.slots.options(job))
-        waiting = next((job.plan for job in fitting if isinstance(job, RunJob) and not job.plan.problem), None)
-        return waiting.processes if waiting is not None else (0, 0)
+        waiting = (job.plan for job in fitting if isinstance(job, RunJob) and not job.plan.problem)
+        return [plan.processes for plan in itertools.islice(waiting, 2)]
 
     # -- GPUs ----------------------------------------------------------------------------------------------------------
 

@@ -269,9 +269,22 @@ class Replicas:
     def _last_sample_taken(self) -> None:
         """Have the processes of the next job made."""
         self.sampled = True
-        count, compilers = self._services.next_processes()
-        self._expect(count + len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks, compilers)
+        self.expect_next(len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks)
         self._services.pool.end_run()
+
+    def expect_next(self, own: int = 0, *, over: bool = False) -> None:
+        """Have the processes of the next job made, and `own` that this run still takes.
+
+        On a GPU it takes seconds until many are ready that are made at once, beside others that end. Where there is
+        room, the processes of the job behind the next are made too: then none is taken that was made last.
+
+        Args:
+            over: this run leaves room for those of the next.
+        """
+        first, *later = self._services.next_processes() or [(0, 0)]
+        wanted = [(first[0] + own, first[1]), *(later if self._plan.device == "cuda" else ())]
+        least = first[0] if over else 0
+        self._expect(sum(count for count, _ in wanted), sum(compilers for _, compilers in wanted), least)
 
     async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
         """Processes for arms in a replica, with their roles; before the first of them the verifier."""
@@ -295,15 +308,32 @@ class Replicas:
         self.environment = await self._crew.describe(ready)
 
     async def _close(self, stints: Sequence[Stint]) -> None:
-        """What is asked of processes behind their last sample; then their end, and how the run stands."""
-        # One after the other: what one process holds at the timed shape twice, several may not.
-        for stint in stints:
-            if stint.replica == 0 and stint.running:
-                await self._crew.guarded(stint, self._verification.try_more)
-        work = [self._crew.each(stints, self._crew.finish)]
-        if self.sampled:
-            work.append(self._part_with_verifier())
-        await gathered(work)
+        """What is asked of processes behind their last sample; then the end of each, and how the run stands.
+
+        A process of several ranks is not asked beside one that is traced: ranks wait for one another in a call.
+        """
+        answered = {stint: asyncio.Event() for stint in stints}
+
+        async def ask() -> None:
+            try:
+                # One after the other: what one process holds at the timed shape twice, several may not.
+                for stint in sorted(stints, key=lambda stint: not stint.replica):
+                    if not stint.replica and stint.running:
+                        await self._crew.guarded(stint, self._verification.try_more)
+                    if self._plan.target.ranks == 1:
+                        answered[stint].set()
+            finally:
+                for event in answered.values():
+                    event.set()
+            if self.sampled:
+                await self._part_with_verifier()
+
+        async def finish(stint: Stint) -> None:
+            await answered[stint].wait()
+            if stint.running:
+                await self._crew.finish(stint)
+
+        await gathered([ask(), self._crew.each(stints, finish)])
         await self._reporter.report()
 
     async def _part_with_verifier(self) -> None:
@@ -326,9 +356,9 @@ class Replicas:
         each = self._plan.target.ranks
         self._expect(each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms))
 
-    def _expect(self, count: int, compilers: int) -> None:
-        """Have so many processes made. Their CUDA contexts may take a quarter of the GPU memory that is free: the
-        lessons come first.
+    def _expect(self, count: int, compilers: int, least: int = 0) -> None:
+        """Have so many processes made. Beyond `least`, their CUDA contexts may take a quarter of the GPU memory that is
+        free: the lessons come first.
         """
         services, ready = self._services, self._crew.ready
         if self._plan.device == "cuda":
@@ -336,4 +366,4 @@ class Replicas:
             count = min(count, int((whole - used) / 4 / CONTEXT_BYTES)) if whole and used is not None else 0
         elif self._crew.interpret and not services.pool.interpret:
             count = 0  # standbys would be of the wrong kind
-        services.pool.expect(count, compilers)
+        services.pool.expect(max(count, least), compilers)

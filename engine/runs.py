@@ -227,7 +227,7 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
-        self._services.pool.expect(*self._services.next_processes())
+        self._replicas.expect_next(over=True)
         self._services.pool.end_run()
         await self._verification.stop()
         await self._crew.end_all(self._arms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -46,8 +46,8 @@ class Services:
     ownership: GpuOwnership = field(init=False)  # of these GPUs
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peaks: dict[int, records.Peak] = field(default_factory=dict)  # by GPU: the newest ceilings of it
-    # How many processes the slot's next run will take, and how many of them use torch's compiler.
-    next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    # How many processes the slot's next runs will take, and how many of them use torch's compiler: of two at most.
+    next_processes: Callable[[], Sequence[tuple[int, int]]] = tuple
     # What has become of the installation since the run began; to be asked when none of its processes is left.
     look_after: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
     caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))

@@ -106,7 +106,9 @@ async def carried_out(
     pool.keep(standbys)
     await pool.settled()
     told.clear()
-    services = Services(publish, store, pool, Nvml(), tmp_path / "snapshots", next_processes=lambda: (NEXT, 0))
+    services = Services(
+        publish, store, pool, Nvml(), tmp_path / "snapshots", next_processes=lambda: [(NEXT, 0), (1, 0)]
+    )
     try:
         return await Execution(plan, services).run(), told
     finally:
@@ -278,6 +280,41 @@ def test_a_second_replica_has_room_by_what_the_first_holds(used_gib: int | None,
         free_bytes=0,
     )
     assert Replicas._side_by_side(replicas, arms, Replicas._held_bytes(replicas, arms)) is roomy
+
+
+@pytest.mark.parametrize(
+    ("device", "used_gib", "over", "expected"),
+    [
+        ("cuda", 10, False, (7 + 2 + 5, 4)),
+        ("cuda", 10, True, (7 + 5, 4)),
+        ("cuda", 110, False, (10, 4)),
+        ("cuda", 139, True, (7, 4)),
+        ("cuda", None, True, (7, 4)),
+        ("cpu", None, False, (7 + 2, 1)),
+    ],
+    ids=["roomy", "roomy, over", "some room", "no room, over", "not known, over", "no GPU"],
+)
+def test_processes_of_two_jobs_are_made_ahead_where_the_gpu_has_room(
+    device: str, used_gib: int | None, over: bool, expected: tuple[int, int]
+) -> None:
+    told: list[tuple[int, int]] = []
+    replicas = Replicas.__new__(Replicas)
+    plan, crew, services = MagicMock(device=device), MagicMock(interpret=False), MagicMock()
+    crew.ready.memory_bytes = 140 << 30
+    services.nvml.used_bytes.return_value = None if used_gib is None else used_gib << 30
+    services.next_processes.return_value = [(7, 1), (5, 3)]
+    services.pool.expect.side_effect = lambda count, compilers: told.append((count, compilers))
+    replicas._plan, replicas._crew, replicas._services = plan, crew, services
+    replicas.expect_next(0 if over else 2, over=over)
+    assert told == [expected]
+
+
+async def test_processes_that_are_asked_no_more_end_while_the_others_are_asked(tmp_path: Path) -> None:
+    record, told = await carried_out(tmp_path, replicas=2)
+    assert record.state is State.OK, record.reason
+    last_answer = len(told) - told[::-1].index(("values", "ends"))
+    assert told[:last_answer].count(("inspect", "begins")) == 3 + 2, "those of the second replica, and who has answered"
+    assert told.count(("inspect", "ends")) == 6
 
 
 @pytest.mark.parametrize(
