@@ -135,13 +135,16 @@ def pay_first_costs(device: str) -> None:
 
 
 def import_compiler() -> None:
-    """Import torch's compiler: three seconds, which the first torch.compile of a process waits for.
+    """Import torch's compiler: over three seconds, which the first torch.compile of a process waits for.
 
     A rung that uses it finds it imported, whether its process stood by or not: what a rung sets in the environment for
     the compiler to read at its import comes too late in either, and not in one replica alone.
     """
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
+    from torch._inductor.codecache import torch_key
+
+    torch_key()  # its caches are looked up by the hash of all its files, half a second
 
 
 def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:

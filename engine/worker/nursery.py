@@ -36,6 +36,7 @@ NURSERY_NAME, WORKER_NAME = b"aisp-nursery", b"aisp-worker"  # in /proc/PID/comm
 CHILD_FILES = 3  # its stdout, its stderr and its line
 
 HAS_GPU = Path("/dev/nvidiactl").exists()
+ARCHITECTURES = (80, 86, 89, 90, 100, 103, 120)  # for which Triton's assembler may be asked
 
 _prctl = ctypes.CDLL(None).prctl
 
@@ -92,8 +93,9 @@ def import_all() -> None:
             importlib.import_module(name)
 
     if HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1":
-        with contextlib.suppress(Exception):  # each process does it by itself then
-            load_launcher()
+        for prepare in (load_launcher, know_triton):
+            with contextlib.suppress(Exception):  # each process does it by itself then
+                prepare()
 
     import aisp.engine.worker.arm
     import aisp.engine.worker.channel
@@ -138,6 +140,20 @@ def load_launcher() -> None:
 
     with cache_of_its_own("TRITON_CACHE_DIR"):
         driver.set_active(CudaDriver())
+
+
+def know_triton() -> None:
+    """Have Triton find out what it consists of, once and for all forks: its caches are looked up by that.
+
+    It reads and hashes its own library of 460 MB, 0.4 s in every process before the first kernel, and asks the
+    assembler twice for its version. Raises whatever Triton does.
+    """
+    from triton.backends.nvidia.compiler import get_ptxas_version
+    from triton.runtime.cache import triton_key
+
+    triton_key()
+    for sm in ARCHITECTURES:
+        get_ptxas_version(sm)
 
 
 def collect() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import os
 import signal
 import stat
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any, NoReturn
+from unittest.mock import MagicMock
 
 import psutil
 import pytest
@@ -16,7 +20,8 @@ import pytest
 from aisp.engine import client, nursery, spawner
 from aisp.engine.pool import Pool
 from aisp.engine.spawner import Child
-from aisp.engine.worker.nursery import load_launcher
+from aisp.engine.worker.__main__ import import_compiler
+from aisp.engine.worker.nursery import know_triton, load_launcher
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, nurseries
 from tests.engine.started import SITE
@@ -287,3 +292,26 @@ def test_tritons_launcher_is_built_in_a_folder_of_nobody_else_and_is_there_for_a
     assert isinstance(driver.active, Driver)
     assert os.environ.get("TRITON_CACHE_DIR") == before
     assert [folder for folder in seen if folder.exists()] == [] and len(seen) == 1
+
+
+def test_what_tritons_cache_is_looked_up_by_is_found_out_before_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.backends.nvidia.compiler import CUDABackend
+    from triton.runtime.cache import triton_key
+
+    know_triton()
+
+    def refuse(*args: Any, **named: Any) -> NoReturn:
+        raise AssertionError(f"a fork reads or starts {args[0]}")
+
+    monkeypatch.setattr(builtins, "open", refuse)
+    monkeypatch.setattr(subprocess, "check_output", refuse)
+    assert triton_key() and all("release" in CUDABackend(GPUTarget("cuda", sm, 32)).hash() for sm in (80, 90, 100))
+
+
+def test_what_inductors_caches_are_looked_up_by_comes_with_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_compiler()
+    from torch._inductor.codecache import torch_key
+
+    monkeypatch.setattr(builtins, "open", MagicMock(side_effect=AssertionError("a fork reads a file")))
+    assert torch_key()
