@@ -267,24 +267,25 @@ class Replicas:
             yield
 
     def _last_sample_taken(self) -> None:
-        """Have the processes of the next job made."""
+        """Have the processes of the next job made, and those that this run still takes."""
         self.sampled = True
-        self.expect_next(len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks)
+        count, compilers = next(iter(self._services.next_processes()), (0, 0))
+        self._expect(count + len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks, compilers)
         self._services.pool.end_run()
 
-    def expect_next(self, own: int = 0, *, over: bool = False) -> None:
-        """Have the processes of the next job made, and `own` that this run still takes.
+    def expect_next(self, *, over: bool) -> None:
+        """Have the processes of the next job made: this run takes no more.
 
-        On a GPU it takes seconds until many are ready that are made at once, beside others that end. Where there is
-        room, the processes of the job behind the next are made too: then none is taken that was made last.
+        A GPU makes contexts and ends them one at a time, so that many take seconds. Where there is room, the processes
+        of the job behind the next are made too when this run is over, while the next one compiles: then it takes none
+        that is being made, and none is made beside those that end.
 
         Args:
-            over: this run leaves room for those of the next.
+            over: none of this run's own are left.
         """
         first, *later = self._services.next_processes() or [(0, 0)]
-        wanted = [(first[0] + own, first[1]), *(later if self._plan.device == "cuda" else ())]
-        least = first[0] if over else 0
-        self._expect(sum(count for count, _ in wanted), sum(compilers for _, compilers in wanted), least)
+        wanted = [first, *(later if over and self._plan.device == "cuda" else ())]
+        self._expect(sum(count for count, _ in wanted), sum(compilers for _, compilers in wanted), first[0])
 
     async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
         """Processes for arms in a replica, with their roles; before the first of them the verifier."""

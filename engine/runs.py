@@ -227,11 +227,12 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
-        self._replicas.expect_next(over=True)
+        self._replicas.expect_next(over=False)
         self._services.pool.end_run()
         await self._verification.stop()
         await self._crew.end_all(self._arms)
         await self._crew.close()
+        self._replicas.expect_next(over=True)
 
     # -- what its processes may have written -----------------------------------------------------------------------
 

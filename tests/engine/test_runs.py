@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from aisp.engine import environment, planning, spawner, verdicts
+from aisp.engine import environment, naive, planning, spawner, verdicts
 from aisp.engine.arms import ArmEnd, Stint
 from aisp.engine.conclusion import reported
 from aisp.engine.crew import RunCrew
@@ -222,7 +222,7 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     arms = 3  # two rungs and the baseline once more
     steps = [event for event in told if event[0] == "expect" or event == ("challenge", "ends")]
     measured = [("expect", 0), ("challenge", "ends")]  # none is made before the last sample of a replica
-    assert steps == [*measured, ("expect", arms), *measured, ("expect", arms), *measured, *[("expect", NEXT)] * 2]
+    assert steps == [*measured, ("expect", arms), *measured, ("expect", arms), *measured, *[("expect", NEXT)] * 3]
 
 
 async def test_arms_that_run_one_after_the_other_are_taken_in_every_replica(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ async def test_where_a_rung_fails_in_its_turn_nothing_is_made_for_the_next_job_y
     record, told = await carried_out(tmp_path, replicas=1, rungs=rungs, interleaved=False)
     assert [arm.correctness for arm in record.arms] == [Correctness.CORRECT, *[Correctness.WRONG] * 2]
     expected = [count for name, count in told if name == "expect"]
-    assert expected[-2:] == [NEXT] * 2 and NEXT not in expected[:-2], expected
+    assert expected[-3:] == [NEXT] * 3 and NEXT not in expected[:-3], expected
 
 
 @pytest.mark.parametrize("roomy", [True, False])
@@ -283,30 +283,34 @@ def test_a_second_replica_has_room_by_what_the_first_holds(used_gib: int | None,
 
 
 @pytest.mark.parametrize(
-    ("device", "used_gib", "over", "expected"),
+    ("device", "used_gib", "expected"),
     [
-        ("cuda", 10, False, (7 + 2 + 5, 4)),
-        ("cuda", 10, True, (7 + 5, 4)),
-        ("cuda", 110, False, (10, 4)),
-        ("cuda", 139, True, (7, 4)),
-        ("cuda", None, True, (7, 4)),
-        ("cpu", None, False, (7 + 2, 1)),
+        ("cuda", 10, [(9, 1), (7, 1), (12, 4)]),
+        ("cuda", 110, [(9, 1), (7, 1), (10, 4)]),
+        ("cuda", 120, [(6, 1), (7, 1), (7, 4)]),
+        ("cuda", None, [(0, 1), (7, 1), (7, 4)]),
+        ("cpu", None, [(9, 1), (7, 1), (7, 1)]),
     ],
-    ids=["roomy", "roomy, over", "some room", "no room, over", "not known, over", "no GPU"],
+    ids=["roomy", "some room", "little room", "not known", "no GPU"],
 )
 def test_processes_of_two_jobs_are_made_ahead_where_the_gpu_has_room(
-    device: str, used_gib: int | None, over: bool, expected: tuple[int, int]
+    monkeypatch: pytest.MonkeyPatch, device: str, used_gib: int | None, expected: list[tuple[int, int]]
 ) -> None:
+    """Behind the last sample, as the run ends, and when it is over."""
     told: list[tuple[int, int]] = []
+    monkeypatch.setattr(naive, "asked", lambda plan, arms: [1, 2])
     replicas = Replicas.__new__(Replicas)
     plan, crew, services = MagicMock(device=device), MagicMock(interpret=False), MagicMock()
+    plan.target.ranks = 1
     crew.ready.memory_bytes = 140 << 30
     services.nvml.used_bytes.return_value = None if used_gib is None else used_gib << 30
     services.next_processes.return_value = [(7, 1), (5, 3)]
     services.pool.expect.side_effect = lambda count, compilers: told.append((count, compilers))
-    replicas._plan, replicas._crew, replicas._services = plan, crew, services
-    replicas.expect_next(0 if over else 2, over=over)
-    assert told == [expected]
+    replicas._plan, replicas._crew, replicas._services, replicas._arms = plan, crew, services, []
+    replicas._last_sample_taken()
+    replicas.expect_next(over=False)
+    replicas.expect_next(over=True)
+    assert told == expected
 
 
 async def test_processes_that_are_asked_no_more_end_while_the_others_are_asked(tmp_path: Path) -> None:
@@ -435,7 +439,7 @@ async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     assert begun == [1, 2]
     assert "decided after 2 of 5 replicas" in record.flags
     assert told.count(("measure", "ends")) == 2
-    assert [count for name, count in told if name == "expect"] == [0, 3, 0, NEXT, NEXT]
+    assert [count for name, count in told if name == "expect"] == [0, 3, 0, *[NEXT] * 3]
     assert not [f for f in record.findings if f.check == "statistical.sample_count" and f.status != "passed"]
 
 
