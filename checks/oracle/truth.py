@@ -7,9 +7,11 @@ distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for 
 
     t_i      the truth
     s_i      max(|t_i|, kappa_i): kappa_i is how far t_i moves when every input element moves by a relative step of
-             random sign, per step: for a dot product the root of the sum of |a|^2 |b|^2, for a softmax its condition.
-             Found by running the fp64 reference on moved inputs (first-order stochastic rounding: Parker's
-             Monte Carlo arithmetic applied to the inputs alone)
+             random sign and size, per step: for a dot product the root of the sum of |a|^2 |b|^2, for a softmax its
+             condition. Found by running the fp64 reference on moved inputs (first-order stochastic rounding: Parker's
+             Monte Carlo arithmetic applied to the inputs alone). Steps of one size would cancel where the terms do, in
+             three of eight draws of a b - c d, and every element would be allowed more for the few that seem to have
+             no condition. None is near zero, or a single term would seem to have none
     e32      worst error of the reference run in fp32 beyond the output's own rounding, in units of s_i
     e_dtype  the same for the reference run in the case's dtype, that is, for eager PyTorch (capped: where eager is
              useless, it is no yardstick). For both, casts of the reference to fp64 do not widen (eager.py)
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 U32 = 2.0**-24
 STEP = 2.0**-22  # relative move of inputs: far above fp64's rounding, far below where curvature shows
 MOVES = 4
+LEAST_STEP = 0.5  # the greatest is one more
+STEPS_RMS = math.sqrt(13 / 12)  # of steps between 0.5 and 1.5
 OWN_ROUNDING = 1.5
 SLACK_DTYPE = 0.5
 SLACK_FP32 = 16.0
@@ -368,7 +372,7 @@ class _Runs:
 
     def run(self, dtype: torch.dtype | None, move: int | None = None, *, flush: bool = False) -> list[Any]:
         """Outputs and gradients with every floating input in `dtype` (None: as rungs get it), where `move` says so
-        moved by relative steps of random sign, with `flush` without what is subnormal."""
+        moved by relative steps of random sign and size, with `flush` without what is subnormal."""
         if self._blocks == 1:
             return self._once(self._inputs, dtype, move, flush)
         axis = self._target.fuzz.independent
@@ -407,8 +411,9 @@ class _Runs:
             tensor = tensor.to(dtype if floating and dtype is not None else tensor.dtype, copy=True)
             if move is not None and floating:
                 generator = torch.Generator("cpu").manual_seed(move * 1009 + position)
-                signs = torch.randint(0, 2, tuple(tensor.shape), generator=generator).to(self._device)
-                tensor = tensor * (1.0 + STEP * (2.0 * signs.to(tensor.dtype) - 1.0))
+                drawn = 2.0 * torch.rand(tuple(tensor.shape), generator=generator).to(self._device) - 1.0
+                steps = drawn + torch.where(drawn < 0, -LEAST_STEP, LEAST_STEP)
+                tensor = tensor * (1.0 + STEP / STEPS_RMS * steps.to(tensor.dtype))
             if self._gradients and differentiable(spec):
                 tensor.requires_grad_(True)
                 leaves.append(tensor)
