@@ -36,7 +36,7 @@ from aisp.store.results import standing
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain, themes
-from aisp.tui.aside import aside, begin
+from aisp.tui.aside import aside, begin, busy
 from aisp.tui.copying import Copying
 from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import KEYS, bind, overrides
@@ -63,6 +63,8 @@ Result = TypeVar("Result")
 
 EXIT_NOT_POSSIBLE = 3
 LOOK_AT_TERMINAL_S = 1.0
+# A picture is taken when the screen has been the same for so long; some never rest.
+DRAWN_S, MOST_DRAWING_S, LOOK_S = 0.3, 10.0, 0.05
 TOLD_CHARACTERS = 600
 
 
@@ -849,11 +851,13 @@ async def _session(app: Workbench, *, mouse: bool, screenshot: Path | None) -> N
         return
 
     async def picture(pilot: Any) -> None:
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if app.catalog is not None:
-                break
-        await pilot.pause(0.1)
+        shown, since = "", loop.time()
+        until = since + MOST_DRAWING_S
+        while loop.time() < min(since + DRAWN_S, until):
+            await pilot.pause(LOOK_S)
+            now = app.export_screenshot()
+            if now != shown or app.catalog is None or busy():
+                shown, since = now, loop.time()
         saved = app.save_picture(screenshot)
         app.exit(return_code=0 if saved else 1)
 

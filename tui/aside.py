@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+_NAME = "aside "
+
 
 async def aside(function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
     """Call `function` in a daemon thread and return its result, or raise what it raised.
@@ -43,8 +45,13 @@ async def aside(function: Callable[Parameters, Result], *args: Parameters.args, 
         except RuntimeError:
             return  # the loop closed: the app has left
 
-    threading.Thread(target=work, name=f"aside {function.__qualname__}", daemon=True).start()
+    threading.Thread(target=work, name=f"{_NAME}{function.__qualname__}", daemon=True).start()
     return await future
+
+
+def busy() -> bool:
+    """Whether anything is still read or computed beside the event loop."""
+    return any(thread.name.startswith(_NAME) for thread in threading.enumerate())
 
 
 def begin(

@@ -335,6 +335,38 @@ def test_a_picture_of_the_first_screen_needs_no_terminal(environment: dict[str, 
     assert target.read_text().startswith("<svg") and "rmsnorm" in target.read_text()
 
 
+SLOW_PICTURE = """
+import sys, time
+from pathlib import Path
+from aisp.tui import link
+from tests.tui.fakes import FakeLink
+link.EngineLink = lambda model: FakeLink(model=model, connected=False)
+from aisp.kernels import catalog
+from aisp.tui.app import run
+from aisp.tui.screens import Place, diff
+ordinary = diff.read_source
+diff.read_source = lambda file: (time.sleep(1.0), ordinary(file))[1]
+folder = Path(sys.argv[1])
+place = Place(folder, screen="diff", arguments={"target_id": catalog.load([folder]).targets[0].id})
+sys.exit(run(place, screenshot=Path(sys.argv[2])))
+"""
+
+
+def test_a_picture_is_taken_when_all_is_drawn(environment: dict[str, str], lessons: Path) -> None:
+    """A disk that is slow leaves no half of a screen on it."""
+    drawn = lessons.parent / "diff.svg"
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_PICTURE, str(lessons), str(drawn)],
+        env=environment,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "import" in drawn.read_text(), "the source of a rung"
+
+
 def test_the_first_screen_imports_nothing_heavy(environment: dict[str, str], lessons: Path) -> None:
     program = (
         "import sys, asyncio\n"
