@@ -25,7 +25,7 @@ from aisp.store.outcomes import State
 
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 EARLY_ROUNDS = 2  # of a quick run's first figures
-SPARE_CORES = 2  # for the engine and the verifier, where rungs compile side by side
+SPARE_CORES = 1  # for the verifier, where rungs compile side by side
 COPIES = 4  # of its inputs, that a process may hold at once
 
 
@@ -220,7 +220,8 @@ class Replicas:
         """Which of the A/A arm, and of all arms of the second replica, take long, where each process has a core."""
         joined = [arm for arm in twins if long(arm)]
         repeated = [arm for arm in rungs if long(arm)] + joined
-        needed = len(rungs) + len(joined) + len(repeated) + SPARE_CORES
+        engine = not environment.slot_cores.get()  # else it has a core of its own
+        needed = len(rungs) + len(joined) + len(repeated) + SPARE_CORES + engine
         return (joined, repeated) if environment.processors() >= needed else ([], [])
 
     def _builds(self, arm: Arm) -> bool:

@@ -322,23 +322,26 @@ async def test_processes_that_are_asked_no_more_end_while_the_others_are_asked(t
 
 
 @pytest.mark.parametrize(
-    ("cores", "roomy", "expected"),
+    ("cores", "own", "roomy", "expected"),
     [
-        (8, [True, True], [0] * 7),
-        (8, [False, True], [0] * 3 + [1] * 4),
-        (8, [True, False], [0] * 7 + [1] + [2] * 3),
-        (7, [True], [0] * 3 + [1] * 4),
+        (8, False, [True, True], [0] * 7),
+        (7, True, [True, True], [0] * 7),
+        (8, False, [False, True], [0] * 3 + [1] * 4),
+        (8, False, [True, False], [0] * 7 + [1] + [2] * 3),
+        (7, False, [True], [0] * 3 + [1] * 4),
+        (6, True, [True], [0] * 3 + [1] * 4),
     ],
-    ids=["cores to spare", "too little memory", "too little as it turned out", "no cores to spare"],
+    ids=["cores to spare", "beside the engine's", "too little memory", "too little as it turned out", "none", "no own"],
 )
 async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, roomy: list[bool], expected: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, own: bool, roomy: list[bool], expected: list[int]
 ) -> None:
     """Where that costs nobody anything. Before the first figures the others are compiled, and no more than that."""
     told: list[Any] = []
     taken = noted_takings(monkeypatch, told)
     monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: roomy.pop(0))
     monkeypatch.setattr(environment, "processors", lambda: cores)
+    monkeypatch.setattr(environment, "slot_cores", SimpleNamespace(get=lambda: {0, 1} if own else set()))
     monkeypatch.setattr(Replicas, "_compiles_long", lambda replicas, arm: True)
     record, _ = await carried_out(tmp_path, replicas=2, told=told)
     assert record.state is State.OK, record.reason
