@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from aisp.engine import environment, naive, planning, spawner, verdicts
 from aisp.engine.arms import ArmEnd, Stint
 from aisp.engine.conclusion import reported
 from aisp.engine.crew import RunCrew
+from aisp.engine.nursery import Nursery
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
@@ -37,10 +38,23 @@ from tests.store.examples import examined, finding, planned
 pytestmark = pytest.mark.timeout(180)
 
 
+_nurseries: dict[bool, Nursery] = {}  # by whether they interpret; each takes seconds to begin
+
+
 @pytest.fixture(autouse=True, scope="module")
-def _subreaper() -> None:
+def _one_nursery() -> Iterator[None]:
     """This process is in the engine's place: what a nursery forks falls to it."""
     spawner.become_subreaper()
+    yield
+    while _nurseries:
+        spawner.close_nursery(_nurseries.popitem()[1])
+
+
+def open_nursery(*, interpret: bool) -> Nursery:
+    """The one there is."""
+    if interpret not in _nurseries:
+        _nurseries[interpret] = spawner.open_nursery(interpret=interpret)
+    return _nurseries[interpret]
 
 
 # What a quick run of two rungs costs between its plan and its first sample, with standbys for both and the verifier, in
@@ -57,8 +71,11 @@ class Telling(Pool):
     """A pool that notes what it is told to expect among the run's events."""
 
     def __init__(self, told: list[Any]) -> None:
-        super().__init__(interpret=True, open_nursery=spawner.open_nursery)
+        super().__init__(interpret=True, open_nursery=open_nursery)
         self._told = told
+
+    def _close_nurseries(self) -> None:
+        self._nurseries.clear()  # the next test has it
 
     def expect(self, count: int, compilers: int = 0) -> None:
         self._told.append(("expect", count))
