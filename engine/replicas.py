@@ -270,8 +270,8 @@ class Replicas:
     def _last_sample_taken(self) -> None:
         """Have the processes of the next job made, and those that this run still takes."""
         self.sampled = True
-        count, compilers = next(iter(self._services.next_processes()), (0, 0))
-        self._expect(count + len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks, compilers)
+        own = len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks
+        self._expect([*self._services.next_processes()[:1], (own, 0)])
         self._services.pool.end_run()
 
     def expect_next(self, *, over: bool) -> None:
@@ -284,9 +284,9 @@ class Replicas:
         Args:
             over: none of this run's own are left.
         """
-        first, *later = self._services.next_processes() or [(0, 0)]
-        wanted = [first, *(later if over and self._plan.device == "cuda" else ())]
-        self._expect(sum(count for count, _ in wanted), sum(compilers for _, compilers in wanted), first[0])
+        wanted = self._services.next_processes()
+        least = sum(count for count, _ in wanted[:1])
+        self._expect(wanted if over and self._plan.device == "cuda" else wanted[:1], least)
 
     async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
         """Processes for arms in a replica, with their roles; before the first of them the verifier."""
@@ -356,12 +356,13 @@ class Replicas:
     def _expect_again(self, arms: Sequence[Arm]) -> None:
         """Have the processes of these arms made for the next replica, while those of this one end."""
         each = self._plan.target.ranks
-        self._expect(each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms))
+        self._expect([(each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms))])
 
-    def _expect(self, count: int, compilers: int, least: int = 0) -> None:
-        """Have so many processes made. Beyond `least`, their CUDA contexts may take a quarter of the GPU memory that is
-        free: the lessons come first.
+    def _expect(self, wanted: Sequence[tuple[int, int]], least: int = 0) -> None:
+        """Have processes made: how many, and how many of them use torch's compiler. Beyond `least`, their CUDA
+        contexts may take a quarter of the GPU memory that is free: the lessons come first.
         """
+        count, compilers = sum(count for count, _ in wanted), sum(compilers for _, compilers in wanted)
         services, ready = self._services, self._crew.ready
         if self._plan.device == "cuda":
             whole, used = ready and ready.memory_bytes, services.nvml.used_bytes(services.gpu)

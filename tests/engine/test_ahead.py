@@ -20,8 +20,6 @@ from aisp.engine.ahead import Ahead
 from aisp.engine.caches import Caches
 from aisp.engine.confinement import ABI_TRUNCATE
 from aisp.engine.job import RunJob
-from aisp.engine.nursery import Nursery
-from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution
 from aisp.engine.services import Services
@@ -30,6 +28,7 @@ from aisp.engine.telemetry import Nvml
 from aisp.kernels.catalog import builds
 from aisp.store.outcomes import Correctness, State
 from tests.engine.harness import EngineUnderTest
+from tests.engine.nurseries import BorrowingPool, Nurseries
 from tests.engine.targets import write_target
 
 pytestmark = [
@@ -72,10 +71,10 @@ exec c++ "$@"
 class Place:
     """One slot of a machine that has cores to spare, and a queue of runs; what was compiled is noted."""
 
-    def __init__(self, home: Path, compiled: Path, open_nursery: Callable[..., Nursery]) -> None:
+    def __init__(self, home: Path, compiled: Path, nurseries: Nurseries) -> None:
         self.home, self.compiled = home, compiled
         self.caches = Caches(paths.compiled_dir(), paths.cache_links_dir())
-        self.pool = Pool(interpret=True, open_nursery=open_nursery)
+        self.pool = BorrowingPool(nurseries)
         self.services = Services(
             lambda event: None, self._store, self.pool, Nvml(), paths.snapshots_dir(), caches=self.caches
         )
@@ -133,13 +132,7 @@ class Workshop:
 
     compiler: Path
     log: Path
-    nurseries: dict[bool, Nursery] = field(default_factory=dict)
-
-    def open_nursery(self, *, interpret: bool) -> Nursery:
-        """The one there is."""
-        if interpret not in self.nurseries:
-            self.nurseries[interpret] = spawner.open_nursery(interpret=interpret)
-        return self.nurseries[interpret]
+    nurseries: Nurseries = field(default_factory=Nurseries)
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +141,8 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     made = Workshop(tmp_path_factory.mktemp("ahead") / "compiler", log)
     made.compiler.write_text(COMPILER.format(log=log))
     made.compiler.chmod(stat.S_IRWXU)
-    spawner.become_subreaper()
     yield made
-    for nursery in made.nurseries.values():
-        spawner.close_nursery(nursery)
+    made.nurseries.close()
 
 
 @pytest.fixture
@@ -161,15 +152,13 @@ async def place(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CXX", str(workshop.compiler))
     monkeypatch.setattr(ahead, "FREE_BYTES", 1)  # a machine for tests may have little to spare
     monkeypatch.setattr(ahead, "CORES_EACH", 1)
-    found = Place(tmp_path, log, workshop.open_nursery)
+    found = Place(tmp_path, log, workshop.nurseries)
     await found.know_the_machine()
     try:
         yield found
     finally:
         await found.ahead.close()
-        with monkeypatch.context() as patched:
-            patched.setattr(spawner, "close_nursery", lambda nursery: None)
-            await found.pool.close()
+        await found.pool.close()
         await workplaces.cleared()
         log.unlink(missing_ok=True)
         for child in psutil.Process().children():  # which an engine would sweep

@@ -18,7 +18,6 @@ from aisp.engine import environment, naive, planning, spawner, verdicts
 from aisp.engine.arms import ArmEnd, Stint
 from aisp.engine.conclusion import reported
 from aisp.engine.crew import RunCrew
-from aisp.engine.nursery import Nursery
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
@@ -31,6 +30,7 @@ from aisp.engine.statistics import LOOKS, Look
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Comparison, Run
+from tests.engine.nurseries import BorrowingPool, Nurseries
 from tests.engine.targets import write_target
 from tests.replacing import replace
 from tests.store.examples import examined, finding, planned
@@ -38,23 +38,13 @@ from tests.store.examples import examined, finding, planned
 pytestmark = pytest.mark.timeout(180)
 
 
-_nurseries: dict[bool, Nursery] = {}  # by whether they interpret; each takes seconds to begin
+NURSERIES = Nurseries()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_nursery() -> Iterator[None]:
-    """This process is in the engine's place: what a nursery forks falls to it."""
-    spawner.become_subreaper()
+def _closed_nurseries() -> Iterator[None]:
     yield
-    while _nurseries:
-        spawner.close_nursery(_nurseries.popitem()[1])
-
-
-def open_nursery(*, interpret: bool) -> Nursery:
-    """The one there is."""
-    if interpret not in _nurseries:
-        _nurseries[interpret] = spawner.open_nursery(interpret=interpret)
-    return _nurseries[interpret]
+    NURSERIES.close()
 
 
 # What a quick run of two rungs costs between its plan and its first sample, with standbys for both and the verifier, in
@@ -67,15 +57,12 @@ STANDBYS = 2
 NEXT = 7  # processes that the run behind this one takes
 
 
-class Telling(Pool):
+class Telling(BorrowingPool):
     """A pool that notes what it is told to expect among the run's events."""
 
     def __init__(self, told: list[Any]) -> None:
-        super().__init__(interpret=True, open_nursery=open_nursery)
+        super().__init__(NURSERIES)
         self._told = told
-
-    def _close_nurseries(self) -> None:
-        self._nurseries.clear()  # the next test has it
 
     def expect(self, count: int, compilers: int = 0) -> None:
         self._told.append(("expect", count))

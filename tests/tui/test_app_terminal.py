@@ -23,7 +23,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # The app as it is, but for the engine: a link that stays unconnected, so that no engine is started.
-CHILD = """
+ALONE = """
 import sys
 from aisp.tui import link
 from tests.tui.fakes import FakeLink
@@ -31,8 +31,13 @@ link.EngineLink = lambda model: FakeLink(model=model, connected=False)
 from aisp.tui.app import run
 from aisp.tui.screens import Place
 from pathlib import Path
+"""
+CHILD = (
+    ALONE
+    + """
 sys.exit(run(Place(Path(sys.argv[1])), mouse=sys.argv[2] == "mouse"))
 """
+)
 # A shell's part: starts the app in a process group of its own, says when it was stopped, continues it.
 SHELL = """
 import os, signal, subprocess, sys
@@ -320,9 +325,9 @@ def test_a_terminal_of_20x5_asks_for_more_room(environment: dict[str, str], less
         opened.close()
 
 
-def test_a_picture_of_the_first_screen_needs_no_terminal(environment: dict[str, str], lessons: Path) -> None:
-    target = lessons.parent / "home.svg"
-    program = CHILD.replace('mouse=sys.argv[2] == "mouse"', "screenshot=Path(sys.argv[2])")
+def picture(program: str, environment: dict[str, str], lessons: Path) -> str:
+    """The SVG that a program makes which has no terminal."""
+    target = lessons.parent / "picture.svg"
     done = subprocess.run(
         [sys.executable, "-c", program, str(lessons), str(target)],
         env=environment,
@@ -332,39 +337,33 @@ def test_a_picture_of_the_first_screen_needs_no_terminal(environment: dict[str, 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert target.read_text().startswith("<svg") and "rmsnorm" in target.read_text()
+    return target.read_text()
 
 
-SLOW_PICTURE = """
-import sys, time
-from pathlib import Path
-from aisp.tui import link
-from tests.tui.fakes import FakeLink
-link.EngineLink = lambda model: FakeLink(model=model, connected=False)
+def test_a_picture_of_the_first_screen_needs_no_terminal(environment: dict[str, str], lessons: Path) -> None:
+    program = CHILD.replace('mouse=sys.argv[2] == "mouse"', "screenshot=Path(sys.argv[2])")
+    drawn = picture(program, environment, lessons)
+    assert drawn.startswith("<svg") and "rmsnorm" in drawn
+
+
+SLOW_PICTURE = (
+    ALONE
+    + """
+import time
 from aisp.kernels import catalog
-from aisp.tui.app import run
-from aisp.tui.screens import Place, diff
+from aisp.tui.screens import diff
 ordinary = diff.read_source
 diff.read_source = lambda file: (time.sleep(1.0), ordinary(file))[1]
 folder = Path(sys.argv[1])
 place = Place(folder, screen="diff", arguments={"target_id": catalog.load([folder]).targets[0].id})
 sys.exit(run(place, screenshot=Path(sys.argv[2])))
 """
+)
 
 
 def test_a_picture_is_taken_when_all_is_drawn(environment: dict[str, str], lessons: Path) -> None:
     """A disk that is slow leaves no half of a screen on it."""
-    drawn = lessons.parent / "diff.svg"
-    done = subprocess.run(
-        [sys.executable, "-c", SLOW_PICTURE, str(lessons), str(drawn)],
-        env=environment,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "import" in drawn.read_text(), "the source of a rung"
+    assert "import" in picture(SLOW_PICTURE, environment, lessons), "the source of a rung"
 
 
 def test_the_first_screen_imports_nothing_heavy(environment: dict[str, str], lessons: Path) -> None:
