@@ -7,8 +7,10 @@ A message calls such a file by a name that only the engine can resolve. The desc
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import socket
 
 from aisp.engine.protocol import jobs
 
@@ -33,6 +35,19 @@ class Arena:
         _descriptors[name] = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self._names.append(name)
         return jobs.Blob(name=name)
+
+    def line(self) -> tuple[jobs.Blob, jobs.Blob]:
+        """Both ends of a new line between two processes, as shared files without a slot."""
+        names = [f"line-{next(_numbers)}" for _ in range(2)]
+        for name, end in zip(names, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET), strict=True):
+            _descriptors[name] = end.detach()
+            self._names.append(name)
+        return jobs.Blob(name=names[0]), jobs.Blob(name=names[1])
+
+    def hang_up(self, blob: jobs.Blob) -> None:
+        """End a line for both of its sides, whoever still has a descriptor."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(_descriptors[blob.name])) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
     def free(self, blob: jobs.Blob) -> None:
         """Give one file back. Whoever has it mapped keeps it until then."""

@@ -130,6 +130,10 @@ class Arm:
         accepted: answers that were right.
         shapes, families: drawn shapes, and other values at the timed shape, that it got right.
         doubt: what its declaration does not promise, and it got wrong.
+        outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
+        outside_calls: in the smaller batch, at most.
+        outside_read: outputs of batches that the judge read and found right.
+        inside: why its calls cannot be judged from outside.
         cost_us: of each sensor around one sample.
         stints: those of its processes that have not been ended.
     """
@@ -166,6 +170,10 @@ class Arm:
     shapes: list[str] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
+    outside_ms: list[tuple[int, float]] = field(default_factory=list)
+    outside_calls: int = 0
+    outside_read: int = 0
+    inside: str = ""
     naive: Naive | None = None
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
@@ -210,6 +218,7 @@ class Stint:
         outputs: where the process hands over what it computed. No other process has it.
         verified: by set of values, the fingerprint of its verified outputs.
         calls: in one sample.
+        batch_calls: in the smaller of the judge's batches; 0 before the first.
         sent, digest: how many samples arrived, and the hash of their times.
         measured_ms: of all calls in them.
         ahead: what was prepared before its turn to be verified: the timed case, or nothing.
@@ -221,6 +230,7 @@ class Stint:
     outputs: jobs.Blob
     verified: dict[int, list[float]] = field(default_factory=dict)
     calls: int = 1
+    batch_calls: int = 0
     per_call_ms: float = 0.0
     per_sample_ms: float = 0.0
     sent: int = 0

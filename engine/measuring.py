@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from aisp.engine import challenges, contention, verdicts
 from aisp.engine.arms import Stint, ask
 from aisp.engine.crew import RunCrew
+from aisp.engine.outside import Outside
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
@@ -32,6 +33,7 @@ class Measuring:
     ) -> None:
         self._plan, self._limits = plan, services.limits
         self._crew, self._verification, self._reporter = crew, verification, reporter
+        self._outside = Outside(plan, services, crew, reporter)
         chance = random.Random(plan.seed)
         self._rounds_order = Alternation(chance)
         self.turns = Turns(
@@ -89,11 +91,13 @@ class Measuring:
             done += 1
 
     async def challenge(self, stints: Sequence[Stint]) -> None:
-        """One after the other: the last timed call's outputs in full, the engine's own clock, and held-out inputs."""
+        """One after the other: the last timed call's outputs in full, the engine's own clock, and held-out inputs;
+        then batches by the judge's clock."""
         async with self._reporter.step("challenge"):
             for stint in stints:
                 if stint.running:
                     await self._crew.guarded(stint, self._challenge)
+        await self._outside.take([stint for stint in stints if stint.running])
 
     async def _challenge(self, stint: Stint) -> None:
         verification, patience_s = self._verification, self._limits.progress_s

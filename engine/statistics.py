@@ -30,6 +30,7 @@ import numpy.typing as npt
 from aisp.store.outcomes import Verdict
 from aisp.store.record import Quality
 from aisp.store.results.comparison import EQUIVALENCE
+from aisp.store.results.outside import outside_ratio
 from aisp.store.samples import Samples
 
 Floats = npt.NDArray[np.float64]
@@ -68,6 +69,9 @@ class Look:
 
 LOOKS = (Look(2, 0.008, 79.6), Look(3, 0.01, 20.4), Look(5, 0.032, 1.355))
 """Of a full run that is not told how many replicas to take."""
+
+OUTSIDE_ERROR = 0.005  # of the judge's clock at best, relative
+MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 
 WIDEST = 1e11
 TABLE = 4096  # ranks of a resampled median that are kept per count of samples
@@ -371,6 +375,42 @@ def confirmed(time: Ratio, cycles: Ratio | None) -> Ratio:
         f"floor {cycles.floor:.1%}): the clock may have done it"
     )
     return replace(time, verdict=Verdict.UNDECIDED, p_value=p_value, note=note)
+
+
+def outside(slopes: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
+    """Time per call in ms by the judge's clock, and its relative standard error; None where it is not above zero.
+
+    The time is the median over replicas of the medians of their slopes. The error is the larger one of what the slopes
+    and what the replicas differ by, each by the median absolute deviation, and at least OUTSIDE_ERROR.
+
+    Args:
+        slopes: replica and time per call of each pair of batches.
+    """
+    if not slopes:
+        return None
+    replicas = np.array([replica for replica, _ in slopes])
+    times = np.array([ms for _, ms in slopes])
+    medians = np.array([np.median(times[replicas == replica]) for replica in np.unique(replicas)])
+    time_ms = float(np.median(medians))
+    if not math.isfinite(time_ms) or time_ms <= 0:
+        return None
+    errors = [
+        MAD_TO_DEVIATION * float(np.median(np.abs(values - np.median(values)))) / math.sqrt(len(values))
+        for values in (times, medians)
+        if len(values) > 1
+    ]
+    return time_ms, max([OUTSIDE_ERROR, *(error / time_ms for error in errors)])
+
+
+def confirmed_outside(time: Ratio, base: tuple[float, float] | None, rung: tuple[float, float] | None) -> Ratio:
+    """FASTER where the judge's clock says so too: else it is open. Without that clock the verdict stays."""
+    if base is None or rung is None or time.verdict is not Verdict.FASTER:
+        return time
+    found = outside_ratio(rung, base)
+    if found.low > 1.0:
+        return time
+    note = f"faster by its own clock, but not on the judge's ({found.low:.3g} to {found.high:.3g})"
+    return replace(time, verdict=Verdict.UNDECIDED, note=note)
 
 
 def _what_would_decide(found: Draws, floor: float, quick: bool) -> str:

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -64,6 +64,8 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         quality = msgspec.structs.replace(
             quality or records.Quality(), right_by_stated=stated, right_by_derived=derived
         )
+    if arm.believable and (arm.inside or arm.outside_ms):
+        quality = msgspec.structs.replace(quality or records.Quality(), **_outside(arm))
     if summary is not None and roofline is not None:
         host_ms = float(np.median(samples.host_ms[kept]))
         bound = roofline(
@@ -104,6 +106,14 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         role=arm.rung.role,
         twin=TWIN_SUFFIX in arm.name,
     )
+
+
+def _outside(arm: Arm) -> dict[str, Any]:
+    """What the judge's clock says of an arm, as members of its quality."""
+    found = statistics.outside(arm.outside_ms)
+    if arm.inside or found is None:
+        return {"inside": arm.inside or "its calls are too short beside what copies take"}
+    return {"outside_ms": found[0], "outside_error": found[1], "outside_read": arm.outside_read}
 
 
 def _median_clock(samples: Samples) -> float | None:
@@ -250,6 +260,9 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
         return records.Comparison(*names, Verdict.NONE, note=missing)
     ratio = statistics.confirmed(ratio, cycles)
+    ratio = statistics.confirmed_outside(
+        ratio, statistics.outside(base.arm.outside_ms), statistics.outside(rung.arm.outside_ms)
+    )
     notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")

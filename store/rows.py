@@ -197,9 +197,11 @@ def _made(found: object, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{found!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
-    made |= dict.fromkeys(("right_by_stated", "right_by_derived"), int)
+    made |= dict.fromkeys(("right_by_stated", "right_by_derived", "outside_read"), int)
     made |= {"link": _link, "over": Limiter, "each": _each}
-    made |= dict.fromkeys(("right", "alone", "measured"), _truth) | dict.fromkeys(("name", "detail", "ours"), str)
+    made |= dict.fromkeys(("right", "alone", "measured"), _truth) | dict.fromkeys(
+        ("name", "detail", "ours", "inside"), str
+    )
     return {name: made.get(name, float)(found[name]) for name in names if name in found}
 
 

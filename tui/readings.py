@@ -14,6 +14,7 @@ from rich.text import Text
 from aisp.engine.protocol import events
 from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
+from aisp.store.results.outside import how_judged
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.telling import by_own_rule
@@ -444,6 +445,11 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
         lines += labelled(
             "right", [f"{stated} calls by the stated tolerance, {derived} on drawn cases by the derived bound"]
         )
+    if how := how_judged(arm):
+        spent = arm.quality.outside_ms if arm.quality is not None else None
+        read = arm.quality.outside_read if arm.quality is not None else None
+        clock = "" if spent is None else f": {plain.quantity(spent / 1e3, 's')} a call, {read} outputs read and right"
+        lines += labelled("judge", [how + clock])
     lines += rule
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:

@@ -231,6 +231,33 @@ class HeldOut(Job, tag="held_out", frozen=True, kw_only=True):
     outputs: Blob
 
 
+class ServeBatches(Job, tag="serve_batches", frozen=True, kw_only=True):
+    """Worker: make the calls that the judge asks for on `line`, until it has had enough (engine.worker.batches)."""
+
+    case: str
+    line: Blob
+
+
+class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
+    """Verifier: time batches of a worker's calls from outside, on inputs made for them, and judge one of each.
+
+    Attributes:
+        case: a timed case's set 0, which was posed.
+        line: the other end of the worker's.
+        pid: of the worker.
+        pairs: how many pairs of batches, of N and of 3N calls.
+        calls: N, as it was found in an earlier pair; 0 where there was none.
+        patience_s: how long the worker may give no sign.
+    """
+
+    case: dict[str, Any]
+    line: Blob
+    pid: int
+    pairs: int
+    calls: int
+    patience_s: float
+
+
 class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
     """Say what the sensors noted (worker), or what the task itself is like (verifier)."""
 
@@ -323,6 +350,8 @@ AnyJob: TypeAlias = (
     | Measure
     | Sustain
     | HeldOut
+    | ServeBatches
+    | TimeBatches
     | Inspect
     | Naive
     | FetchLast

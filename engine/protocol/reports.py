@@ -161,6 +161,34 @@ class HeldOutTimes(Report, tag="held_out_times", frozen=True, kw_only=True):
     outputs: Blob
 
 
+class BatchesServed(Report, tag="batches_served", frozen=True, kw_only=True):
+    """The judge has had enough."""
+
+
+class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
+    """What the judge saw of a worker's batches.
+
+    Attributes:
+        slopes_ms: time per call, from each pair of batches; what copies took is taken off.
+        calls: N.
+        copies_ms: what was taken off each call.
+        distinct: different sets of inputs in the larger batch.
+        read: outputs that were read and compared.
+        judged: what is wrong with them; where all are right, of the last one. None where none was read.
+        inside: why there is nothing of this ("its inputs lie in host memory"); "" where there is.
+        gone: why the worker did not come to the end; "" where it did.
+    """
+
+    slopes_ms: list[float] = []
+    calls: int = 0
+    copies_ms: float = 0.0
+    distinct: int = 0
+    read: int = 0
+    judged: Judged | None = None
+    inside: str = ""
+    gone: str = ""
+
+
 class Sensed(msgspec.Struct, frozen=True, kw_only=True):
     """What the sensors of one process noted, by sensor's name; see checks.registry.Sensed.
 
@@ -348,6 +376,8 @@ AnyReport: TypeAlias = (
     | Samples
     | Sustained
     | HeldOutTimes
+    | BatchesServed
+    | BatchesTimed
     | Inspected
     | TaskInspected
     | NaiveMeasured

@@ -364,6 +364,8 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             channel.send(arm.sustain(job))
         case jobs.HeldOut():
             channel.send(arm.held_out(job))
+        case jobs.ServeBatches():
+            channel.send(arm.serve_batches(job))
         case jobs.Inspect():
             channel.send(arm.inspect())
         case jobs.Try():
@@ -385,6 +387,8 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
             channel.send(verifier.judge(job))
         case jobs.LintTask():
             channel.send(verifier.lint_task(job))
+        case jobs.TimeBatches():
+            channel.send(verifier.time_batches(job))
         case jobs.Inspect():
             channel.send(verifier.inspect())
         case _:

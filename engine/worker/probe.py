@@ -301,6 +301,13 @@ class Meeting:
         patience = np.uint64(PATIENCE_S * 1e9), np.uint64(PATIENCE_S * MOST_CLOCK_HZ)
         return self._rank, self._ranks, np.uint64(self._turn), *patience
 
+    def close(self) -> None:
+        """Let the driver forget the page: another one may lie at its address later. No kernel may be on its way."""
+        import torch
+
+        driver: Any = torch.cuda.cudart()
+        driver.cudaHostUnregister(self.page)
+
     def part(self) -> None:
         """Enqueue a kernel of one block that waits for those of the other ranks."""
         self._launch(self._kernel, 1, 32, np.uint64(self.page), *self.next())

@@ -479,6 +479,16 @@ class CudaTimer:
         self.timing = self._timing("single")
         self._cycles_per_ms = self._calibrate()
 
+    @property
+    def handles(self) -> TorchHandles:
+        """The functions of torch that it was made with."""
+        return self._torch
+
+    @property
+    def hold(self) -> Hold | None:
+        """What keeps the device until the calls are launched; None where they are not held."""
+        return self._hold if self._held and not self._hold.note else None
+
     def _timing(self, kind: str) -> Timing:
         cache = "warm" if self._warm else "cold"
         if not self._held:

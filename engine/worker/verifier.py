@@ -26,7 +26,8 @@ from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, exact, same_outputs
 from aisp.checks.registry import TaskFacts
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.worker import tensors
+from aisp.engine.protocol.batches import Line, LineError, Over
+from aisp.engine.worker import clock, tensors
 from aisp.engine.worker.channel import packed
 from aisp.engine.worker.loading import callable_of, import_module
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 PR_SET_DUMPABLE = 4
 LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spread
 SPARE_BYTES = 1 << 30  # of GPU memory: what a truth took beyond that is given back, since arms may need it
+BATCH_SETS = 1 << 60  # number of a set that a batch was given: of no other
 INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
 
 
@@ -69,6 +71,7 @@ class Verifier:
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
+        self._fresh: dict[str, clock.FreshSets] = {}  # of batches, by case
         self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -161,17 +164,7 @@ class Verifier:
         # A drawn case may be too large for the device, and is judged in stretches then.
         outputs = self._arrived(job.outputs, self._device if case.name else "cpu")
         if case.name and not case.values:
-            known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
-            opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
-            if self._rule is not None and any(opinion.finding is Mismatch.VALUES for opinion in opinions):
-                known = self._as_far_off(case, known, pointed)
-                opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
-            found: dict[str, float] = {}
-            for expected, opinion in zip(known, opinions, strict=False):
-                if not opinion.finding.of_form and expected.name not in self._target.judged:
-                    found |= figures(expected.name, outputs[expected.name], expected.value)
-            judged = _judged(TolerancePolicy.STATED, opinions, figures=found)
-            return judged if self._rule is None else self._by_its_own(case, outputs, judged)
+            return self._stated(case, outputs)
         if case.name:
             opinions = self._families[case.name, case.number].judge(outputs)
             return _judged(TolerancePolicy.DERIVED, opinions)
@@ -188,6 +181,20 @@ class Verifier:
             relative_error=relative,
             naive=self._examiner.naive(case, outputs) if job.naive else {},
         )
+
+    def _stated(self, case: Case, outputs: dict[str, torch.Tensor]) -> reports.Judged:
+        """A call on one of the lesson's own sets, by the stated tolerances."""
+        known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
+        opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
+        if self._rule is not None and any(opinion.finding is Mismatch.VALUES for opinion in opinions):
+            known = self._as_far_off(case, known, pointed)
+            opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
+        found: dict[str, float] = {}
+        for expected, opinion in zip(known, opinions, strict=False):
+            if not opinion.finding.of_form and expected.name not in self._target.judged:
+                found |= figures(expected.name, outputs[expected.name], expected.value)
+        judged = _judged(TolerancePolicy.STATED, opinions, figures=found)
+        return judged if self._rule is None else self._by_its_own(case, outputs, judged)
 
     def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
         """What a set's outputs must be, with the errors that the stated tolerances allow."""
@@ -259,6 +266,54 @@ class Verifier:
     def lint_task(self, job: jobs.LintTask) -> reports.Linted:
         """What careless answers would pass on a posed case, and which inputs matter."""
         return reports.Linted(facts=lint.facts(self._examiner, self._target, Case.of(job.case), job.seed))
+
+    # -- the clock -------------------------------------------------------------------------------------------------
+
+    def time_batches(self, job: jobs.TimeBatches) -> reports.BatchesTimed:
+        """Time a worker's calls from outside, and compare what some of them gave."""
+        line = Line(os.dup(tensors.descriptor(job.line.name)), job.patience_s)
+        try:
+            if inside := clock.why_inside(self._target, self._device):
+                line.send(Over())
+                return reports.BatchesTimed(inside=inside)
+            case = Case.of(job.case)
+            outside = clock.Outside(
+                line,
+                self._target,
+                self._fresh_sets(case),
+                self._first[case.name],
+                functools.partial(self._compared, case),
+                job.pid,
+            )
+            return outside.timed(job.pairs, self._device, job.calls)
+        except clock.CannotError as error:
+            return reports.BatchesTimed(inside=str(error))
+        except LineError as error:
+            return reports.BatchesTimed(gone=str(error))
+        finally:
+            line.close()
+
+    def _fresh_sets(self, case: Case) -> clock.FreshSets:
+        if case.name not in self._fresh:
+
+            def draw(seed: int) -> dict[str, torch.Tensor]:
+                return self._inputs_of(case, seed)
+
+            names = clock.refilled(self._target)
+            self._fresh[case.name] = clock.FreshSets(self._target, draw, names, self._device)
+        return self._fresh[case.name]
+
+    def _compared(
+        self, case: Case, inputs: Mapping[str, torch.Tensor], outputs: dict[str, torch.Tensor]
+    ) -> reports.Judged:
+        """A call of a batch, against the truth for its inputs."""
+        own = replace(case, number=BATCH_SETS)
+        self._inputs[own.name, own.number] = dict(inputs)
+        self.expect(jobs.Expect(case=own.plain()))
+        try:
+            return self._stated(own, outputs)
+        finally:
+            del self._expected[own.name, own.number], self._pointed[own.name, own.number]
 
     # -- the task itself -------------------------------------------------------------------------------------------
 

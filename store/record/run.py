@@ -73,6 +73,10 @@ class Quality(msgspec.Struct, frozen=True):
         right_by_stated, right_by_derived: calls whose outputs were found right by each tolerance policy
             (outcomes.TolerancePolicy): the stated one on the lesson's own values, the derived one on drawn shapes and
             other kinds of values. None in records of before this was kept.
+        outside_ms: time per call by the judge's clock, in its own process; None where the arm was judged inside.
+        outside_error: relative standard error of that.
+        outside_read: outputs of the judge's batches that it read, and found right.
+        inside: why the arm was judged inside, as a clause; None where it was judged outside, and in records of before.
     """
 
     drift: float | None = None
@@ -86,6 +90,10 @@ class Quality(msgspec.Struct, frozen=True):
     watch_us: float | None = None
     right_by_stated: int | None = None
     right_by_derived: int | None = None
+    outside_ms: float | None = None
+    outside_error: float | None = None
+    outside_read: int | None = None
+    inside: str | None = None
 
 
 class LinkUse(msgspec.Struct, frozen=True):

@@ -9,7 +9,9 @@ import click
 
 from aisp.engine.documents import run_json
 from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
+from aisp.store.record import Comparison
 from aisp.store.results.comparison import flat
+from aisp.store.results.outside import outside_of
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
@@ -219,15 +221,30 @@ def _comparisons(run: Reading, *, width: int | None) -> list[str]:
             c.baseline,
             plain.speedup(c.speedup, c.low, c.high),
             plain.speedup(c.cycles, c.cycles_low, c.cycles_high),
+            _by_the_judge(run, c),
             plain.percent(c.floor, 2),
             plain.DASH if c.p_value is None else f"{c.p_value:.2g}",
             c.verdict if c.verdict.known else plain.DASH,
         ]
         rows.append([clean_line(cell) for cell in row])
-    heads = ["rung", "against", "in time", "in cycles", "floor", "p", "verdict"]
+    heads = ["rung", "against", "in time", "in cycles", "by the judge", "floor", "p", "verdict"]
     return plain.table(
-        heads, rows, right=["floor", "p"], width=width, shrink="rung", drop=["against", "floor", "in cycles"]
+        heads,
+        rows,
+        right=["floor", "p"],
+        width=width,
+        shrink="rung",
+        drop=["against", "floor", "in cycles", "by the judge"],
     )
+
+
+def _by_the_judge(run: Reading, item: Comparison) -> str:
+    """The ratio by the judge's clock, or that there is none."""
+    rung, base = run.arm(item.rung), run.arm(item.baseline)
+    if rung is None or base is None or item.speedup is None:
+        return plain.DASH
+    found = outside_of(rung, base)
+    return plain.DASH if found is None else plain.speedup(found.ratio, found.low, found.high)
 
 
 def _unavailable(run: Reading, *, width: int | None) -> list[str]:

@@ -1,0 +1,91 @@
+"""Batches of calls that the judge times from its own process: which arm is next, and what becomes of what it saw.
+
+In each round every arm makes one pair of batches, in random order, so that drift falls on all alike. The calls of both
+processes go past the engine (engine.protocol.batches).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from aisp.checks.oracle.schema import Case as PosedCase
+from aisp.engine.arms import ArmEnd, Stint, ask, wrong
+from aisp.engine.crew import RunCrew
+from aisp.engine.plan import Plan
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.reporting import Reporter
+from aisp.engine.services import Services
+from aisp.store.outcomes import State
+from aisp.store.text import clean_line
+
+ROUNDS = 2  # of a replica
+FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
+
+
+class Outside:
+    """Of one run."""
+
+    def __init__(self, plan: Plan, services: Services, crew: RunCrew, reporter: Reporter) -> None:
+        self._plan, self._limits, self._crew, self._reporter = plan, services.limits, crew, reporter
+        self._case = PosedCase.of_set(plan.case).plain()
+
+    async def take(self, stints: Sequence[Stint]) -> None:
+        """All rounds of a replica. A failure ends its arm."""
+        async with self._reporter.step("judge's clock"):
+            for _ in range(ROUNDS):
+                for stint in random.sample(stints, len(stints)):
+                    if stint.running and not stint.arm.inside:
+                        await self._crew.guarded(stint, self._pair)
+
+    async def _pair(self, stint: Stint) -> None:
+        arm = stint.arm
+        if self._plan.target.ranks > 1:
+            arm.inside = "its rungs are several processes each"
+            return
+        theirs, ours = self._crew.arena.line()
+        patience_s = float(self._limits.progress_s)
+        serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
+        timing = jobs.TimeBatches(
+            case=self._case,
+            line=ours,
+            pid=stint.child.pid,
+            pairs=1,
+            calls=stint.batch_calls,
+            patience_s=patience_s,
+        )
+        try:
+            timed = await self._timed(stint, serving, timing)
+        finally:
+            self._crew.arena.free(theirs)
+            self._crew.arena.free(ours)
+        if timed.judged is not None and not timed.judged.right:
+            if FRESH_VALUES in self._plan.without:
+                return
+            raise wrong(timed.judged, FRESH_VALUES, " in a batch whose inputs the judge had made for it")
+        if timed.gone:
+            told = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
+            raise ArmEnd(State.INFRA_ERROR, told, check="evaluation.result_channel")
+        if timed.inside:
+            arm.inside = clean_line(timed.inside)
+            return
+        arm.outside_read += timed.read
+        stint.batch_calls = timed.calls
+        arm.outside_calls = max(arm.outside_calls, timed.calls)
+        arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
+
+    async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:
+        """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd."""
+        worker = asyncio.create_task(
+            ask(stint.child, serving, reports.BatchesServed, self._limits.verifier_s, stint.name)
+        )
+        judge = asyncio.create_task(self._crew.ask_verifier(timing, reports.BatchesTimed))
+        await asyncio.wait([worker, judge], return_when=asyncio.FIRST_COMPLETED)
+        for task in (worker, judge):
+            if task.done() and task.exception() is not None:
+                self._crew.arena.hang_up(serving.line)  # the other one would wait for it
+        await asyncio.wait([worker, judge])
+        worker.result()
+        timed: reports.BatchesTimed = judge.result()
+        return timed

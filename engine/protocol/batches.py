@@ -1,0 +1,171 @@
+"""What judge and worker say to each other while the judge times batches: on a line of their own, past the engine.
+
+The judge believes nothing of it but that a batch is over, which it then looks into: see engine.worker.clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+MOST_BYTES = 1 << 20  # of one message: addresses of the outputs of some hundred calls
+MOST_FILES = 2
+
+
+class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
+    """Base of all messages."""
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """One output: a torch dtype's name, and its extents. Its bytes are contiguous."""
+
+    dtype: str
+    shape: list[int]
+
+
+class Forms(Message, tag="forms", frozen=True, kw_only=True):
+    """Worker: what one call gives, and how its calls take inputs.
+
+    Attributes:
+        outputs: in declared order.
+        copies: inputs are copied into buffers of its own before each call, in the batch; else calls read the judge's
+            memory itself. On a CPU they are always copied.
+        clones: outputs are copied behind each call, in the batch, since calls share them. On a CPU always.
+        held: calls are launched ahead, and begin when the judge lets them.
+    """
+
+    outputs: list[Form]
+    copies: bool = True
+    clones: bool = True
+    held: bool = False
+
+
+class Layout(Message, tag="layout", frozen=True, kw_only=True):
+    """Judge: where inputs and outputs of call number i lie: at i times the stride, and the offset.
+
+    On a CPU the file that comes with it is for the outputs. On a GPU it is the page where both meet, and inputs lie in
+    the memory of `handle`.
+
+    Attributes:
+        offsets: of each refilled input in a set, by its place among the arguments of run().
+        set_bytes: from set to set.
+        output_offsets: of each output.
+        output_bytes: from call to call; on a CPU.
+        most: calls that there is room for.
+        handle: CUDA IPC handle; empty on a CPU.
+    """
+
+    offsets: dict[int, int]
+    set_bytes: int
+    output_offsets: list[int]
+    output_bytes: int
+    most: int
+    handle: bytes = b""
+
+
+class Mapped(Message, tag="mapped", frozen=True, kw_only=True):
+    """Worker: all of it can be reached."""
+
+
+class Run(Message, tag="run", frozen=True, kw_only=True):
+    """Judge: make so many calls. On a CPU the file that comes with it holds their inputs, and the clock runs.
+
+    `held`: on a GPU launch them behind a hold and say so. Else their inputs are there, and the clock runs.
+    """
+
+    calls: int
+    held: bool = False
+
+
+class Armed(Message, tag="armed", frozen=True, kw_only=True):
+    """Worker on a GPU: all calls are launched behind a hold, which ends when the judge comes to the meeting."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an output lies on a GPU: an allocation's CUDA IPC handle, and the offset in bytes."""
+
+    handle: int  # index into Done.handles
+    offset: int
+
+
+class Done(Message, tag="done", frozen=True, kw_only=True):
+    """Worker: all calls are over. On a GPU also where their outputs lie, call by call."""
+
+    handles: list[bytes] = []
+    places: list[list[Place]] = []
+
+
+class Read(Message, tag="read", frozen=True, kw_only=True):
+    """Judge: the outputs that it wanted of the last batch are with it."""
+
+
+class Over(Message, tag="over", frozen=True, kw_only=True):
+    """Judge: that was the last batch."""
+
+
+AnyMessage: TypeAlias = Forms | Layout | Mapped | Run | Armed | Done | Read | Over
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+
+
+class LineError(Exception):
+    """The other side is gone, silent, or says what it should not. The message is a clause."""
+
+
+class Line:
+    """One end of the line. It owns the descriptor, which `close` closes for both sides."""
+
+    def __init__(self, fd: int, patience_s: float) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.settimeout(patience_s)
+
+    def send(self, message: AnyMessage, files: Sequence[int] = ()) -> None:
+        """Send a message and the descriptors that go with it. Raises LineError."""
+        try:
+            socket.send_fds(self._socket, [_encode(message)], list(files))
+        except OSError as error:
+            raise LineError(f"the line is closed ({error})") from None
+
+    def receive(self) -> tuple[AnyMessage, list[int]]:
+        """The next message and its descriptors, which are the caller's. Raises LineError."""
+        try:
+            data, files, _, _ = socket.recv_fds(self._socket, MOST_BYTES, MOST_FILES, socket.MSG_CMSG_CLOEXEC)
+        except TimeoutError:
+            raise LineError("no sign of progress") from None
+        except OSError as error:
+            raise LineError(f"the line is closed ({error})") from None
+        if not data:
+            raise LineError("the other side has left")
+        try:
+            return _decoder.decode(data), files
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LineError(f"what came is no message ({error})") from None
+
+    def waits(self, seconds: float) -> bool:
+        """Whether a message comes within so many seconds, or the other side leaves."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
+
+    def close(self) -> None:
+        """Let the other side know, whoever else has the descriptor."""
+        with contextlib.suppress(OSError):  # the other side was quicker
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def strides(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Offsets of tensors of these sizes in bytes, one behind the other, and where the next group begins."""
+    offsets: list[int] = []
+    end = 0
+    for size in sizes:
+        offsets.append(end)
+        end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return offsets, end
+
+
+ALIGNMENT_BYTES = 512  # of what a GPU's allocator gives

@@ -1,0 +1,205 @@
+"""The worker's side of batches that the judge times: calls on the judge's inputs, whose outputs the judge reads.
+
+On a CPU the inputs of a batch arrive as a file with the word to begin, and outputs count when they lie in the judge's
+memory: both copies are part of the batch. So whatever a call leaves undone, a reader of its outputs does in the batch.
+
+On a GPU all calls of a batch are launched behind a hold before their inputs exist. The judge writes these, comes to the
+meeting where the hold waits, and its clock runs until the device is idle. Calls whose host part waits for the GPU, or
+is what they are about, are not held: then the inputs are there when the calls begin. Outputs lie where the calls have
+put them; those that calls share are copied behind each call, in the batch.
+
+The process is the rung's. Nothing here is trusted: it only makes an honest rung's answer arrive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aisp.engine.protocol.batches import Armed, Done, Form, Forms, Layout, Line, LineError, Mapped, Over, Place, Run
+from aisp.engine.worker import ipc
+from aisp.engine.worker.probe import Hold, Meeting
+from aisp.engine.worker.timers import TorchHandles
+
+if TYPE_CHECKING:
+    import torch
+
+PATIENCE_S = 600.0  # of the worker: the engine ends it long before
+
+_preadv, _memmove = os.preadv, ctypes.memmove  # as they were before a lesson was imported
+
+
+def serve(
+    line: Line,
+    call: Callable[..., Any],
+    buffers: list[Any],
+    refilled: Sequence[int],
+    outputs_of: Callable[[object], Sequence[torch.Tensor]],
+    *,
+    own: bool,
+    hold: Hold | None = None,
+    device: TorchHandles | None = None,
+) -> None:
+    """Make batches until the judge has had enough.
+
+    Args:
+        line: to the judge; closed behind the last batch, and when something fails.
+        call: what is timed.
+        buffers: its arguments.
+        refilled: places of those that are new for each call.
+        outputs_of: what a call returned, in the declared form.
+        own: the call knows the buffers (prepare()): inputs must be copied into them.
+        hold: keeps the device until the judge lets it go; None on a CPU and for calls that cannot be held.
+        device: the GPU's functions as they were before a lesson was imported; None on a CPU.
+
+    Raises:
+        LineError: the judge is gone.
+    """
+    batches: _OnHost | _OnGpu | None = None
+    try:
+        first = outputs_of(call(*buffers))
+        forms = [Form(dtype=str(o.dtype).removeprefix("torch."), shape=list(o.shape)) for o in first]
+        if device is None:
+            del first
+            line.send(Forms(outputs=forms))
+            batches = _OnHost(line, call, buffers, refilled, outputs_of)
+        else:
+            again = outputs_of(call(*buffers))
+            device.synchronize()
+            shared = own or any(one.data_ptr() == other.data_ptr() for one, other in zip(first, again, strict=True))
+            del first, again
+            line.send(Forms(outputs=forms, copies=own, clones=shared, held=hold is not None))
+            batches = _OnGpu(line, call, buffers, refilled, outputs_of, own, shared, hold, device)
+        while True:
+            order, files = line.receive()
+            if isinstance(order, Over):
+                return
+            if not isinstance(order, Run):
+                raise LineError(f"{type(order).__name__} instead of a batch")
+            batches.run(order, files)
+    finally:
+        if batches is not None:
+            batches.close()
+        line.close()
+
+
+class _OnHost:
+    def __init__(
+        self,
+        line: Line,
+        call: Callable[..., Any],
+        buffers: list[Any],
+        refilled: Sequence[int],
+        outputs_of: Callable[[object], Sequence[torch.Tensor]],
+    ) -> None:
+        self._line, self._call, self._buffers, self._outputs_of = line, call, buffers, outputs_of
+        layout, files = line.receive()
+        if not isinstance(layout, Layout) or len(files) != 1:
+            raise LineError("no layout came")
+        self._layout = layout
+        self._memory = mmap.mmap(files[0], 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        os.close(files[0])
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._views: list[tuple[int, Any]] = []
+        for place in refilled:
+            buffer = buffers[place]
+            nbytes = buffer.numel() * buffer.element_size()
+            if nbytes:
+                view = memoryview((ctypes.c_char * nbytes).from_address(buffer.data_ptr())).cast("B")
+                self._views.append((layout.offsets[place], view))
+        line.send(Mapped())
+
+    def run(self, order: Run, files: Sequence[int]) -> None:
+        (fd,) = files
+        layout, call, buffers, outputs_of = self._layout, self._call, self._buffers, self._outputs_of
+        at, to = 0, self._address
+        for _ in range(order.calls):
+            for offset, view in self._views:
+                _preadv(fd, [view], at + offset)
+            outputs = outputs_of(call(*buffers))
+            for offset, output in zip(layout.output_offsets, outputs, strict=True):
+                _memmove(to + offset, output.data_ptr(), output.numel() * output.element_size())
+            at += layout.set_bytes
+            to += layout.output_bytes
+        self._line.send(Done())
+        os.close(fd)
+
+    def close(self) -> None:
+        """The mapping goes with the last view of it."""
+
+
+class _OnGpu:
+    def __init__(
+        self,
+        line: Line,
+        call: Callable[..., Any],
+        buffers: list[Any],
+        refilled: Sequence[int],
+        outputs_of: Callable[[object], Sequence[torch.Tensor]],
+        copies: bool,
+        clones: bool,
+        hold: Hold | None,
+        device: TorchHandles,
+    ) -> None:
+        self._line, self._call, self._outputs_of = line, call, outputs_of
+        self._hold, self._device = hold, device
+        self._clones = clones
+        layout, files = line.receive()
+        if not isinstance(layout, Layout) or len(files) != 1:
+            raise LineError("no layout came")
+        try:
+            self._meeting = Meeting(files[0], 0, 2)
+            address, size = ipc.open_shared(layout.handle)
+        finally:
+            os.close(files[0])
+        self._opened = address
+        memory = ipc.bytes_at(address, size)
+        self._arguments: list[list[Any]] = []
+        self._copies: list[list[tuple[Any, Any]]] = []  # to, from; by call
+        for number in range(layout.most):
+            views: dict[int, torch.Tensor] = {}
+            for place in refilled:
+                buffer = buffers[place]
+                start = number * layout.set_bytes + layout.offsets[place]
+                raw = memory[start : start + buffer.numel() * buffer.element_size()]
+                views[place] = raw.view(buffer.dtype).view(buffer.shape)
+            self._copies.append([(buffers[place], view) for place, view in views.items()] if copies else [])
+            self._arguments.append(buffers if copies else [views.get(i, b) for i, b in enumerate(buffers)])
+        line.send(Mapped())
+
+    def run(self, order: Run, files: Sequence[int]) -> None:
+        self._device.settle()
+        if order.held and self._hold is not None:
+            self._hold.launch(0.0, self._meeting)
+        kept: list[list[torch.Tensor]] = []
+        for number in range(order.calls):
+            for to, values in self._copies[number]:
+                to.copy_(values)
+            outputs = list(self._outputs_of(self._call(*self._arguments[number])))
+            kept.append([output.clone() for output in outputs] if self._clones else outputs)
+        if order.held:
+            self._line.send(Armed())
+        self._device.synchronize()
+        self._line.send(Done())
+        # Where the outputs lie is said behind the clock: it does not change what lies there.
+        handles: dict[bytes, int] = {}
+        places: list[list[Place]] = []
+        for outputs in kept:
+            row: list[Place] = []
+            for output in outputs:
+                handle, offset = ipc.share(output.data_ptr())
+                row.append(Place(handle=handles.setdefault(handle, len(handles)), offset=offset))
+            places.append(row)
+        self._line.send(Done(handles=list(handles), places=places))
+        self._line.receive()  # the judge has read
+
+    def close(self) -> None:
+        """Reach the judge's memory no longer."""
+        self._device.synchronize()
+        self._arguments.clear()
+        self._copies.clear()
+        ipc.close_shared(self._opened)
+        self._meeting.close()

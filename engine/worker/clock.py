@@ -1,0 +1,560 @@
+"""The judge's clock: batches of a worker's calls, timed, fed and read from another process.
+
+A pair of batches has N and 3N calls on as many different sets of inputs, made for it from bits that exist in this
+process alone. The time per call is the slope between the two, so that what a batch costs once goes out of it: the word
+to begin, waking up, the word that it is over. Copies that a batch contains (engine.worker.batches) are taken off as
+they are measured here, never as the worker says. Behind each batch the outputs of calls that are picked then are read
+and compared with the fp64 reference.
+
+What a rung could do about the time: have work done outside of both batches, behind the word that they are over and
+before the outputs are read. On a CPU the processor time that its process takes then is counted as time of the batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import math
+import mmap
+import os
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aisp.engine.protocol import reports
+from aisp.engine.protocol.batches import (
+    Armed,
+    Done,
+    Form,
+    Forms,
+    Layout,
+    Line,
+    LineError,
+    Mapped,
+    Over,
+    Read,
+    Run,
+    strides,
+)
+from aisp.engine.worker import ipc
+from aisp.engine.worker.probe import LINE_WORDS
+from aisp.kernels.catalog.model import Flag, Target
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH_MS = 5.0  # what the smaller batch should take
+WIDE = 3  # the larger one has so many times its calls
+MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand launches, and a call may be more than one
+FILL_MS = 120.0  # for making the inputs of a batch
+HOST_BYTES = 512 << 20
+DEVICE_SHARE = 0.2  # of the free memory
+ARMED_S = 5.0  # a call that waits for the GPU is never launched behind a hold
+COPY_TRIES = 5
+PATTERN = 4099  # a prime: the pattern of which elements come from which set repeats in no row
+SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
+
+Inputs = dict[str, "torch.Tensor"]
+
+
+class CannotError(Exception):
+    """The batches of this target cannot be judged from outside. The message is a clause that says why."""
+
+
+class FreshSets:
+    """Sets of inputs that nobody has seen: two are drawn, the others are mixed from these, element by element.
+
+    Where the task poses inputs itself, whose values may hang together, each set is drawn.
+
+    Args:
+        draw: makes a set from a number, in host memory.
+        names: of the inputs that are refilled.
+    """
+
+    def __init__(
+        self, target: Target, draw: Callable[[int], Mapping[str, torch.Tensor]], names: Sequence[str], device: str
+    ) -> None:
+        self._draw, self._names, self._device = draw, names, device
+        self._specs = {spec.name: spec for spec in target.inputs}
+        self.mixes = not any(self._specs[name].posed for name in names)
+        self._drawn: tuple[Inputs, Inputs] | None = None
+        self.made = 0
+
+    def next(self) -> Inputs:
+        """One more set."""
+        self.made += 1
+        if not self.mixes:
+            return self._whole()
+        if self._drawn is None:
+            self._drawn = self._whole(), self._whole()
+        one, other = self._drawn
+        return {name: self._mixed(name, one[name], other[name]) for name in self._names}
+
+    def _whole(self) -> Inputs:
+        made = self._draw(secrets.randbits(62))
+        return {name: made[name].to(self._device) for name in self._names}
+
+    def _mixed(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        count = one.numel()
+        if not count:
+            return one
+        shift = secrets.randbelow(count)
+        if self._specs[name].distribution == "permutation":
+            return one.reshape(-1).roll(shift).reshape(one.shape)
+        generator = torch.Generator("cpu").manual_seed(secrets.randbits(62))
+        pattern = (torch.rand(min(PATTERN, count), generator=generator) < 0.5).to(one.device)
+        ours = pattern.repeat(-(-count // len(pattern)))[:count].reshape(one.shape)
+        return torch.where(ours, one, other)
+
+
+class Outside:
+    """Times and reads one worker's batches.
+
+    Args:
+        line: to the worker.
+        target: whose inputs they are.
+        sets: makes inputs.
+        like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
+        compare: inputs and outputs of a call that was picked: what is wrong with it.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        target: Target,
+        sets: FreshSets,
+        like: Mapping[str, torch.Tensor],
+        compare: Callable[[Inputs, dict[str, torch.Tensor]], reports.Judged],
+        pid: int,
+    ) -> None:
+        self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
+        self._pid = pid
+        self._names = [n for n in like if n in refilled(target)]
+        self._read = 0
+        self._judged: reports.Judged | None = None
+
+    def timed(self, pairs: int, device: str, calls: int = 0) -> reports.BatchesTimed:
+        """All pairs, of `calls` and three times as many where that is known.
+
+        Raises:
+            LineError: the worker does not come to the end.
+            CannotError: there can be no batches.
+        """
+        forms, _ = self._line.receive()
+        if not isinstance(forms, Forms) or len(forms.outputs) != len(self._target.outputs):
+            raise LineError("it did not say what its calls give")
+        side: _HostSide | _DeviceSide
+        side = (_DeviceSide if device == "cuda" else _HostSide)(self, forms)
+        try:
+            calls = min(calls, side.room // WIDE) or side.settle()
+            copies_ms = side.copies_ms()
+            slopes: list[float] = []
+            distinct = 0
+            for _ in range(pairs):
+                few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
+                distinct = min(WIDE * calls, side.room)
+                slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
+                if self._judged is not None and not self._judged.right:
+                    break
+            self._line.send(Over())
+        finally:
+            side.close()
+        return reports.BatchesTimed(
+            slopes_ms=slopes,
+            calls=calls,
+            copies_ms=copies_ms,
+            distinct=distinct,
+            read=self._read,
+            judged=self._judged,
+        )
+
+    def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
+        """Milliseconds of one batch, one of whose outputs is compared."""
+        took_ms, picked, outputs = side.batch(calls)
+        if self._judged is None or self._judged.right:
+            inputs = {**self._like, **picked}
+            self._judged = self._compare(inputs, outputs)
+            self._read += 1
+        return took_ms
+
+    # -- for its sides ---------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Of the inputs that are new in each call."""
+        return self._names
+
+    def places(self) -> list[int]:
+        """Their places among the arguments of run()."""
+        order = [spec.name for spec in self._target.inputs]
+        return [order.index(name) for name in self._names]
+
+    def sizes(self) -> list[int]:
+        """Their bytes."""
+        return [self._like[name].numel() * self._like[name].element_size() for name in self._names]
+
+    def output_names(self) -> list[str]:
+        """In declared order."""
+        return [spec.name for spec in self._target.outputs]
+
+    def like(self, name: str) -> torch.Tensor:
+        """An input of set 0."""
+        return self._like[name]
+
+    @property
+    def line(self) -> Line:
+        """To the worker."""
+        return self._line
+
+    @property
+    def pid(self) -> int:
+        """The worker's."""
+        return self._pid
+
+    def fresh(self) -> Inputs:
+        """One more set of inputs."""
+        return self._sets.next()
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a set costs little."""
+        return self._sets.mixes
+
+
+def refilled(target: Target) -> list[str]:
+    """Names of the inputs that are new in each call."""
+    return [spec.name for spec in target.inputs if not spec.made and Flag.STATIC not in spec.flags]
+
+
+def why_inside(target: Target, device: str) -> str:
+    """Why a target's calls cannot be judged from outside, as a clause; "" where they can."""
+    if target.ranks > 1:
+        return "its rungs are several processes each"
+    if not refilled(target):
+        return "none of its inputs is new in a call"
+    if device == "cuda" and any({Flag.CPU, Flag.PINNED} & spec.flags for spec in target.inputs):
+        return "its inputs lie in host memory"
+    return ""
+
+
+def _sized(forms: Sequence[Form]) -> list[int]:
+    import torch
+
+    found = []
+    for form in forms:
+        dtype = getattr(torch, form.dtype, None)
+        if not isinstance(dtype, torch.dtype) or any(not 0 <= extent < 1 << 40 for extent in form.shape):
+            raise LineError(f"an output of {form.dtype} {form.shape}")
+        found.append(math.prod(form.shape) * dtype.itemsize)
+    return found
+
+
+def _tensor(raw: torch.Tensor, form: Form) -> torch.Tensor:
+    import torch
+
+    return raw.view(getattr(torch, form.dtype)).view(form.shape)
+
+
+def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
+    """N: a batch of BATCH_MS, for whose larger one there is room and time to fill it."""
+    wanted = math.ceil(BATCH_MS / max(per_call_ms, 1e-4))
+    payable = int(FILL_MS / max(fill_ms, 1e-3) / WIDE)
+    return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
+
+
+class _HostSide:
+    """Batches on a CPU."""
+
+    def __init__(self, outside: Outside, forms: Forms) -> None:
+        self._outside, self._forms = outside, forms.outputs
+        self._offsets, self._set_bytes = strides(outside.sizes())
+        self._output_sizes = _sized(forms.outputs)
+        self._output_offsets, self._output_bytes = strides(self._output_sizes)
+        each = self._set_bytes + self._output_bytes
+        self.room = min(MOST_CALLS, HOST_BYTES // max(each, 1))
+        if self.room < WIDE:
+            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.0f} MiB")
+        self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, max(self.room * self._output_bytes, mmap.PAGESIZE))
+        self._outputs = mmap.mmap(self._file, 0)
+        layout = Layout(
+            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            set_bytes=self._set_bytes,
+            output_offsets=self._output_offsets,
+            output_bytes=self._output_bytes,
+            most=self.room,
+        )
+        outside.line.send(layout, [self._file])
+        message, _ = outside.line.receive()
+        if not isinstance(message, Mapped):
+            raise LineError("it did not map its memory")
+        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+
+    def settle(self) -> int:
+        """N."""
+        start = time.perf_counter()
+        self._outside.fresh()
+        fill_ms = (time.perf_counter() - start) * 1e3
+        took_ms = min(self.batch(2)[0] for _ in range(2)) / 2
+        found = _calls(took_ms, self.room, fill_ms)
+        if found > 8:  # what a batch costs once was a part of that
+            few, many = self.batch(4)[0], self.batch(8)[0]
+            found = _calls(max((many - few) / 4, 1e-3), self.room, fill_ms)
+        return found
+
+    def _filled(self, calls: int) -> tuple[int, mmap.mmap]:
+        """A file with the inputs of a batch, which nobody else can write to, and our mapping of it."""
+        import torch
+
+        fd = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, calls * self._set_bytes or mmap.PAGESIZE)
+        memory = mmap.mmap(fd, 0)
+        if self._set_bytes:
+            raw = torch.frombuffer(memory, dtype=torch.uint8)
+            for number in range(calls):
+                made = self._outside.fresh()
+                for name, offset in zip(self._outside.names, self._offsets, strict=True):
+                    values = made[name].contiguous().view(-1).view(torch.uint8)
+                    start = number * self._set_bytes + offset
+                    raw[start : start + values.numel()] = values
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | SEAL_FUTURE_WRITE
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        return fd, memory
+
+    def batch(self, calls: int) -> tuple[float, Inputs, dict[str, Any]]:
+        """Milliseconds of so many calls, and inputs and outputs of one that is picked when they are over."""
+        import torch
+
+        fd, memory = self._filled(calls)
+        try:
+            line = self._outside.line
+            start = time.perf_counter_ns()
+            line.send(Run(calls=calls), [fd])
+            message, _ = line.receive()
+            end, ran = time.perf_counter_ns(), self._ran_ns()
+            if not isinstance(message, Done):
+                raise LineError(f"{type(message).__name__} instead of the end of a batch")
+            number = secrets.randbelow(calls)
+            raw = torch.frombuffer(self._outputs, dtype=torch.uint8)
+            outputs: dict[str, Any] = {}
+            names, sizes = self._outside.output_names(), self._output_sizes
+            for name, form, offset, size in zip(names, self._forms, self._output_offsets, sizes, strict=True):
+                begin = number * self._output_bytes + offset
+                outputs[name] = _tensor(raw[begin : begin + size].clone(), form)
+            late_ns = max(self._ran_ns() - ran, 0)
+            source = torch.frombuffer(memory, dtype=torch.uint8) if self._set_bytes else raw
+            inputs: Inputs = {}
+            for name, offset, size in zip(self._outside.names, self._offsets, self._outside.sizes(), strict=True):
+                like = self._outside.like(name)
+                begin = number * self._set_bytes + offset
+                inputs[name] = source[begin : begin + size].clone().view(like.dtype).view(like.shape)
+        finally:
+            os.close(fd)
+        return (end - start + late_ns) / 1e6, inputs, outputs
+
+    def _ran_ns(self) -> int:
+        """Processor time of the worker's process; it may be gone."""
+        try:
+            return time.clock_gettime_ns(self._clock)
+        except OSError:
+            return 0
+
+    def copies_ms(self) -> float:
+        """What the copies of one call take here."""
+        import torch
+
+        count = min(self.room, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
+        fd, memory = self._filled(min(count, 8))
+        try:
+            sizes = [size for size in self._outside.sizes() if size]
+            own = [torch.empty(size, dtype=torch.uint8) for size in sizes]
+            views = [memoryview((ctypes.c_char * t.numel()).from_address(t.data_ptr())).cast("B") for t in own]
+            results = [torch.zeros(size, dtype=torch.uint8) for size in self._output_sizes]
+            to = torch.frombuffer(self._outputs, dtype=torch.uint8).data_ptr()
+            offsets = [offset for offset, size in zip(self._offsets, self._outside.sizes(), strict=True) if size]
+            held = min(count, 8)
+            found: list[float] = []
+            for _ in range(COPY_TRIES):
+                start = time.perf_counter_ns()
+                for number in range(count):
+                    at = number % held * self._set_bytes
+                    for offset, view in zip(offsets, views, strict=True):
+                        os.preadv(fd, [view], at + offset)
+                    for offset, result in zip(self._output_offsets, results, strict=True):
+                        ctypes.memmove(to + number * self._output_bytes + offset, result.data_ptr(), result.numel())
+                found.append((time.perf_counter_ns() - start) / 1e6 / count)
+            return statistics.median(found)
+        finally:
+            os.close(fd)
+            del memory
+
+    def close(self) -> None:
+        """Give the memory back."""
+        os.close(self._file)
+
+
+class _DeviceSide:
+    """Batches on a GPU."""
+
+    def __init__(self, outside: Outside, forms: Forms) -> None:
+        import torch
+
+        self._outside, self._told = outside, forms
+        self._forms, self._held = forms.outputs, forms.held
+        self._offsets, self._set_bytes = strides(outside.sizes())
+        self._output_sizes = _sized(forms.outputs)
+        output_bytes = strides(self._output_sizes)[1]
+        free, _ = torch.cuda.mem_get_info()
+        self.room = min(MOST_CALLS, int(free * DEVICE_SHARE / max(self._set_bytes + output_bytes, 1)))
+        if self.room < WIDE:
+            raise CannotError(f"there is no memory for {WIDE} sets of its inputs and outputs")
+        self._opened: dict[bytes, tuple[int, int]] = {}
+        self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, mmap.PAGESIZE)
+        self._page = np.frombuffer(mmap.mmap(self._file, mmap.PAGESIZE), np.uint64)
+        self._turn = 0
+        try:
+            self._address = ipc.allocate(max(self.room * self._set_bytes, 1))
+            handle, _ = ipc.share(self._address)
+        except ipc.IpcError as error:
+            raise CannotError(f"its memory cannot be shared ({error})") from None
+        self._memory = ipc.bytes_at(self._address, max(self.room * self._set_bytes, 1))
+        layout = Layout(
+            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            set_bytes=self._set_bytes,
+            output_offsets=[],
+            output_bytes=0,
+            most=self.room,
+            handle=handle,
+        )
+        outside.line.send(layout, [self._file])
+        message, _ = outside.line.receive()
+        if not isinstance(message, Mapped):
+            raise LineError("it did not map its memory")
+
+    def settle(self) -> int:
+        """N."""
+        import torch
+
+        for _ in range(2):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            self._outside.fresh()
+            torch.cuda.synchronize()
+            fill_ms = (time.perf_counter() - start) * 1e3
+        self.batch(2)
+        few, many = self.batch(2)[0], self.batch(min(8, self.room))[0]
+        return _calls(max((many - few) / max(min(8, self.room) - 2, 1), 1e-3), self.room, fill_ms)
+
+    def _fill(self, calls: int) -> None:
+        import torch
+
+        for number in range(calls):
+            made = self._outside.fresh()
+            for name, offset in zip(self._outside.names, self._offsets, strict=True):
+                values = made[name].contiguous().view(-1).view(torch.uint8)
+                start = number * self._set_bytes + offset
+                self._memory[start : start + values.numel()].copy_(values)
+        torch.cuda.synchronize()
+
+    def batch(self, calls: int) -> tuple[float, Inputs, dict[str, Any]]:
+        """Milliseconds of so many calls, and inputs and outputs of one that is picked when they are over."""
+        line = self._outside.line
+        if self._held:
+            line.send(Run(calls=calls, held=True))
+            armed = line.waits(ARMED_S)
+            if armed:
+                message, _ = line.receive()
+                if not isinstance(message, Armed):
+                    raise LineError(f"{type(message).__name__} instead of calls behind a hold")
+            self._fill(calls)
+            start = time.perf_counter_ns()
+            self._turn += 1
+            self._page[LINE_WORDS] = self._turn
+            if not armed:
+                # It waits for the device in a call: launched ahead it never comes to the end.
+                self._held = False
+                message, _ = line.receive()
+        else:
+            self._fill(calls)
+            start = time.perf_counter_ns()
+            line.send(Run(calls=calls))
+        message, _ = line.receive()
+        end = time.perf_counter_ns()
+        where, _ = line.receive()
+        if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
+            raise LineError("it did not say where its outputs lie")
+        number = secrets.randbelow(calls)
+        outputs = self._read(where, number)
+        line.send(Read())
+        inputs: Inputs = {}
+        for name, offset, size in zip(self._outside.names, self._offsets, self._outside.sizes(), strict=True):
+            like = self._outside.like(name)
+            begin = number * self._set_bytes + offset
+            inputs[name] = self._memory[begin : begin + size].clone().view(like.dtype).view(like.shape)
+        return (end - start) / 1e6, inputs, outputs
+
+    def _read(self, where: Done, number: int) -> dict[str, Any]:
+        outputs: dict[str, Any] = {}
+        row = where.places[number]
+        if len(row) != len(self._forms):
+            raise LineError("it did not say where its outputs lie")
+        import torch
+
+        for name, form, size, place in zip(
+            self._outside.output_names(), self._forms, self._output_sizes, row, strict=True
+        ):
+            if not size:
+                outputs[name] = torch.empty(form.shape, dtype=getattr(torch, form.dtype), device="cuda")
+                continue
+            if not 0 <= place.handle < len(where.handles):
+                raise LineError("an output in no memory")
+            handle = where.handles[place.handle]
+            if handle not in self._opened:
+                try:
+                    self._opened[handle] = ipc.open_shared(handle)
+                except ipc.IpcError as error:
+                    raise CannotError(f"its outputs lie in memory that cannot be shared ({error})") from None
+            address, length = self._opened[handle]
+            if not 0 <= place.offset <= length - size:
+                raise LineError("an output outside of its memory")
+            outputs[name] = _tensor(ipc.bytes_at(address + place.offset, size).clone(), form)
+        torch.cuda.synchronize()
+        return outputs
+
+    def copies_ms(self) -> float:
+        """What the copies of one call take here, one behind the other on the device."""
+        import torch
+
+        sizes = (self._outside.sizes() if self._told.copies else []) + (self._output_sizes if self._told.clones else [])
+        pairs = [[torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2)] for size in sizes if size]
+        if not pairs:
+            return 0.0
+
+        def took_ms(count: int) -> float:
+            torch.cuda.synchronize()
+            torch.cuda._sleep(2_000_000)  # the host is done before the first copy begins
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(count):
+                for to, values in pairs:
+                    to.copy_(values)
+            end.record()
+            torch.cuda.synchronize()
+            return float(start.elapsed_time(end))
+
+        took_ms(4)
+        return statistics.median((took_ms(60) - took_ms(20)) / 40 for _ in range(COPY_TRIES))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for address, _ in self._opened.values():
+            ipc.close_shared(address)
+        ipc.free(self._address)
+        os.close(self._file)
