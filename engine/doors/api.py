@@ -275,9 +275,10 @@ def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True)
 
 def written_target(stem: str, name: str, files: Mapping[str, bytes]) -> Target:
     """The target of these files, in a folder that is named after them. Raises RefusedError where they are none."""
-    collection = f"{stem}-{written.digest(files)[: written.DIGITS]}"
-    folder = written.keep(paths.judged_dir(), collection, name, files, most=written.JUDGED)
-    return _one(folder)
+    try:
+        return _one(written.keep(paths.judged_dir(), stem, name, files, most=written.JUDGED))
+    except written.TakenError as error:
+        raise RefusedError(clean_line(str(error), limit=1000)) from None
 
 
 def _one(path: Path) -> Target:

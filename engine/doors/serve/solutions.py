@@ -6,7 +6,6 @@ The folder `solution` keeps its modules apart from the target's. Nothing of it i
 from __future__ import annotations
 
 import ast
-import hashlib
 import keyword
 import re
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from aisp.kernels.catalog.model import Kind as Reach
 from aisp.kernels.catalog.model import Target, TensorSpec
 from aisp.kernels.catalog.parsing import REFUSALS, parsed, refusal
 from aisp.kernels.catalog.sources import MAX_SUBFOLDERS, SUFFIXES, kind_of
+from aisp.store import identity
 from aisp.store.text import clean_line
 
 FOLDER = "solution"
@@ -63,14 +63,10 @@ def run({parameters}):
 
 
 def unique_name(solution: Solution) -> str:
-    """Its name with a digest of all else in it: the same for the same content."""
-    return f"{clean_line(solution.name)}_{_digest(solution)[:8]}"
-
-
-def _digest(solution: Solution) -> str:
+    """Its name with the whole digest of all else in it: the same for the same content, and for no other."""
     content = msgspec.to_builtins(solution)
     del content["name"]
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    return f"{clean_line(solution.name)}_{identity.digest(msgspec.json.encode(content, order='sorted'))}"
 
 
 def files_of(solution: Solution, target: Target) -> dict[str, bytes]:
