@@ -58,7 +58,6 @@ MANIFEST = "manifest"
 # Who finds another's lock waits for a process that is no more: torch's builder of extensions waits without an end.
 LOCK_NAME, LOCK_ENDING = "lock", ".lock"
 MOST_MANIFEST_BYTES = 1 << 20
-KEY_CHARACTERS = 40
 # What can load a source that no import line names: then all sources of the snapshot decide.
 LOADERS = re.compile(
     rb"\b(?:importlib|__import__|exec|eval|runpy|open|read_text|read_bytes|__file__|sys\.path|sys\.modules|globals)\b"
@@ -181,7 +180,7 @@ def key_of(
         add(name, content)
     if seat:
         add("seat", seat)
-    return digest.hexdigest()[:KEY_CHARACTERS]
+    return digest.hexdigest()
 
 
 class Caches:

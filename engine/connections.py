@@ -14,9 +14,8 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-from aisp.engine import paths
+from aisp.engine import paths, peers
 from aisp.engine.client import build_id
 from aisp.engine.journal import ClientGoneError, Journal, Outbox
 from aisp.engine.life import Life
@@ -357,21 +356,10 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
 
 
 def _started_by_us(writer: asyncio.StreamWriter) -> int | None:
-    """PID of a client that descends from this process; None for any other.
-
-    A client that is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
-    """
+    """PID of a client that descends from this process; None for any other."""
     connection: socket.socket | None = writer.get_extra_info("socket")
     pid = 0 if connection is None else paths.peer_pid(connection)
-    above = pid
-    while above > 1:
-        if above == os.getpid():
-            return pid if pid != above else None
-        try:
-            above = int(Path(f"/proc/{above}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        except (OSError, IndexError):
-            return pid
-    return None
+    return pid if peers.started_by(pid, os.getpid()) else None
 
 
 _warned: dict[str, float] = {}

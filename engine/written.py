@@ -7,7 +7,6 @@ there; runs keep the sources that ran, so that nothing is lost with it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import tempfile
@@ -15,22 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aisp.engine import paths
+from aisp.kernels.catalog.sources import MAX_BYTES, list_files
 
 JUDGED = 256
 """Collections that are kept in paths.judged_dir()."""
+STEM_BYTES = 160
+"""Of a collection's name before its digest: a folder's name has at most 255."""
 
 
-DIGITS = 16
-"""Of a digest in a collection's name: of many thousands, no two have the same."""
-
-
-def digest(files: Mapping[str, bytes]) -> str:
-    """A hash over files by their names and their bytes, in hexadecimal digits."""
-    whole = hashlib.sha256()
-    for name in sorted(files):
-        whole.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
-        whole.update(files[name])
-    return whole.hexdigest()
+class TakenError(Exception):
+    """Another content has the name; the message says where it lies, and what would work."""
 
 
 def write(base: Path, collection: str, folders: Mapping[str, Mapping[str, bytes]], *, most: int) -> Path:
@@ -59,15 +52,49 @@ def write(base: Path, collection: str, folders: Mapping[str, Mapping[str, bytes]
     return root
 
 
-def keep(base: Path, collection: str, name: str, files: Mapping[str, bytes], *, most: int) -> Path:
-    """The target folder of that name, whose collection is named after its content: written where it is not there yet,
-    else left as it is, since somebody may be reading it."""
-    root = base / collection
-    if (root / name).is_dir():
+def keep(base: Path, stem: str, name: str, files: Mapping[str, bytes], *, most: int) -> Path:
+    """The folder of a target, in a collection that is named after the stem and the whole digest of the files.
+
+    A folder that is there is left as it is where it holds these files, byte for byte, since somebody may be reading it.
+    Where it is no longer what its name says, it is written anew.
+
+    Args:
+        base: a private folder that holds collections.
+        stem: what people know the collection by; the digest tells it from all others.
+        name: of the target in its collection.
+        files: by their relative names.
+        most: collections that are kept; the oldest others are removed.
+
+    Raises:
+        TakenError: other files lie there, and have the same digest.
+    """
+    from aisp.store.content import snapshot_hash  # numpy: only once something is written
+
+    digest = snapshot_hash(files)
+    root = base / f"{_cut(stem)}-{digest}"
+    there = _files(root / name, files)
+    if there == files:
         os.utime(root)
-    else:
-        write(base, collection, {name: files}, most=most)
+        return root / name
+    if there and snapshot_hash(there) == digest:
+        told = f"{root / name} holds other files of the same digest"
+        raise TakenError(f"{told}; change a comment in the candidate, or remove that folder")
+    write(base, root.name, {name: files}, most=most)
     return root / name
+
+
+def _cut(stem: str) -> str:
+    return stem.encode("utf-8", "surrogateescape")[:STEM_BYTES].decode("utf-8", "ignore")
+
+
+def _files(folder: Path, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
+    """All that a run of the target in a folder depends on, and what is wanted there; {} where there is none."""
+    found: dict[str, bytes] = {}
+    with contextlib.suppress(OSError):
+        for relative in {*list_files(folder).files, *wanted}:
+            with contextlib.suppress(OSError):
+                found[relative] = paths.regular_bytes(folder / relative, MAX_BYTES)
+    return found
 
 
 def _make_room(base: Path, kept: Path, most: int) -> None:

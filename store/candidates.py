@@ -101,6 +101,10 @@ _SELECT = f"SELECT {', '.join(f'c.{name}' for name in _COLUMNS)} FROM candidates
 _ENDED = "('done', 'dead')"
 
 
+class TakenError(StoreError):
+    """Another content stands under the digest of a candidate. Nothing was planned; `Candidates.taken` says of whom."""
+
+
 class TooManyError(StoreError):
     """More than `MOST_WAITING` rows would wait. Nothing was planned: let some end, and plan again."""
 
@@ -322,6 +326,7 @@ class Candidates:
 
         Raises:
             ValueError: sources of more than `MOST_BYTES`, or with an impossible name.
+            TakenError: a candidate has the digest of another content.
             TooManyError: more than `MOST_WAITING` would wait.
         """
         found = [(clean_line(one.name), snapshot_hash(one.files), _packed(one)) for one in wanted]
@@ -330,7 +335,7 @@ class Candidates:
         with self._write() as db:
             for name, candidate, content in found:
                 key = [label(target), sources, candidate, level.value, label(conditions)]
-                db.execute("INSERT OR IGNORE INTO bodies VALUES (?, ?)", [candidate, content])
+                self._keep(name, candidate, content)
                 (number,) = db.execute(
                     "INSERT INTO candidates (target, sources, candidate, level, conditions, priority, state,"
                     " planned_s, changed_s) VALUES (?, ?, ?, ?, ?, ?, 'planned', ?, ?)"
@@ -344,6 +349,26 @@ class Candidates:
                 numbers.append(number)
             self._bound()
             return [self._row(number) for number in numbers]
+
+    def taken(self, wanted: Sequence[Wanted]) -> list[bool]:
+        """Which of these candidates cannot be planned, since their digest is that of another content: of one that is
+        kept here, or of an earlier one of them. Raises ValueError for an impossible name."""
+        first: dict[str, Mapping[str, bytes]] = {}
+        found = []
+        for one in wanted:
+            candidate = snapshot_hash(one.files)
+            with contextlib.suppress(LookupError):
+                first.setdefault(candidate, self.files(candidate))
+            found.append(first.setdefault(candidate, one.files) != one.files)
+        return found
+
+    def _keep(self, name: str, candidate: str, content: bytes) -> None:
+        """Keep a body under its digest, unless it is there."""
+        if self._db.execute("INSERT OR IGNORE INTO bodies VALUES (?, ?)", [candidate, content]).rowcount:
+            return
+        there, given = self.files(candidate), _unpacked(content)
+        if there != given:
+            raise TakenError(f"{name} has the digest of another candidate, {candidate}; change a comment in it")
 
     def again(self, numbers: Sequence[int]) -> None:
         """Let rows that have ended wait once more, as if they had never been tried."""
@@ -573,8 +598,7 @@ class Candidates:
             found = self._db.execute("SELECT content FROM bodies WHERE candidate = ?", [candidate]).fetchone()
         if found is None:
             raise LookupError(f"no candidate {clean_line(candidate)}")
-        files = msgspec.msgpack.decode(zlib.decompress(found[0]), type=dict[bytes, bytes])
-        return {name_text(name): data for name, data in files.items()}
+        return _unpacked(found[0])
 
     def _row(self, number: int) -> Row:
         found = self._db.execute(f"{_SELECT} WHERE c.number = ?", [number]).fetchone()
@@ -601,6 +625,11 @@ def _packed(one: Wanted) -> bytes:
     if size > MOST_BYTES:
         raise ValueError(f"{clean_line(one.name)} has {size:,} bytes of sources, and at most {MOST_BYTES:,} are taken")
     return zlib.compress(msgspec.msgpack.encode({name_bytes(name): data for name, data in one.files.items()}))
+
+
+def _unpacked(content: bytes) -> dict[str, bytes]:
+    files = msgspec.msgpack.decode(zlib.decompress(content), type=dict[bytes, bytes])
+    return {name_text(name): data for name, data in files.items()}
 
 
 def _made(values: Sequence[Any]) -> Row:

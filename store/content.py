@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from aisp.store import identity
 from aisp.store.errors import StoreCorruptError
 from aisp.store.record import ContradictionError
 from aisp.store.samples import RANK_COLUMNS, Floats, Ints, Samples, Telemetry
@@ -63,10 +64,7 @@ def name_text(name: bytes) -> str:
 
 def manifest_hash(files: Iterable[tuple[bytes, str]]) -> str:
     """sha256 over `<sha256 of the file>  <name>NUL` of every file, sorted by the name's bytes."""
-    whole = hashlib.sha256()
-    for name, digest in sorted(files):
-        whole.update(digest.encode("ascii") + b"  " + name + b"\0")
-    return whole.hexdigest()
+    return identity.digest(b"".join(digest.encode("ascii") + b"  " + name + b"\0" for name, digest in sorted(files)))
 
 
 def snapshot_hash(files: Mapping[str, bytes]) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -275,9 +276,10 @@ def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True)
 
 def written_target(stem: str, name: str, files: Mapping[str, bytes]) -> Target:
     """The target of these files, in a folder that is named after them. Raises RefusedError where they are none."""
-    collection = f"{stem}-{written.digest(files)[: written.DIGITS]}"
-    folder = written.keep(paths.judged_dir(), collection, name, files, most=written.JUDGED)
-    return _one(folder)
+    try:
+        return _one(written.keep(paths.judged_dir(), stem, name, files, most=written.JUDGED))
+    except written.TakenError as error:
+        raise RefusedError(clean_line(str(error), limit=1000)) from None
 
 
 def _one(path: Path) -> Target:
@@ -311,14 +313,32 @@ def candidate(files: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, by
     return {f"{CANDIDATE}.py" if name == entry else name: data for name, data in found.items()}
 
 
+SOURCE_NAMES = (
+    f"use relative names {' '.join(f'*{suffix}' for suffix in sources.SUFFIXES)} of A-Z a-z 0-9 _ + -, "
+    f"at most {sources.MAX_SUBFOLDERS - 1} folders deep"
+)
+"""What `names_source` lets through, as advice."""
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9_+./-]+")
+
+
+def names_source(name: str) -> bool:
+    """Whether a file that somebody sends in may be called so: a relative name of plain signs, of our kinds."""
+    path = PurePosixPath(name)
+    return (
+        str(path) == name
+        and not path.is_absolute()
+        and not any(part.startswith(".") for part in path.parts)
+        and path.name.endswith(sources.SUFFIXES)
+        and len(path.parts) <= sources.MAX_SUBFOLDERS
+        and _SOURCE_NAME.fullmatch(name) is not None
+    )
+
+
 def _texts(files: Mapping[str, str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name, text in files.items():
-        path = PurePosixPath(name)
-        hidden = any(part.startswith(".") for part in path.parts)
-        if path.is_absolute() or hidden or not path.name.endswith(sources.SUFFIXES) or str(path) != name:
-            wanted = " ".join(f"*{suffix}" for suffix in sources.SUFFIXES)
-            raise RefusedError(f"{clean_line(str(name))!r} cannot name a source of a candidate; use {wanted}")
+        if not names_source(name):
+            raise RefusedError(f"{clean_line(str(name))!r} cannot name a source of a candidate; {SOURCE_NAMES}")
         found[name] = text.encode("utf-8", "surrogateescape")
     for name, data in found.items():
         if len(data) > sources.MAX_FILE_BYTES:

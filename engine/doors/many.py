@@ -224,6 +224,26 @@ def unparsed(files: Mapping[str, bytes]) -> Outcome | None:
     return None
 
 
+def apart(table: Candidates, brought: Sequence[Brought]) -> list[Brought]:
+    """These candidates, of which those are refused that a name or a digest cannot tell from another content: by the
+    name alone nobody would know whose result it is."""
+    commons: dict[str, Common] = {}
+    names: dict[str, Mapping[str, bytes]] = {}
+    taken = iter(table.taken([Wanted(one.name, one.files) for one in brought if not one.refused]))
+    found = []
+    for one in brought:
+        why = ""
+        if not one.refused:
+            if next(taken):
+                why = "its digest is that of another candidate; change a comment in it"
+            elif commons.setdefault(one.common.sources, one.common) != one.common:
+                why = f"the digest of {one.common.target} is that of another target; change a comment in it"
+            elif names.setdefault(one.name, one.files) != one.files:
+                why = "another candidate has this name; give it one of its own"
+        found.append(replace(one, files={}, refused=why) if why else one)
+    return found
+
+
 Tell = Callable[[Ended], None]
 
 
@@ -241,8 +261,8 @@ class Judging:
         self.running: set[str] = set()
         self.total = self.ended = 0
         self._table, self._terms, self._tell = table, terms, tell
-        self._brought = sorted(brought, key=lambda one: (one.common.sources, _kind(one.files), one.name))
-        self._commons = {one.common.sources: one.common for one in brought}
+        self._brought = sorted(apart(table, brought), key=lambda one: (one.common.sources, _kind(one.files), one.name))
+        self._commons = {one.common.sources: one.common for one in self._brought if not one.refused}
         self._owner = owner_here(self.batch)
         self._conditions = ""
         self._ahead = terms.ahead
@@ -381,13 +401,16 @@ class Judging:
 
     def _next(self, level: Level) -> list[list[Row]]:
         """Rows that wait, leased, as groups that one run each can judge: those that were asked for together before,
-        else those that stand beside the same files and are of one kind."""
+        else those that stand beside the same files and are of one kind. Two that a rung's name does not tell apart are
+        in no run together."""
         rows = self._table.lease(self._owner, GROUP if level is Level.QUICK else 1, batch=self.batch, level=level)
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in rows:
             files = self._table.files(row.candidate)
             alone = str(row.number) if len(files) > 1 else ""
             key = (row.asked_as,) if row.asked_as else ("", row.sources, _kind(files), alone)
+            while any(rung_of(other.candidate) == rung_of(row.candidate) for other in groups.get(key, ())):
+                key = (*key, "further")
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
@@ -470,7 +493,10 @@ class Judging:
 
     async def _ask(self, engine: Connection, rows: Sequence[Row]) -> str:
         """Have a run planned for these rows; its id. Raises _NoRunError where it cannot be."""
-        target, folder = self._write(rows)
+        try:
+            target, folder = self._write(rows)
+        except written.TakenError as error:
+            raise _NoRunError(clean_line(str(error), limit=1000), None) from None
         numbers = [row.number for row in rows]
         self._table.asked(self._owner, numbers, target)
         request = requests.StartRuns(
@@ -497,15 +523,14 @@ class Judging:
         return run_id
 
     def _write(self, rows: Sequence[Row]) -> tuple[str, Path]:
-        """The target of these rows, below the state directory: its id, and its folder."""
+        """The target of these rows, below the state directory: its id, and its folder. Raises TakenError."""
         common = self._commons[rows[0].sources]
         files = dict(common.files)
         for row in rows:
             own = self._table.files(row.candidate)
             files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
-        collection = f"{common.stem}-{written.digest(files)[: written.DIGITS]}"
-        folder = written.keep(paths.judged_dir(), collection, common.name, files, most=written.JUDGED)
-        return f"{collection}:{common.name}", folder
+        folder = written.keep(paths.judged_dir(), common.stem, common.name, files, most=written.JUDGED)
+        return f"{folder.parent.name}:{common.name}", folder
 
     # -- listening -------------------------------------------------------------------------------------------------
 
@@ -558,7 +583,8 @@ class _NoRunError(Exception):
 
 
 def rung_of(candidate: str) -> str:
-    """The rung that a candidate is, by the hash of its sources."""
+    """The rung that a candidate is, by the hash of its sources: twelve digits for people. It tells the candidates of
+    one run apart, which is seen to; the run's target has the whole hash of all of them in its name."""
     return f"{_RUNG}{candidate[:12]}"
 
 

@@ -357,7 +357,7 @@ def test_the_engine_is_asked_for_a_target_of_the_two_functions(load: Load, state
     assert found.faster and found.record.state is State.OK
     assert (asked.quick, asked.device, asked.targets) == (True, "cpu", same.targets)
     (target,) = asked.targets
-    assert re.fullmatch(r"rows-[0-9a-f]{16}:fast_against_slow", target)
+    assert re.fullmatch(r"rows-[0-9a-f]{64}:fast_against_slow", target)
     assert Path(asked.roots[0]).parent.parent == state / "judged"
 
 

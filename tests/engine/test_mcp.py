@@ -162,6 +162,8 @@ async def test_the_same_files_are_the_same_submission(state: Path, tmp_path: Pat
     ("files", "told"),
     [
         ({"../out.py": ""}, "cannot name a source"),
+        ({"\x1b[31m.py": ""}, "cannot name a source"),
+        ({"candidate.py": "", "a\n.py": ""}, "A-Z a-z 0-9"),
         ({"reference.py": "def run(x):\n    return x\n", "candidate.py": ""}, "target's own"),
         ({"a.py": "", "b.py": ""}, "call it candidate.py"),
         ({f"part_{n}.py": "" for n in range(40)}, "at most"),

@@ -128,7 +128,7 @@ class Served:
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read() if self.process.stderr else ""
         told = json.loads(line)
-        self.url, self.token = str(told["url"]), str(told["token"])
+        self.url, self.token = str(told["url"]), Path(told["token_file"]).read_text().strip()
         self.client = httpx.Client(
             base_url=self.url, headers={"authorization": f"Bearer {self.token}"}, timeout=60, trust_env=False
         )
@@ -451,6 +451,21 @@ def test_the_token_is_made_once_and_is_the_owners_alone(state: Path, served: Ser
     mode = stat.S_IMODE((state / "serve.token").stat().st_mode)
     assert mode == 0o600 and (state / "serve.token").read_text().strip() == served.token
     assert len(served.token) >= 32
+
+
+def test_the_token_is_shown_on_a_terminal_alone(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aisp.tui.cli import serve
+
+    secret, file = server.token(), str(paths.token_file())
+    for as_json in (False, True):
+        serve._tell("127.0.0.1:1", secret, as_json=as_json)
+        told = capsys.readouterr().out
+        assert secret not in told and file in told
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    serve._tell("127.0.0.1:1", secret, as_json=False)
+    assert f"http://aisp:{secret}@127.0.0.1:1" in capsys.readouterr().out
 
 
 def test_only_this_machine_is_served_unless_that_is_said(state: Path, served: Served) -> None:

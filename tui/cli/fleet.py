@@ -206,8 +206,10 @@ class Session:
     async def run(self, address: str, *, patience_s: float) -> None:
         """Judge them all: quick, and those that are worth it in full. Raises NoFleetError (engine.doors.fleet)."""
         from aisp.engine.doors.fleet import running
+        from aisp.engine.doors.many import apart
         from aisp.store.candidates import Level
 
+        self._brought = apart(self._table, self._brought)
         quick = self._plan(self._brought, Level.QUICK)
         for one in self._brought:
             if one.refused:
@@ -218,11 +220,11 @@ class Session:
 
     def _plan(self, brought: Sequence[Brought], level: Level) -> Batch:
         from aisp.engine.doors.fleet import running
-        from aisp.store.candidates import TooManyError
+        from aisp.store.candidates import TakenError, TooManyError
 
         try:
             return running.plan(self._table, self._title, brought, self._terms, level=level)
-        except TooManyError as error:
+        except (TakenError, TooManyError) as error:
             raise NotHereError(clean_line(str(error), limit=1000)) from None
 
     async def _level(self, batch: Batch, address: str, patience_s: float) -> None:

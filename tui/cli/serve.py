@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import sys
 from pathlib import Path
 
 import click
@@ -46,7 +47,8 @@ def command(
     """Answer programs over HTTP: evaluate solutions, start runs, ask for results, hear events.
 
     Routes and shapes are those of flashinfer-bench's server, and some of our own; docs/serve.md has them. Every request
-    brings the token, which is made once and printed here. Tasks outlive this server and the engine.
+    brings the token, which is made once and printed on a terminal; elsewhere it is said where it lies. Tasks outlive
+    this server and the engine.
 
     Exit status: 0 it was stopped; 2 an address that others reach without --expose, a data set without definitions, or
     with one that is called as a target is; 3 it cannot listen here, or its packages are missing.
@@ -95,12 +97,16 @@ def _check(host: str, expose: bool) -> None:
 
 
 def _tell(where: str, secret: str, *, as_json: bool) -> None:
+    """Say where it listens and where the token lies; the token itself on a terminal alone: others may read a log."""
     from aisp.engine import paths  # makes the state directory
 
     file = clean_line(str(paths.token_file()))
     if as_json:
-        common.say_line({"url": f"http://{where}", "token": secret, "token_file": file})
+        common.say_line({"url": f"http://{where}", "token_file": file})
         return
     common.say(f"aisp serves at http://{where}; Ctrl-C stops it, tasks and runs stay")
+    if not sys.stdout.isatty():
+        common.say(f"the token lies in {file}; as one URL: http://aisp:TOKEN@{where}")
+        return
     common.say(f"token: {secret} (in {file})")
     common.say(f"as one URL: http://aisp:{secret}@{where}")

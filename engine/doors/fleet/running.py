@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import importlib.util
 import json
 import os
@@ -23,7 +22,8 @@ from aisp.engine.doors.fleet import messages
 from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Why
 from aisp.engine.doors.many import ENTRY, Brought, Common, Ended, Terms, outcome_of, rung_of, unparsed
 from aisp.engine.protocol.framing import Decoder, Encoder, FrameError
-from aisp.store.candidates import Candidates, Level, Row, Standing, Wanted, owner_here
+from aisp.store import identity
+from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, Wanted, owner_here
 from aisp.store.content import snapshot_hash
 from aisp.store.results.candidate import refused, worth
 from aisp.store.text import clean_line
@@ -89,14 +89,20 @@ class Seen:
 def plan(table: Candidates, title: str, brought: Sequence[Brought], terms: Terms, *, level: Level) -> Batch:
     """Put candidates into the table. What cannot be run has its outcome at once; what was given up is tried once more.
 
+    Args:
+        brought: as `many.apart` lets them through.
+
     Raises:
         TooManyError: more rows would wait than may.
+        TakenError: a batch of other candidates has the digest of these.
     """
     fit = [one for one in brought if not one.refused]
-    digest = hashlib.sha256()
-    for one in sorted(fit, key=lambda one: one.name):
-        digest.update(f"{one.name}\0{snapshot_hash(one.files)}\0".encode("utf-8", "backslashreplace"))
-    name = f"fleet: {clean_line(title, limit=400)} ({level}, {terms.device}) {digest.hexdigest()[:8]}"
+    told = sorted((one.name, snapshot_hash(one.files), one.common.sources) for one in fit)
+    digest = identity.of_words(*(word for each in told for word in each))
+    name = f"fleet: {clean_line(title, limit=300)} ({level}, {terms.device}) {digest}"
+    ours = {(clean_line(one), candidate, sources) for one, candidate, sources in told}
+    if any((one, row.candidate, row.sources) not in ours for one, row in table.rows(name)):
+        raise TakenError(f"another batch has the name {name}; rename a candidate")
     given = {"device": terms.device, "case": terms.case, "patience_s": terms.patience_s}
     conditions = json.dumps({**given, "fleet": True, "build": client.build_id()}, sort_keys=True)
     commons = {one.common.sources: one.common for one in fit}

@@ -160,7 +160,7 @@ class Admission:
             return
         if wait_s := self._strangers.take():
             raise RefusalError(Kind.TOO_MANY, "too many requests without the token", "wait", retry_s=wait_s)
-        fix = "send `Authorization: Bearer TOKEN`, or call http://aisp:TOKEN@HOST:PORT; `aisp serve` prints it"
+        fix = "send `Authorization: Bearer TOKEN`, or call http://aisp:TOKEN@HOST:PORT; `aisp serve` says where it lies"
         raise RefusalError(Kind.NO_TOKEN, "the request has no token of this server", fix)
 
     def _check_rate(self) -> None:

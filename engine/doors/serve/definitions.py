@@ -7,7 +7,6 @@ server.
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from aisp.engine.doors.serve import solutions
 from aisp.engine.doors.serve.bodies import Solution
 from aisp.kernels.catalog.model import Case, Target, TensorSpec
 from aisp.kernels.catalog.sources import read_sources
+from aisp.store import identity
 from aisp.store.content import snapshot_hash
 
 _NAMESPACE = uuid.UUID("6f1f3c0e-6f6a-5c3e-9a55-2d6c1f0a7b11")  # of this project alone
@@ -180,7 +180,7 @@ def digest(targets: Sequence[Target], others: Sequence[str] = ()) -> str:
         for target in targets
     ]
     told += others
-    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()
+    return identity.digest(msgspec.json.encode(told))
 
 
 def _tensor(spec: TensorSpec) -> dict[str, Any]:

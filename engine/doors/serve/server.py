@@ -1,7 +1,8 @@
 """The server's process: its token, its socket, and uvicorn within bounds.
 
 The token is made once and stays in the state directory, for the owner alone. A connection that does not send a request,
-or does not take its answer, is ended; so is one more than there may be.
+or does not take its answer, is ended; so is one more than there may be, and one of a process that the engine started,
+which is answered nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from aisp.engine import paths
+from aisp.engine import paths, peers
 from aisp.engine.doors.serve import app
 from aisp.engine.doors.serve.admission import SEND_S
 from aisp.engine.doors.serve.clerk import Clerk
@@ -37,6 +39,10 @@ IDLE_S = 15.0
 SWEEP_S = 1.0
 STOP_S = 5.0
 """Patience with answers that are under way when the server is stopped."""
+SELDOM_S = 1.0
+"""Between two lines of the log about connections that were answered nothing."""
+
+log = logging.getLogger("aisp.serve")
 
 
 def token() -> str:
@@ -94,9 +100,10 @@ async def serve(listener: socket.socket, secret: str, settings: Settings, ready:
     """
     settings.problems.tell()
     clerk = Clerk(Shelf(settings.roots, settings.problems), Feed(), device=settings.device, quick=settings.quick)
+    looking = Lookout()
     config = uvicorn.Config(
         app.make(clerk, secret, settings.names),
-        http=Bounded,
+        http=type("Watched", (Bounded,), {"lookout": looking}),
         loop="asyncio",
         ws="none",
         lifespan="on",
@@ -116,6 +123,7 @@ async def serve(listener: socket.socket, secret: str, settings: Settings, ready:
         await server.serve([listener])
     finally:
         sweeping.cancel()
+        looking.close()
         listener.close()
 
 
@@ -145,14 +153,51 @@ class Stopping(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Lookout:
+    """Looks who has connected, one after the other in a thread of its own, and lets the connection go on or ends it."""
+
+    def __init__(self) -> None:
+        self._peers = peers.Peers()
+        self._thread = ThreadPoolExecutor(1, "peers")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._said_s = -SELDOM_S
+
+    def close(self) -> None:
+        """Look no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def watch(self, connection: Bounded) -> None:
+        """Look who is at the other end of a new connection."""
+        task = asyncio.get_running_loop().create_task(self._look(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, connection: Bounded) -> None:
+        ours, theirs = (connection.transport.get_extra_info(name) for name in ("sockname", "peername"))
+        if ours and theirs:
+            loop = asyncio.get_running_loop()
+            why = await loop.run_in_executor(self._thread, self._peers.refusal, ours[:2], theirs[:2])
+            if why:
+                if time.monotonic() - self._said_s >= SELDOM_S:
+                    self._said_s = time.monotonic()
+                    log.warning("a connection was answered nothing: %s", why)
+                connection.transport.abort()
+                return
+        connection.let_in()
+
+
 class Bounded(H11Protocol):
-    """A connection that is refused where there are too many, and knows since when it owes a request.
+    """A connection that is refused where there are too many, waits until it is known who asks, and knows since when it
+    owes a request.
 
     Attributes:
+        lookout: of the server.
         owing_s: since when, on the monotonic clock; None while a request is being answered.
     """
 
+    lookout: Lookout
     owing_s: float | None = None
+    _early: bytearray | None = None  # what came before it was known who asks; None since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See uvicorn."""
@@ -161,10 +206,23 @@ class Bounded(H11Protocol):
         if len(self.connections) > MOST_CONNECTIONS:
             transport.write(_BUSY)
             transport.close()
+            return
+        self._early = bytearray()
+        self.lookout.watch(self)
+
+    def let_in(self) -> None:
+        """Answer what has come, and what comes."""
+        early, self._early = self._early, None
+        if early and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.data_received(bytes(early))
 
     def data_received(self, data: bytes) -> None:
         """See uvicorn. What comes behind a refusal is passed over."""
-        if not self.transport.is_closing():
+        if self._early is not None:
+            self._early += data
+            self.transport.pause_reading()
+        elif not self.transport.is_closing():
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self.owing_s = None

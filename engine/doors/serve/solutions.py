@@ -6,26 +6,23 @@ The folder `solution` keeps its modules apart from the target's. Nothing of it i
 from __future__ import annotations
 
 import ast
-import hashlib
 import keyword
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 
 import msgspec
 
-from aisp.engine.doors.api import CANDIDATE
+from aisp.engine.doors.api import CANDIDATE, SOURCE_NAMES, names_source
 from aisp.engine.doors.serve.bodies import Solution
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.kernels.catalog.grammar import GrammarError, names
 from aisp.kernels.catalog.model import Kind as Reach
 from aisp.kernels.catalog.model import Target, TensorSpec
 from aisp.kernels.catalog.parsing import REFUSALS, parsed, refusal
-from aisp.kernels.catalog.sources import MAX_SUBFOLDERS, SUFFIXES, kind_of
+from aisp.kernels.catalog.sources import kind_of
+from aisp.store import identity
 from aisp.store.text import clean_line
 
 FOLDER = "solution"
-_PATH = re.compile(r"[A-Za-z0-9_+./-]+")
 _INTERPRETED = ("python", "triton", "pytorch", "tilelang", "cute_dsl", "cutile")
 """Languages whose entry point is a Python function."""
 _REACHES = {
@@ -63,14 +60,10 @@ def run({parameters}):
 
 
 def unique_name(solution: Solution) -> str:
-    """Its name with a digest of all else in it: the same for the same content."""
-    return f"{clean_line(solution.name)}_{_digest(solution)[:8]}"
-
-
-def _digest(solution: Solution) -> str:
+    """Its name with the whole digest of all else in it: the same for the same content, and for no other."""
     content = msgspec.to_builtins(solution)
     del content["name"]
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    return f"{clean_line(solution.name)}_{identity.digest(msgspec.json.encode(content, order='sorted'))}"
 
 
 def files_of(solution: Solution, target: Target) -> dict[str, bytes]:
@@ -83,19 +76,9 @@ def files_of(solution: Solution, target: Target) -> dict[str, bytes]:
     _check_language(solution)
     found: dict[str, bytes] = {}
     for source in solution.sources:
-        path = PurePosixPath(source.path)
-        if (
-            str(path) != source.path
-            or path.is_absolute()
-            or any(part.startswith(".") for part in path.parts)
-            or not path.name.endswith(SUFFIXES)
-            or len(path.parts) > MAX_SUBFOLDERS
-            or not _PATH.fullmatch(source.path)
-        ):
+        if not names_source(source.path):
             given = clean_line(source.path)
-            wanted = " ".join(f"*{suffix}" for suffix in SUFFIXES)
-            fix = f"use relative names {wanted} of A-Z a-z 0-9 _ + -, at most {MAX_SUBFOLDERS - 1} folders deep"
-            raise RefusalError(Kind.INVALID, f"{given!r} cannot name a source of a solution", fix)
+            raise RefusalError(Kind.INVALID, f"{given!r} cannot name a source of a solution", SOURCE_NAMES)
         if source.path in found:
             raise RefusalError(Kind.INVALID, f"{source.path} is there twice", "give each source a path of its own")
         found[source.path] = source.content.encode("utf-8", "surrogateescape")

@@ -6,7 +6,6 @@ one, so that the same request, sent again by a client that heard no answer, is t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,12 @@ from typing import Any
 from aisp.engine import paths
 from aisp.engine.doors.serve.evaluations import Failure
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
-from aisp.store.candidates import Candidates, Level, Row, Standing, TooManyError, Wanted
+from aisp.store import identity
+from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, TooManyError, Wanted
 
 PREFIX = "serve/"
 """Of the batches that are tasks."""
+_OWN_ID = "send the same request, leave task_id out, or choose an id of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +133,15 @@ class Tasks:
         """
         names = {case: f"{uuid} {asked.solution}" for case, uuid in asked.cases.items()}
         level = Level.QUICK if asked.quick else Level.FULL
-        task_id = asked.task_id or _digest(
+        task_id = asked.task_id or identity.of_words(
             asked.definition, asked.sources, level, asked.device, *sorted(names.values())
         )
         known = self.table.rows(PREFIX + task_id)
         if known:
-            if {name for name, _ in known} != set(names.values()) or any(row.level is not level for _, row in known):
-                fix = "send the same request, or leave task_id out"
-                raise RefusalError(Kind.CONFLICT, f"the task {task_id} is of another request", fix)
+            if {name for name, _ in known} != set(names.values()) or not all(
+                self._answers(row, asked, level) for _, row in known
+            ):
+                raise RefusalError(Kind.CONFLICT, f"the task {task_id} is of another request", _OWN_ID)
             dead = [row.number for _, row in known if row.state is Standing.DEAD]
             self.table.again(dead)
             return self.find(task_id), bool(dead)
@@ -153,11 +155,24 @@ class Tasks:
                     level=level,
                     conditions=conditions(asked.device, case),
                 )
+        except TakenError as error:
+            fix = "change a comment in its sources"
+            raise RefusalError(Kind.CONFLICT, str(error), fix) from None
         except TooManyError as error:
             raise RefusalError(Kind.TOO_MANY, str(error), "let some end first", retry_s=60) from None
         except ValueError as error:
             raise RefusalError(Kind.TOO_LARGE, str(error), "send less") from None
         return self.find(task_id), True
+
+    def _answers(self, row: Row, asked: Asked, level: Level) -> bool:
+        """Whether what becomes of a row is what is asked for, by the contents themselves: its id proves nothing. Where
+        the client chose the id, the definition and the server may have changed since."""
+        same = asked.task_id is not None or (row.sources, placed(row)[0]) == (asked.sources, asked.device)
+        return (
+            same
+            and (row.target, row.level) == (asked.definition, level)
+            and self.table.files(row.candidate) == asked.files
+        )
 
 
 def conditions(device: str, case: str) -> str:
@@ -169,7 +184,3 @@ def placed(row: Row) -> tuple[str, str]:
     """Device and case of a row."""
     _, device, case = row.conditions.split(" ", 2)
     return device, case
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -576,7 +576,7 @@ import pathlib
 from torch.utils.cpp_extension import load
 
 SOURCE = pathlib.Path(__file__).with_name("candidate.cu")
-NAME = f"aisp_{{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}}"
+NAME = f"aisp_{{hashlib.sha256(SOURCE.read_bytes()).hexdigest()}}"
 BUILT = load(name=NAME, sources=[str(SOURCE)], extra_cuda_cflags=["-O3"], with_cuda=True)
 {function} = BUILT.{bound}
 '''

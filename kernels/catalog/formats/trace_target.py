@@ -861,7 +861,7 @@ def built(binding, folder, sources, flags):
     for path in sorted(place.rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(place)}\\0".encode() + path.read_bytes())
-    name = f"aisp_{digest.hexdigest()[:16]}"
+    name = f"aisp_{digest.hexdigest()}"
     given = {
         "name": name,
         "sources": [str(place / source) for source in sources],
