@@ -57,7 +57,7 @@ def lay_strays(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(180)
-async def test_no_process_of_ours_imports_a_file_that_lies_where_it_was_started_or_where_a_variable_points(
+async def test_no_process_of_ours_imports_what_lies_where_it_was_started_or_a_variable_points_or_has_the_shells_keys(
     own: Callable[..., EngineUnderTest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, library = tmp_path / "home", lay_strays(tmp_path / "library")
@@ -76,15 +76,18 @@ async def test_no_process_of_ours_imports_a_file_that_lies_where_it_was_started_
         PYTHONDONTWRITEBYTECODE="",
         PYTHONPLATLIBDIR="stray",
         PYTHONWARNINGS="error",
+        SECRET_API_KEY="hunter2",
     )
     corpus.write(tmp_path / "mine" / "doubling")
     monkeypatch.chdir(library)
     await engine.start()
     result = await engine.run(tmp_path / "mine", "mine:doubling")
     assert result.record.state is State.OK, result.record.reason
-    for process in [engine.ps, *engine.workers()]:
+    nurseries = [process for process in engine.ps.children() if process not in engine.workers()]
+    for process in [engine.ps, *engine.workers(), *nurseries]:
         found = process.environ()
         assert not [name for name in found if name.startswith("PYTHON")]
+        assert "hunter2" not in found.values()
 
 
 async def test_a_worker_looks_for_modules_in_its_layout_and_where_they_are_installed_and_nowhere_else(
@@ -576,6 +579,21 @@ for own in (os.getcwd(), tempfile.gettempdir(), os.path.dirname(__file__), os.en
     with tempfile.TemporaryFile(dir=own) as file:
         file.write(b"x")
 print("OWN")
+state = os.path.dirname(os.path.dirname(os.getcwd())).rpartition("/work")[0]
+secrets = [os.path.join(state, name) for name in ("aisp.db", "aisp.db-wal", "engine.log", "candidates.db")]
+for path in [*secrets, f"/proc/{os.getppid()}/environ", f"/proc/{os.getppid()}/maps", os.path.expanduser("~")]:
+    try:
+        os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
+        print("READ", path)
+    except (PermissionError, FileNotFoundError):
+        print("SHUT", path)
+for attempt in (lambda: os.setpriority(0, os.getppid(), 1), lambda: os.sched_setaffinity(os.getppid(), {0}),
+                lambda: socket.create_connection(("127.0.0.1", 9)), lambda: os.kill(os.getppid(), 0)):
+    try:
+        attempt()
+        print("DID")
+    except PermissionError:
+        print("COULD NOT")
 """
 
 
@@ -583,15 +601,22 @@ print("OWN")
 async def test_a_rung_writes_to_its_own_folders_alone_and_the_run_says_that_it_was_held(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
-    probing(tmp_path, ESCAPES, "import os, tempfile, torch")
+    probing(tmp_path, ESCAPES, "import os, socket, tempfile, torch")
     result = await shared.run(tmp_path / "mine", "mine:doubling")
     assert result.record.state is State.OK, result.record.reason
     with shared.history() as history:
-        assert history.environment(result.record.environment)["landlock"] == confinement.abi()
+        facts = history.environment(result.record.environment)
+    version, filtered = confinement.abi(), seccomp.available()
+    assert facts["landlock"] == version
+    assert facts["confined"] == list(confinement.held(version, filtered=filtered))
     printed = result.printed("optimized_probe")
     assert not [line for line in printed if line.startswith("WROTE")]
     assert len([line for line in printed if line.startswith("REFUSED")]) == 8
     assert "OWN" in printed
+    assert [line for line in printed if line.startswith("READ")] == []
+    assert len([line for line in printed if line.startswith("SHUT")]) == 7
+    if version >= confinement.ABI_SCOPES and filtered:
+        assert [line for line in printed if line in ("DID", "COULD NOT")] == ["COULD NOT"] * 4
 
 
 @pytest.mark.timeout(180)
@@ -605,7 +630,8 @@ async def test_without_confinement_runs_end_as_with_it(own: Callable[..., Engine
     assert result.record.state is State.OK, result.record.reason
     assert (tmp_path / "seen").exists()
     with engine.history() as history:
-        assert history.environment(result.record.environment)["landlock"] == 0
+        facts = history.environment(result.record.environment)
+        assert (facts["landlock"], facts["confined"]) == (0, [])
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------
