@@ -41,7 +41,7 @@ import msgspec
 from aisp.engine import installed, paths, workplaces
 from aisp.engine.protocol import reports
 from aisp.engine.ranks import Process
-from aisp.engine.spawner import ENVIRONMENT_NAMES, Child
+from aisp.engine.spawner import Child
 from aisp.kernels import catalog
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.sources import LESSON
@@ -174,7 +174,7 @@ def key_of(
     add(ready.torch, ready.cuda, ready.gpu_name, ready.sm, _processor())
     for name, version in sorted(ready.versions.items()):
         add(name, version)
-    for name in ENVIRONMENT_NAMES:
+    for name in paths.ENVIRONMENT_NAMES:
         add(name, os.environ.get(name, ""))
     for name, content in sorted(closure(files, rung).items()):
         add(name, content)

@@ -473,9 +473,10 @@ async def _shake_hands(socket: Path, hello: requests.Hello, tell: Tell) -> Conne
 def start_engine() -> subprocess.Popen[bytes]:
     """Start the engine in a session of its own, so that it survives this process and a dropped SSH line.
 
-    It is of the same sources as this program, and no PYTHON* variable of ours reaches it (engine.start).
+    It is of the same sources as this program, and of our environment it is given what it needs: no key of the shell's,
+    and no PYTHON* variable (engine.start).
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = paths.engine_environment()
     if environment.get("AISP_STATE"):
         environment["AISP_STATE"] = str(paths.state_dir())  # it may be relative to our working folder
     return subprocess.Popen(

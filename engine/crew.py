@@ -162,7 +162,9 @@ class Crew:
 
     async def describe(self, ready: reports.Ready) -> str:
         """Store what a process found of the machine; the environment's id."""
-        described = environment.describe(ready, self._services.nvml.driver, self._target.folder)
+        described = environment.describe(
+            ready, self._services.nvml.driver, self._target.folder, ranks=self._target.ranks
+        )
         return await self._services.store(lambda store: store.put_environment(described))
 
     async def ask_verifier(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.engine.protocol import reports
+from aisp.store.outcomes import Held
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def processors() -> int:
     return len(slot_cores.get()) or os.cpu_count() or 1
 
 
-def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, object]:
-    """The environment of a run, as plain data for the store."""
+def describe(ready: reports.Ready, driver: str, folder: Path, *, ranks: int = 1) -> dict[str, object]:
+    """The environment of a run, as plain data for the store. Several ranks find one another over the network."""
     return {
         "host": clean_line(platform.node()),
         "kernel": platform.release(),
@@ -65,6 +66,7 @@ def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, objec
         "l2_bytes": ready.l2_bytes,
         "driver": driver,
         "landlock": ready.confined,
+        "confined": [held.value for held in ready.held if ranks == 1 or held is not Held.NETWORK],
         "cuda": ready.cuda,
         "versions": dict(ready.versions),
         "sqlite": sqlite3.sqlite_version,

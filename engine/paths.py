@@ -33,6 +33,29 @@ EXIT_ALREADY_RUNNING = 75
 MAX_SOCKET_PATH_BYTES = 107
 SOCKET_NAME_BYTES = 17  # twelve digits and ".sock"
 
+# What a child may see of the environment: names, never a pattern over values.
+ENVIRONMENT_NAMES = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
+    "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS",
+    "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
+)  # fmt: skip
+
+# What the engine sees beside these: where its state is, its own settings, and what decides how its processes are
+# loaded or is recorded with a run. Whoever may read `/proc/PID/environ` of an engine reads no key of the shell's there.
+_ENGINE_NAMES = (
+    "TEMP", "TMP", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "LD_PRELOAD", "CUDA_LAUNCH_BLOCKING", "CUDA_MPS_PIPE_DIRECTORY",
+    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "TORCH_CUDNN_SDPA_DEPRIORITIZED", "NVIDIA_TF32_OVERRIDE",
+    "FLASHINFER_TRACE_DIR",
+)  # fmt: skip
+_OWN_PREFIX = "AISP_"
+
+
+def engine_environment() -> dict[str, str]:
+    """What an engine is given of this process's environment."""
+    names = {*ENVIRONMENT_NAMES, *_ENGINE_NAMES}
+    return {name: value for name, value in os.environ.items() if name in names or name.startswith(_OWN_PREFIX)}
+
 
 class UnsafePathError(Exception):
     """A directory that must be private belongs to somebody else, is a link, or is open to others."""

@@ -74,14 +74,6 @@ NO_PRECOMPILED_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 # of their own in /proc, and a confinement names those that are there when it begins.
 COMPILE_IN_PROCESS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
-# What a child may see of the environment: names, never a pattern over values.
-ENVIRONMENT_NAMES = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
-    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS",
-    "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
-)  # fmt: skip
-
 
 def become_subreaper() -> None:
     """Orphans of our descendants become our children, so that none escapes."""
@@ -473,7 +465,7 @@ def environment(*, interpret: bool, visible: str | None = None) -> dict[str, str
         interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
         visible: see Share.
     """
-    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
+    environment = {name: os.environ[name] for name in paths.ENVIRONMENT_NAMES if name in os.environ}
     # Behind all others, the programs that were installed with us: torch looks for ninja.
     environment["PATH"] = os.pathsep.join((environment.get("PATH", os.defpath), sysconfig.get_path("scripts")))
     if not BRIEF_SPIN.keys() & environment.keys():  # else the user decides

@@ -178,6 +178,16 @@ class Verdict(enum.StrEnum):
         return self.known and self is not Verdict.UNDECIDED
 
 
+class Held(enum.StrEnum):
+    """What the machine's kernel keeps a process that runs a rung from. The words follow "confined:"."""
+
+    FILES = "files"  # writing elsewhere than to its own
+    READING = "reading"  # what is neither installed nor its own: the store, the home folder
+    NETWORK = "network"
+    SIGNALS = "signals"  # to processes that it has not started
+    SCHEDULING = "scheduling"  # of other processes: cores, priorities, limits; and their memory
+
+
 class Trigger(enum.StrEnum):
     """Who asked for a run."""
 

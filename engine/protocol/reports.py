@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from aisp.engine.protocol.jobs import Blob
-from aisp.store.outcomes import TolerancePolicy
+from aisp.store.outcomes import Held, TolerancePolicy
 
 
 class Report(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
@@ -31,6 +31,7 @@ class Ready(Report, tag="ready", frozen=True, kw_only=True):
     note: str = ""  # why CUDA cannot be used here
     versions: dict[str, str] = {}
     confined: int = 0  # the version of Landlock that keeps it from writing elsewhere; 0: nothing does
+    held: list[Held] = []  # what it is held from in a role of one rank
 
 
 class Loaded(Report, tag="loaded", frozen=True, kw_only=True):

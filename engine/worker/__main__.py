@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from aisp.engine import confinement
 from aisp.engine.confinement import Place
+from aisp.store.outcomes import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,9 +84,9 @@ def settle_on_cores(cores: Sequence[int] = ()) -> list[int]:
     return wanted
 
 
-def settle_in(place: Place) -> int:
-    """Take the working folder, the temporary folder and the caches that are ours, and give up writing elsewhere. The
-    version of Landlock that holds us to it, 0 where nothing does.
+def settle_in(place: Place) -> tuple[int, list[Held]]:
+    """Take the working folder, the temporary folder and the caches that are ours, and give up what no role needs. As
+    `confinement.settle` has it: what holds us to it.
     """
     os.chdir(place.cwd)
     os.environ.update(place.environment)
@@ -93,23 +94,24 @@ def settle_in(place: Place) -> int:
     for folder in (*place.writable, place.layouts):
         with contextlib.suppress(OSError):  # one that cannot be made will be missed by whoever wants it
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)  # a rule is for a folder that is there
-    return confinement.confine_to(*place.writable, place.layouts) if place.confine else 0
+    return confinement.settle(place)
 
 
 def take_role(place: Place, job: jobs.Load | jobs.Naive) -> None:
-    """Of all layouts, write to that of the rung alone from now on, and to none as the verifier; ranks of one arm share
-    a folder for what they leave one another. Threads that torch has started already are not bound by it.
+    """Of all layouts, reach that of the rung alone from now on, and write to none as the verifier; ranks of one arm
+    share a folder for what they leave one another, and the network.
     """
     from aisp.engine.protocol import jobs
 
-    own = [] if isinstance(job, jobs.Load) and job.module == "reference" else [os.fsdecode(job.folder)]
+    folder = os.fsdecode(job.folder)
+    verifies = isinstance(job, jobs.Load) and job.module == "reference"
+    own = [] if verifies else [folder]
     if job.ranks > 1:
         shared = os.path.dirname(job.rendezvous)  # noqa: PTH120  a word of a message
         os.environ["TMPDIR"] = shared  # torch's symmetric memory leaves its sockets there
         tempfile.tempdir = None
         own.append(shared)
-    if place.confine:
-        confinement.confine_to(*place.writable, *own)
+    confinement.narrow(place, *own, reads=None if verifies else folder, alone=job.ranks == 1)
 
 
 def pay_first_costs(device: str) -> None:
@@ -147,7 +149,7 @@ def import_compiler() -> None:
     torch_key()  # its caches are looked up by the hash of all its files, half a second
 
 
-def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
+def stand_by(*, compiler: bool, confined: int, held: Sequence[Held] = ()) -> tuple[reports.Ready, int]:
     """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
     import torch
 
@@ -200,11 +202,12 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
         note=note,
         versions=versions,
         confined=confined,
+        held=list(held),
     )
     return ready, l2
 
 
-def build(job: jobs.Build) -> reports.Loaded:
+def build(job: jobs.Build, place: Place) -> reports.Loaded:
     """Import a rung's module at the lowest priority, for what it compiles at its import. Raises as the module does."""
     from aisp.engine.protocol import reports
     from aisp.engine.worker.loading import import_module
@@ -212,6 +215,7 @@ def build(job: jobs.Build) -> reports.Loaded:
     os.nice(LEAST_PRIORITY)
     os.environ.update(job.environment)
     keep_caches_in(os.fsdecode(job.caches))
+    confinement.narrow(place, reads=os.fsdecode(job.folder), alone=True)
     start = time.perf_counter()
     import_module(Path(os.fsdecode(job.folder)), job.module)
     return reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3)
@@ -306,7 +310,7 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
             elif isinstance(job, jobs.Build):
                 folder = Path(os.fsdecode(job.folder))
-                channel.send(build(job))
+                channel.send(build(job, place))
             elif isinstance(job, (jobs.PlanPeak, jobs.MeasureCeiling)):
                 from aisp.engine.worker.peak import answer  # only the process that measures ceilings needs it
 
@@ -403,7 +407,7 @@ def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], o
         settled: called once this process is confined and may have threads.
     """
     tie_to(engine_pid)
-    confined = settle_in(place)
+    confined, held = settle_in(place)
     settled()
     faulthandler.enable()
     sys.dont_write_bytecode = True
@@ -411,7 +415,7 @@ def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], o
 
     channel = Channel(channel_fd)
     try:
-        ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
+        ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined, held=held)
     except Exception as error:  # of imports and drivers that are not ours: the engine tells what is missing
         from aisp.engine.protocol import reports
         from aisp.engine.worker.loading import summary

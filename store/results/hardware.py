@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from aisp.store.outcomes import Held
+
 # What a name has beside the model: the maker, signs, how much memory of what kind, a rate, a count of cores.
 _BESIDE_MODEL = re.compile(
     r"\((R|TM)\)|\b(NVIDIA|GeForce|Intel|AMD|CPU|Processor|\d+GB|HBM\w+|\d+-Core)\b|@.*", re.IGNORECASE
@@ -20,6 +22,22 @@ def ran_on(device: str, facts: Mapping[str, object]) -> str:
     """
     key = "gpu" if device.startswith("cuda") else "cpu"
     return str(facts.get(key) or ("" if key == "gpu" else "CPU"))
+
+
+def confined(facts: Mapping[str, object]) -> str:
+    """What the processes of a run were held from, "confined: files, reading"; and what not. "" where nobody noted it.
+
+    Args:
+        facts: the run's environment record.
+    """
+    noted = facts.get("confined")
+    if not isinstance(noted, list):
+        return ""
+    holds = [one.value for one in Held if one in noted]
+    lacks = [one.value for one in Held if one not in noted]
+    if not holds:
+        return "not confined: its processes could reach whatever this account can"
+    return f"confined: {', '.join(holds)}" + (f"; not {', '.join(lacks)}" if lacks else "")
 
 
 def names(device: str, facts: Mapping[str, object], *, on_host: bool) -> list[str]:

@@ -824,10 +824,10 @@ def test_a_lesson_cannot_define_the_metric_the_limits_or_the_seed(tmp_path: Path
 
 
 def test_no_setting_of_ours_reaches_a_process_with_a_kernel_nor_comes_back_from_it() -> None:
-    from aisp.engine import spawner
+    from aisp.engine import paths
     from aisp.engine.protocol import jobs, reports
 
-    assert not [name for name in spawner.ENVIRONMENT_NAMES if name.startswith("AISP")]
+    assert not [name for name in paths.ENVIRONMENT_NAMES if name.startswith("AISP")]
     fields = {field for kind in (jobs.Load, jobs.Measure, jobs.Prepare) for field in kind.__struct_fields__}
     assert not [field for field in fields if "limit" in field or "patience" in field or "timeout" in field]
     assert not [field for field in reports.Samples.__struct_fields__ if "speedup" in field or "verdict" in field]

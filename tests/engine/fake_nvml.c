@@ -1,6 +1,6 @@
 // A stand-in for the driver's libnvidia-ml.so.1: every answer comes from a control file that is read at each call.
 //
-// The file is named by FAKE_NVML and holds lines "name value", or "name value..." for texts. For a call of NVML
+// The file is named by AISP_FAKE_NVML and holds lines "name value", or "name value..." for texts. For a call of NVML
 // named nvmlX, the line "error.X CODE" makes it fail with that code, "error.X.INDEX CODE" for one GPU alone. Other
 // names are listed beside the functions that look for them. What is not in the file has a healthy H100's value.
 // With "children BYTES" the children of the asking process are on the GPU too, each with that much memory.
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static int find(const char* wanted, char* into, size_t size) {
-    const char* path = getenv("FAKE_NVML");
+    const char* path = getenv("AISP_FAKE_NVML");
     FILE* file = path ? fopen(path, "r") : NULL;
     if (!file) return 0;
     char line[512];
@@ -224,7 +224,7 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
 // Whoever sets anything is seen: the call is written beside the control file, and refused.
 int nvmlDeviceSetGpuLockedClocks(void* device, unsigned least, unsigned most) {
     char path[512];
-    snprintf(path, sizeof path, "%s.set", getenv("FAKE_NVML"));
+    snprintf(path, sizeof path, "%s.set", getenv("AISP_FAKE_NVML"));
     FILE* file = fopen(path, "a");
     if (file) {
         fprintf(file, "locked clocks %u %u\n", least, most);

@@ -26,7 +26,7 @@ _PRELUDE = """
 import json, math, sys, time
 from aisp.engine.telemetry import Nvml, Readings, Sampler
 def control(text):
-    open(__import__("os").environ["FAKE_NVML"], "w").write(text)
+    open(__import__("os").environ["AISP_FAKE_NVML"], "w").write(text)
 def plain(value):
     if isinstance(value, float) and math.isnan(value): return "NaN"
     if isinstance(value, list): return [plain(item) for item in value]
@@ -58,11 +58,11 @@ class FakeNvml:
 
     def environment(self) -> dict[str, str]:
         """Variables with which a process finds this library."""
-        return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML": str(self.control)}
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "AISP_FAKE_NVML": str(self.control)}
 
     def settings(self) -> dict[str, str]:
         """Variables with which an engine sees this library's GPU, and its workers say that they have one."""
-        return {"LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML": str(self.control), SITE: str(STAND_IN)}
+        return {"LD_LIBRARY_PATH": str(self.folder), "AISP_FAKE_NVML": str(self.control), SITE: str(STAND_IN)}
 
     def answers(self, *lines: str) -> None:
         """From now on the driver answers so; at once for every call."""
@@ -83,7 +83,7 @@ def wall_clock(folder: Path) -> tuple[dict[str, str], Path]:
     library, ahead = folder / "wall_clock.so", folder / "ahead_s"
     subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", str(library), str(WALL_CLOCK), "-ldl"], check=True)
     ahead.write_text("0")
-    return {"LD_PRELOAD": str(library), "WALL_CLOCK": str(ahead)}, ahead
+    return {"LD_PRELOAD": str(library), "AISP_WALL_CLOCK": str(ahead)}, ahead
 
 
 def ask(code: str, environment: dict[str, str]) -> dict[str, Any]:

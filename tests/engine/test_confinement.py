@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine import confinement, paths, start, workplaces
+from aisp.engine import confinement, paths, seccomp, start, workplaces
 from aisp.engine.confinement import Place
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
@@ -55,7 +57,7 @@ def lay_strays(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(180)
-async def test_no_process_of_ours_imports_a_file_that_lies_where_it_was_started_or_where_a_variable_points(
+async def test_no_process_of_ours_imports_what_lies_where_it_was_started_or_a_variable_points_or_has_the_shells_keys(
     own: Callable[..., EngineUnderTest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, library = tmp_path / "home", lay_strays(tmp_path / "library")
@@ -74,15 +76,18 @@ async def test_no_process_of_ours_imports_a_file_that_lies_where_it_was_started_
         PYTHONDONTWRITEBYTECODE="",
         PYTHONPLATLIBDIR="stray",
         PYTHONWARNINGS="error",
+        SECRET_API_KEY="hunter2",
     )
     corpus.write(tmp_path / "mine" / "doubling")
     monkeypatch.chdir(library)
     await engine.start()
     result = await engine.run(tmp_path / "mine", "mine:doubling")
     assert result.record.state is State.OK, result.record.reason
-    for process in [engine.ps, *engine.workers()]:
+    nurseries = [process for process in engine.ps.children() if process not in engine.workers()]
+    for process in [engine.ps, *engine.workers(), *nurseries]:
         found = process.environ()
         assert not [name for name in found if name.startswith("PYTHON")]
+        assert "hunter2" not in found.values()
 
 
 async def test_a_worker_looks_for_modules_in_its_layout_and_where_they_are_installed_and_nowhere_else(
@@ -228,6 +233,286 @@ def test_a_confined_process_and_what_it_starts_can_neither_open_files_of_another
     assert told.splitlines() == ["refused", "refused", "opened"] * 2 + [f"{refused} None", "-15"]
 
 
+def settled(tmp_path: Path, code: str, *, role: str = "arm", ranks: int = 1, **more: object) -> str:
+    """What `code` prints in a process with a place of its own and a role, as a worker has them.
+
+    A state folder with a secret lies beside its own folder and its layout, a data set outside of it.
+    """
+    state, data = tmp_path / "state", tmp_path / "data"
+    shutil.rmtree(state, ignore_errors=True)
+    own, layout, other = state / "work" / "own", state / "snapshots" / "mine", state / "snapshots" / "other"
+    (own / "tmp").mkdir(parents=True)
+    for folder in (own, layout, other, data):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "file").write_text("content")
+    (state / "aisp.db").write_text("secret")
+    place = Place(
+        cwd=str(own),
+        tmp=str(own / "tmp"),
+        writable=[str(own)],
+        layouts=str(state / "snapshots"),
+        sources=str(state / "snapshots"),
+        state=str(state),
+        confine=True,
+        environment={"TMPDIR": str(own / "tmp")},
+        **more,  # type: ignore[arg-type]
+    )
+    program = f"""
+        import os, socket, subprocess, sys, threading
+        sys.path.insert(0, {str(ROOT)!r})
+        from aisp.engine import confinement
+        state, data, own, layout, other = {[str(path) for path in (state, data, own, layout, other)]!r}
+        place = confinement.Place.decoded(sys.argv[1])
+        os.chdir(place.cwd)
+        os.environ.update(place.environment)
+        version, holds = confinement.settle(place)
+        def attempt(what):
+            try:
+                return what() or "ok"
+            except OSError as error:
+                return type(error).__name__
+        def read(*parts):
+            with open(os.path.join(*parts)) as file:
+                return file.read()
+        go, early = threading.Event(), []
+        thread = threading.Thread(target=lambda: (go.wait(), early.append(attempt(lambda: read(state, "aisp.db")))))
+        thread.start()
+        role, ranks = {role!r}, {ranks}
+        reads = None if role == "verifier" else layout
+        confinement.narrow(place, *([] if role == "verifier" else [layout]), reads=reads, alone=ranks == 1)
+        go.set()
+        thread.join()
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", textwrap.dedent(program) + textwrap.dedent(code), place.encoded()],
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@HELD
+@pytest.mark.parametrize("role", ["arm", "verifier"])
+def test_no_role_reads_what_the_engine_keeps_by_itself_by_a_child_by_torch_or_under_another_name(
+    tmp_path: Path, role: str
+) -> None:
+    told = settled(
+        tmp_path,
+        """
+        import torch
+        secret = state + "/aisp.db"
+        os.symlink(secret, own + "/link")
+        print(attempt(lambda: read(secret)), attempt(lambda: read(own, "link")), early[0])
+        print(attempt(lambda: os.link(secret, own + "/hard")), attempt(lambda: os.rename(secret, own + "/moved")))
+        print(subprocess.run(["cat", secret], capture_output=True).returncode)
+        try:
+            print(bytes(torch.UntypedStorage.from_file(secret, False, 6)))
+        except RuntimeError as error:
+            print("Permission denied" in str(error))
+        print(read(own, "file"), read(layout, "file"))
+        """,
+        role=role,
+    )
+    *rest, other_name, child, torch, own = told.splitlines()
+    assert rest == ["PermissionError PermissionError PermissionError"]
+    assert set(other_name.split()) <= {"PermissionError", "OSError"}  # the last is EXDEV, as to another disk
+    assert (child, torch, own) == ("1", "True", "content content")
+
+
+@HELD
+def test_an_arm_reads_its_own_and_what_is_installed_and_a_verifier_a_problems_data_too(tmp_path: Path) -> None:
+    home = str(Path.home())
+    code = f"""
+        print(*(attempt(lambda: read(folder, "file")) for folder in (layout, own, other, data)))
+        print(*(attempt(lambda: os.listdir(at) and "ok") for at in ({home!r}, os.path.dirname(os.__file__))))
+        import ctypes.util, email.mime, json, sqlite3
+        from aisp.checks import registry
+        print(*(bool(read(path)) for path in ("/proc/self/maps", "/proc/cpuinfo", "/etc/passwd")))
+        print(subprocess.run(["true"]).returncode, attempt(lambda: read(f"/proc/{{os.getppid()}}/environ")))
+        """
+    assert settled(tmp_path, code).splitlines() == [
+        "content content PermissionError PermissionError",
+        "PermissionError ok",
+        "True True True",
+        "0 PermissionError",
+    ]
+    assert settled(tmp_path, code, role="verifier").splitlines()[0] == "content content content content"
+    allowed = settled(tmp_path, code, readable=[str(tmp_path / "data")])
+    assert allowed.splitlines()[0] == "content content PermissionError content"
+
+
+@HELD
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_single_rank_reaches_no_port_of_this_machine_and_several_find_one_another(tmp_path: Path, ranks: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as hidden:
+        name = f"\0aisp-{os.urandom(8).hex()}"
+        hidden.bind(name)
+        hidden.listen()
+        told = settled(
+            tmp_path,
+            f"""
+            print(attempt(lambda: socket.create_connection(("127.0.0.1", {server.getsockname()[1]})).close()))
+            print(attempt(lambda: socket.create_server(("127.0.0.1", 0)).close()))
+            print(attempt(lambda: socket.socket(socket.AF_UNIX).connect({name!r})))
+            inner = 'import socket; socket.create_connection(("127.0.0.1", {server.getsockname()[1]}))'
+            print(subprocess.run([sys.executable, "-I", "-c", inner], capture_output=True).returncode)
+            print(attempt(lambda: socket.socketpair()[0].close()))
+            """,
+            ranks=ranks,
+        )
+    tcp, scoped = seccomp.available() or confinement.abi() >= confinement.ABI_TCP, confinement.abi() >= 6
+    alone = ranks == 1
+    refused = "PermissionError"
+    wanted = [refused if alone and tcp else "ok"] * 2
+    assert told.split() == [*wanted, refused if alone and scoped else "ok", str(int(alone and tcp)), "ok"]
+
+
+@HELD
+def test_where_calls_cannot_be_filtered_landlock_refuses_tcp_by_itself(tmp_path: Path) -> None:
+    if confinement.abi() < confinement.ABI_TCP:
+        pytest.skip("this kernel's Landlock knows no sockets")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        told = probe(
+            f"""
+            import socket
+            confinement.confine_to(*folders, alone=True)
+            print(attempt(lambda: socket.create_connection(("127.0.0.1", {server.getsockname()[1]}))))
+            print(attempt(lambda: socket.create_server(("127.0.0.1", 0))))
+            """,
+            str(tmp_path),
+        )
+    assert told.split() == ["PermissionError"] * 2
+
+
+@HELD
+def test_what_honest_kernels_do_works_where_all_of_it_is_held(tmp_path: Path) -> None:
+    """Products in threads, OpenMP, the C compiler, extensions, pools of threads and processes, Triton's interpreter."""
+    program = "#include <omp.h>\n#include <stdio.h>\nint main(void) { int n = 0;\n"
+    program += '#pragma omp parallel reduction(+ : n)\nn += 1;\nprintf("%d", n); return n < 1; }\n'
+    kernel = "import triton, triton.language as tl\n@triton.jit\ndef k(x): tl.store(x + tl.arange(0, 2), 2.0)\n"
+    told = settled(
+        tmp_path,
+        f"""
+        os.environ["TRITON_INTERPRET"] = "1"
+        import concurrent.futures, ctypes, multiprocessing, resource, tempfile
+        import torch
+        torch.set_num_threads(2)
+        a = torch.randn(600, 600)
+        print(torch.allclose(a @ a, (a.double() @ a.double()).float(), atol=1e-2))
+        with open(own + "/a.c", "w") as file:
+            file.write({program!r})
+        if not os.path.exists("/usr/bin/cc"):
+            print("2")
+        else:
+            subprocess.run(["cc", "-fopenmp", "-O1", "-o", own + "/a", own + "/a.c"], check=True)
+            print(subprocess.run([own + "/a"], env={{"OMP_NUM_THREADS": "2"}}, capture_output=True, text=True).stdout)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            print(sum(pool.map(abs, range(3))))
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print(sum(pool.map(abs, range(4))))
+        os.sched_setaffinity(0, os.sched_getaffinity(os.getpid()))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            import triton, triton.language as tl
+        except ImportError:
+            print("[2.0, 2.0]")
+        else:
+            with open(own + "/kernel_of_ours.py", "w") as file:
+                file.write({kernel!r})
+            sys.path.insert(0, own)
+            from kernel_of_ours import k
+            x = torch.zeros(2)
+            k[(1,)](x)
+            print(x.tolist())
+        """,
+    )
+    assert told.splitlines() == ["True", "2", "3", "6", "[2.0, 2.0]"]
+
+
+@HELD
+@pytest.mark.timeout(240)
+def test_the_c_compiler_serves_torch_compile_where_all_of_it_is_held(tmp_path: Path) -> None:
+    if not shutil.which("g++"):
+        pytest.skip("no C++ compiler here")
+    told = settled(
+        tmp_path,
+        """
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = own + "/cache"
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
+        import torch
+        x = torch.arange(5000.0)
+        made = torch.compile(lambda x: x.clamp(min=3) + 1)(x)
+        print(torch.equal(made, x.clamp(min=3) + 1), os.listdir(own + "/cache") != [])
+        """,
+    )
+    assert told == "True True"
+
+
+def test_a_folder_within_what_may_be_read_is_shut_where_the_state_lies_there(tmp_path: Path) -> None:
+    state = tmp_path / "prefix" / "below" / "state"
+    state.mkdir(parents=True)
+    (tmp_path / "prefix" / "lib").mkdir()
+    (tmp_path / "prefix" / "below" / "other").touch()
+    (tmp_path / "prefix" / "round").symlink_to(state)
+    found = set(confinement._without(str(state), [str(tmp_path / "prefix"), "/usr"]))
+    assert found == {str(tmp_path / "prefix" / "lib"), str(tmp_path / "prefix" / "below" / "other"), "/usr"}
+    reached = set(confinement.all_but(str(state)))
+    assert not [path for path in reached if state.is_relative_to(os.path.realpath(path))]
+    assert {str(tmp_path / "prefix" / "lib"), "/usr", "/proc"} <= reached
+
+
+def test_a_place_at_home_is_read_and_home_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    for name in (".keys/bin", "venv", "cuda/bin", "tools/bin"):
+        (home / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/.keys/bin:{home}:/:relative:{tmp_path}:{tmp_path}/elsewhere/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", str(home / "venv"))
+    monkeypatch.setenv("CUDA_HOME", str(home / "cuda"))
+    found = set(confinement.installed(str(tmp_path / "state")))
+    below = {str(Path(path).relative_to(home)) for path in found if Path(path).is_relative_to(home)}
+    assert below == {".keys/bin", "venv", "cuda"}
+    assert not {str(home), "/", str(tmp_path), "relative"} & found
+    assert {f"{tmp_path}/elsewhere", os.path.realpath(sys.base_prefix)} <= found
+    assert not [path for path in found if home.is_relative_to(path) and path not in confinement.MACHINE]
+
+
+@pytest.mark.parametrize(
+    ("version", "filtered", "wanted"),
+    [
+        (0, False, ""),
+        (0, True, "network scheduling"),
+        (3, False, "files reading"),
+        (4, False, "files reading network"),
+        (5, True, "files reading network scheduling"),
+        (6, True, "files reading network signals scheduling"),
+    ],
+)
+def test_what_holds_is_said_for_every_kernel(version: int, filtered: bool, wanted: str) -> None:
+    assert [one.value for one in confinement.held(version, filtered=filtered)] == wanted.split()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="of another account than root's there is nothing to give up")
+def test_the_superusers_rights_over_others_are_given_up_for_good(tmp_path: Path) -> None:
+    told = settled(
+        tmp_path,
+        """
+        print([line.split()[1] for line in read("/proc/self/status").splitlines() if line.startswith("CapEff")][0])
+        print(subprocess.run(["grep", "CapEff", "/proc/self/status"], capture_output=True, text=True).stdout.split()[1])
+        print(attempt(lambda: os.mknod(own + "/disk", 0o60600, os.makedev(7, 0))))
+        """,
+    )
+    own, childs, disk = told.splitlines()
+    taken = sum(1 << number for number in confinement._GIVEN_UP.values())
+    assert not int(own, 16) & taken and not int(childs, 16) & taken
+    assert disk == "PermissionError"
+
+
 @HELD
 def test_a_confinement_can_only_become_narrower(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
@@ -259,7 +544,17 @@ def test_where_the_kernel_has_no_landlock_nothing_is_asked_of_it(monkeypatch: py
 
 def test_a_place_survives_a_command_line_whatever_bytes_its_paths_have() -> None:
     odd = os.fsdecode(b"/tmp/\xff \xc3\xa4")
-    place = Place(cwd=odd, tmp=odd, writable=[odd], layouts=odd, confine=True, environment={"TMPDIR": odd})
+    place = Place(
+        cwd=odd,
+        tmp=odd,
+        writable=[odd],
+        layouts=odd,
+        sources=odd,
+        state=odd,
+        readable=[odd],
+        confine=True,
+        environment={"TMPDIR": odd},
+    )
     word = place.encoded()
     assert word.isascii()
     assert Place.decoded(word) == place
@@ -284,6 +579,21 @@ for own in (os.getcwd(), tempfile.gettempdir(), os.path.dirname(__file__), os.en
     with tempfile.TemporaryFile(dir=own) as file:
         file.write(b"x")
 print("OWN")
+state = os.path.dirname(os.path.dirname(os.getcwd())).rpartition("/work")[0]
+secrets = [os.path.join(state, name) for name in ("aisp.db", "aisp.db-wal", "engine.log", "candidates.db")]
+for path in [*secrets, f"/proc/{os.getppid()}/environ", f"/proc/{os.getppid()}/maps", os.path.expanduser("~")]:
+    try:
+        os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
+        print("READ", path)
+    except (PermissionError, FileNotFoundError):
+        print("SHUT", path)
+for attempt in (lambda: os.setpriority(0, os.getppid(), 1), lambda: os.sched_setaffinity(os.getppid(), {0}),
+                lambda: socket.create_connection(("127.0.0.1", 9)), lambda: os.kill(os.getppid(), 0)):
+    try:
+        attempt()
+        print("DID")
+    except PermissionError:
+        print("COULD NOT")
 """
 
 
@@ -291,15 +601,22 @@ print("OWN")
 async def test_a_rung_writes_to_its_own_folders_alone_and_the_run_says_that_it_was_held(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
-    probing(tmp_path, ESCAPES, "import os, tempfile, torch")
+    probing(tmp_path, ESCAPES, "import os, socket, tempfile, torch")
     result = await shared.run(tmp_path / "mine", "mine:doubling")
     assert result.record.state is State.OK, result.record.reason
     with shared.history() as history:
-        assert history.environment(result.record.environment)["landlock"] == confinement.abi()
+        facts = history.environment(result.record.environment)
+    version, filtered = confinement.abi(), seccomp.available()
+    assert facts["landlock"] == version
+    assert facts["confined"] == list(confinement.held(version, filtered=filtered))
     printed = result.printed("optimized_probe")
     assert not [line for line in printed if line.startswith("WROTE")]
     assert len([line for line in printed if line.startswith("REFUSED")]) == 8
     assert "OWN" in printed
+    assert [line for line in printed if line.startswith("READ")] == []
+    assert len([line for line in printed if line.startswith("SHUT")]) == 7
+    if version >= confinement.ABI_SCOPES and filtered:
+        assert [line for line in printed if line in ("DID", "COULD NOT")] == ["COULD NOT"] * 4
 
 
 @pytest.mark.timeout(180)
@@ -313,7 +630,8 @@ async def test_without_confinement_runs_end_as_with_it(own: Callable[..., Engine
     assert result.record.state is State.OK, result.record.reason
     assert (tmp_path / "seen").exists()
     with engine.history() as history:
-        assert history.environment(result.record.environment)["landlock"] == 0
+        facts = history.environment(result.record.environment)
+        assert (facts["landlock"], facts["confined"]) == (0, [])
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_every_variable_of_ours_that_the_code_reads_is_documented_and_no_other()
 
 def test_the_lists_of_variables_that_workers_see_and_runs_record_are_the_codes() -> None:
     seen, recorded = re.findall(r"```text\n(.*?)```", SECTIONS["Environment variables"], re.DOTALL)
-    assert sorted(seen.split()) == sorted(spawner.ENVIRONMENT_NAMES)
+    assert sorted(seen.split()) == sorted(paths.ENVIRONMENT_NAMES)
     assert sorted(recorded.split()) == sorted(environment.VARIABLE_NAMES)
 
 

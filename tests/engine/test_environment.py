@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from aisp.checks import registry
 from aisp.engine import environment
@@ -22,6 +23,7 @@ from aisp.engine.protocol.reports import Ready
 from aisp.engine.telemetry import Nvml, User
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import Held
 
 READY = Ready(
     pid=1,
@@ -180,6 +182,14 @@ def test_gpu_driver_and_versions_are_recorded_as_they_were_told(tmp_path: Path) 
     assert found["host"]
     assert found["kernel"]
     json.dumps(found)  # the store keeps it as JSON
+
+
+def test_several_ranks_are_not_said_to_be_held_from_the_network(tmp_path: Path) -> None:
+    ready = structs.replace(READY, held=[Held.FILES, Held.NETWORK])
+    assert [describe(ready, "", tmp_path, ranks=ranks)["confined"] for ranks in (1, 2)] == [
+        ["files", "network"],
+        ["files"],
+    ]
 
 
 def test_what_is_unknown_is_none_and_not_zero(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// Preloaded, it moves the wall clock of one process: the file named by WALL_CLOCK says by how many seconds, and is
+// Preloaded, it moves the wall clock of one process: the file named by AISP_WALL_CLOCK says by how many seconds, and is
 // read at each call. Every other clock is as it was.
 
 #define _GNU_SOURCE
@@ -9,7 +9,7 @@
 #include <time.h>
 
 static long ahead_s(void) {
-    const char* path = getenv("WALL_CLOCK");
+    const char* path = getenv("AISP_WALL_CLOCK");
     FILE* file = path ? fopen(path, "r") : NULL;
     long seconds = 0;
     if (file) {

@@ -11,7 +11,7 @@ import pytest
 
 from aisp.kernels.catalog.model import Case, Expectation, Flag, Goal, Target, TensorSpec
 from aisp.store import History, Store
-from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.store.outcomes import Correctness, Held, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run
 from aisp.store.results import edits, hardware, prediction, roofline, standing
 from aisp.store.results.prediction import Says
@@ -259,6 +259,20 @@ def test_a_caught_rung_answers_no_prediction(target: Target) -> None:
     arms = (BASE, arm("optimized", 0.5), arm("optimized_b", 0.4))
     run = finished(planned(), arms=arms, comparisons=(ratio("optimized", 2.0), ratio("optimized_b", None)))
     assert say(target, replace(run, findings=(caught,))).measured.rung == "optimized"
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({}, ""),
+        ({"confined": "files"}, ""),
+        ({"confined": []}, "not confined: its processes could reach whatever this account can"),
+        ({"confined": ["reading", "files", "later"]}, "confined: files, reading; not network, signals, scheduling"),
+        ({"confined": list(Held)}, "confined: files, reading, network, signals, scheduling"),
+    ],
+)
+def test_what_a_run_was_held_from_is_said_and_what_not(facts: dict[str, object], line: str) -> None:
+    assert hardware.confined(facts) == line
 
 
 @pytest.mark.parametrize(

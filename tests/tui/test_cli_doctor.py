@@ -491,17 +491,25 @@ def test_the_engine_is_compared_with_this_program() -> None:
     assert other.verdict is Health.PROBLEM
 
 
-def test_what_landlock_means_is_said_for_every_kernel() -> None:
-    """A kernel without, an old version, today's, and one where it was switched off."""
+def test_what_confinement_means_is_said_for_every_kernel() -> None:
+    """A kernel without, an old version, today's, one where it was switched off, and a container without filters."""
     found = [
-        machine.landlock_check(0, off=False),
-        machine.landlock_check(1, off=False),
-        machine.landlock_check(7, off=False),
-        machine.landlock_check(7, off=True),
+        machine.landlock_check(0, filtered=False, off=False),
+        machine.landlock_check(1, filtered=True, off=False),
+        machine.landlock_check(7, filtered=True, off=False),
+        machine.landlock_check(7, filtered=True, off=True),
+        machine.landlock_check(7, filtered=False, off=False),
     ]
-    assert [check.verdict for check in found] == [Health.WARNING, Health.OK, Health.OK, Health.WARNING]
+    ok, warning = Health.OK, Health.WARNING
+    assert [check.verdict for check in found] == [warning, ok, ok, warning, warning]
+    assert [check.value for check in found] == [
+        "no Landlock, no seccomp: kernels reach whatever this account can",
+        "Landlock 1: workers are held from files, reading, network, scheduling; not from signals",
+        "Landlock 7: workers are held from files, reading, network, signals, scheduling",
+        "Landlock 7, switched off",
+        "Landlock 7, no seccomp: workers are held from files, reading, network, signals; not from scheduling",
+    ]
     assert "Linux 5.13" in found[0].fix and "seccomp" in found[0].fix
-    assert "signals are not held" in found[1].value and "signals" not in found[2].value
     assert "unset AISP_LANDLOCK" in found[3].fix
 
 

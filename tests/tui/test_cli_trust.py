@@ -650,6 +650,13 @@ def checked(*findings: tuple[str, str, str, str], naive: records.Naive | None = 
     return follower.runs["01"]
 
 
+def test_what_a_run_was_held_from_stands_below_its_checks() -> None:
+    run = checked(("timing.wall_clock", "optimized", "caught", EVIDENCE))
+    lines = result_lines(run, {"confined": ["files", "reading"]})
+    assert "confined: files, reading; not network, signals, scheduling" in lines
+    assert not [line for line in result_lines(run) if "confined" in line]
+
+
 def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_before() -> None:
     run = checked(("timing.wall_clock", "optimized", "caught", EVIDENCE))
     lines = result_lines(run)

@@ -5,6 +5,8 @@ Nothing here imports torch, numpy, textual or the store; the engine's client is 
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import sys
@@ -300,6 +302,23 @@ def mark(run: Reading) -> None:
         note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
         return
     run.quarantined = {name: bar for name, bar in found.items() if bar.run_id != run.id and name in run.rungs}
+
+
+def facts(run: Reading) -> dict[str, object]:
+    """What a run that has just ended ran on; empty where it cannot be read, or was not kept."""
+    import sqlite3  # only where there is a run to tell of
+
+    from aisp.engine import paths
+    from aisp.tui.cli import quarantine
+
+    try:
+        with contextlib.closing(quarantine.open_read_only(paths.database_file())) as connection:
+            query = "SELECT content FROM environments WHERE hash = ?"
+            row = connection.execute(query, (run.record.environment,)).fetchone()
+        found = json.loads(row[0]) if row else {}
+    except (sqlite3.Error, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def terminal_width() -> int | None:

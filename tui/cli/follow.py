@@ -7,7 +7,7 @@ event.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aisp.engine import following
@@ -15,6 +15,7 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import FindingStatus, Limiter, State
 from aisp.store.record import Arm, unplanned
 from aisp.store.results.comparison import clocks_differ
+from aisp.store.results.hardware import confined
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
@@ -170,8 +171,14 @@ def progress_line(run: Followed, follower: Follower, number: int, total: int, el
     return "  ".join(part for part in parts if part)
 
 
-def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
-    """The table of a run for people, with reasons and cut tracebacks of the arms that failed."""
+def result_lines(
+    run: Reading, environment: Mapping[str, object] | None = None, *, width: int | None = None
+) -> list[str]:
+    """The table of a run for people, with reasons and cut tracebacks of the arms that failed.
+
+    Args:
+        environment: the record of what the run ran on, where it is at hand.
+    """
     record = run.record
     head = f"{record.target or run.id}  {record.title}".rstrip()
     facts = [record.device or plain.DASH, f"case {record.case}" if record.case else "", "quick" if record.quick else ""]
@@ -214,6 +221,8 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
     if notes:
         lines += ["", *notes]
     trust = [*rule_lines(run), *trust_lines(run)]
+    if trust and (held := confined(environment or {})):
+        trust.append(held)
     if trust:
         lines += ["", *trust]
     lines += ["", f"=> {summary(run)}"]

@@ -149,7 +149,7 @@ def whole_lines(
 ) -> list[str]:
     """One run for people: what `bench run` printed, then samples, comparisons, steps, plan and machine."""
     parts = [
-        result_lines(run, width=width),
+        result_lines(run, environment, width=width),
         _samples(run, width=width),
         _comparisons(run, width=width),
         _unavailable(run, width=width),

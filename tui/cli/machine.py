@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aisp.engine import confinement, filesystem, lock, paths
+from aisp.engine import confinement, filesystem, lock, paths, seccomp
+from aisp.store.outcomes import Held
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, limits
 from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
@@ -292,21 +293,23 @@ def device_files(facts: Facts) -> Iterator[Check]:
 
 
 def landlock(facts: Facts) -> Iterator[Check]:
-    """Whether processes that run kernels can be kept from writing where they should not."""
-    yield landlock_check(confinement.abi(), off=facts.env.get(confinement.SWITCH) == "0")
+    """What processes that run kernels can be kept from."""
+    off = facts.env.get(confinement.SWITCH) == "0"
+    yield landlock_check(confinement.abi(), filtered=seccomp.available(), off=off)
 
 
-def landlock_check(version: int, *, off: bool) -> Check:
-    """What a version of Landlock means, 0 for none."""
-    fix = f"unset {confinement.SWITCH}, then `aisp engine stop`"
-    value = f"Landlock {version}: workers write to folders of their own alone"
-    value += "; signals are not held before version 6" if version < confinement.ABI_SCOPES else ""
-    value = f"Landlock {version}, switched off" if off else value
-    if not version:
-        value = "no Landlock: kernels can write whatever this account can"
-        fix = "a kernel from Linux 5.13 on has it (CONFIG_SECURITY_LANDLOCK); "
-        fix += "a container's seccomp profile may forbid it"
-    return check("landlock", "confinement", value, fix, warning=off or not version)
+def landlock_check(version: int, *, filtered: bool, off: bool) -> Check:
+    """What a version of Landlock means, 0 for none, and whether system calls can be refused."""
+    holds = confinement.held(version, filtered=filtered)
+    lacks = ", ".join(one for one in Held if one not in holds)
+    value = (f"Landlock {version}" if version else "no Landlock") + ("" if filtered else ", no seccomp")
+    value += f": workers are held from {', '.join(holds)}" if holds else ": kernels reach whatever this account can"
+    value += f"; not from {lacks}" if holds and lacks else ""
+    fix = "files and reading need Linux 5.13 (CONFIG_SECURITY_LANDLOCK), signals 6.12; "
+    fix += "a container's seccomp profile may forbid Landlock and filters of its own"
+    if off:
+        value, fix = f"Landlock {version}, switched off", f"unset {confinement.SWITCH}, then `aisp engine stop`"
+    return check("landlock", "confinement", value, fix, warning=off or not version or not filtered)
 
 
 # -- the store and the engine ------------------------------------------------------------------------------------------

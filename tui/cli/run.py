@@ -267,7 +267,7 @@ class Session(Interruptible):
             outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
             if run.bars:
                 outcome = run.bars[0].word
-            for line in result_lines(run, width=common.terminal_width()):
+            for line in result_lines(run, common.facts(run), width=common.terminal_width()):
                 if line.startswith("=> "):
                     common.say_outcome(line, outcome)
                 else:

@@ -62,7 +62,7 @@ def main() -> int:
         if what == "engine":
             from aisp.engine import server
 
-            if "FAKE_NVML" in os.environ:
+            if "AISP_FAKE_NVML" in os.environ:
                 metadata.version = _torch_with_cuda
             return server.main()
         from aisp.tui import start

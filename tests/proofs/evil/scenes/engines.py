@@ -182,7 +182,7 @@ metadata.version = lambda name: "2.11.0" if name == "torch" else told(name)
 async def another_engine_on_the_gpu(stage: Stage) -> str:
     driver = FakeNvml(stage.home)
     found = driver.environment()
-    engine = stage.own(LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], FAKE_NVML=found["FAKE_NVML"])
+    engine = stage.own(LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], AISP_FAKE_NVML=found["AISP_FAKE_NVML"])
     uuid = "GPU-0"
     root = stage.target("honest", lesson=corpus.GPU_LESSON)
     other = await asyncio.create_subprocess_exec(
