@@ -257,15 +257,14 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
-    from aisp.checks.oracle.calling import OutputError
+    from aisp.checks.oracle.returned import FormError
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
     from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
-    from aisp.engine.worker.arm import FormError
     from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
 
     kind = "user"
-    if isinstance(error, (FormError, OutputError)):
+    if isinstance(error, FormError):
         kind = "form"
     elif isinstance(error, (torch.OutOfMemoryError, MemoryError, BudgetError)):
         kind = "memory"
@@ -280,7 +279,7 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
             torch.cuda.synchronize()
         except RuntimeError:
             kind = "poisoned"
-    ours = (FormError, OutputError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault)
+    ours = (FormError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault)
     if isinstance(error, ours):
         # Our own sentence: it says what to mend, and the line that raised it is ours.
         return reports.Failed(job=name, kind=kind, summary=" ".join(said(error).split()), traceback="")

@@ -585,13 +585,39 @@ FORMS = {
     "a_list_of_one": "return [x * 2]",
     "strided": "return torch.stack([x * 2, x], 1)[:, 0]",
     "with_grad": "return (x * 2).requires_grad_()",
+    "a_named_tuple": "return Named(x * 2)",
+    "a_dict": "return {'y': x * 2}",
+    "a_lazy_list": "return LazyList([x])",
+    "a_pretended_tuple": "return Pretends()",
+    "an_own_detach": "y = x.clone(); y.detach = lambda: y.mul_(2); return y",
+    "a_negative_view": "return torch._neg_view(x * -2)",
 }
+
+
+CLASSES = """import torch
+from collections import namedtuple
+
+Named = namedtuple("Named", "y")
+
+
+class Lazy(torch.Tensor):
+    pass
+
+
+class LazyList(list):
+    def __iter__(self):
+        return iter([self[0] * 2])
+
+
+class Pretends:
+    __class__ = tuple
+"""
 
 
 def tell_forms(root: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name, line in FORMS.items():
-        code = f"import torch\n\n\nclass Lazy(torch.Tensor):\n    pass\n\n\ndef run(x):\n    {line}\n"
+        code = f"{CLASSES}\n\ndef run(x):\n    {line}\n"
         play = Play(root / name, {"optimized.py": code})
         arm = play.arm(prepared=False)
         told[name] = error_of(lambda arm=arm: arm.prepare(jobs.Prepare(case="default")))  # type: ignore[misc]
