@@ -299,36 +299,3 @@ async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_
         "baseline": (State.OK, ""),
         "optimized": (State.OK, ""),
     }
-
-
-async def test_who_overwrites_the_shared_files_hurts_nobody_else(shared: EngineUnderTest, tmp_path: Path) -> None:
-    """One rung takes every shared file that its process is brought, and writes zeros wherever it may."""
-    writer = """
-import contextlib
-import os
-import threading
-import time
-
-def overwrite():
-    taken = {}
-    while True:
-        for name in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(OSError):
-                if "memfd:aisp" in os.readlink(f"/proc/self/fd/{name}"):
-                    taken.setdefault(os.stat(f"/proc/self/fd/{name}").st_ino, os.dup(int(name)))
-        for file in taken.values():
-            with contextlib.suppress(OSError):
-                os.pwrite(file, bytes(os.fstat(file).st_size), 0)
-        time.sleep(1e-4)
-
-threading.Thread(target=overwrite, daemon=True).start()
-
-def run(x):
-    return x * 2
-"""
-    honest = "def run(x):\n    return x + x\n"
-    files = {"optimized_first.py": writer, "optimized_second.py": honest}
-    one = write_target(tmp_path / "mine", files, cases='[[cases]]\nname = "cpu"\naxes = { N = 4096 }')
-    found = await shared.run(tmp_path / "mine", one.id)
-    states = {name: found.arm(name).correctness for name in ("baseline", "optimized_second")}
-    assert set(states.values()) == {Correctness.CORRECT}, found.record.reason
