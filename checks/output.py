@@ -229,12 +229,14 @@ CHECKS: tuple[Check, ...] = (
     _refusal(
         "form",
         "Declared form",
-        "Outputs are plain tensors of exactly the declared number, shape, dtype and device, contiguous: whatever is "
-        "left for the reader to compute, convert or spread out was not done in time.",
+        "Outputs are plain tensors of exactly the declared number, shape, dtype and device, contiguous, each in memory "
+        "of its own: whatever is left for the reader to compute, convert or spread out was not done in time.",
         (
             "output.shape_mismatch",
             "output.dtype_mismatch",
             "output.lazy_subclass",
+            "output.negative_view",
+            "output.shared_outputs",
             "output.broadcast_view",
             "workload.batch_shrinking",
             "workload.hidden_downsampling",
@@ -461,8 +463,21 @@ ISSUES: tuple[Issue, ...] = (
     ),
     _issue(
         "lazy_subclass",
-        "What comes back is a subclass of a tensor that computes when it is first looked at.",
-        "Outputs must be plain tensors, by exact type.",
+        "What comes back computes when it is first looked at: a subclass of a tensor or of a list, what pretends to "
+        "be a tuple, a tensor with methods of its own.",
+        "Outputs must be plain tensors in plain containers, by exact type, and are read without a method of theirs.",
+        listed=False,
+    ),
+    _issue(
+        "negative_view",
+        "A view with a negative or conjugate bit comes back, whose signs its reader has to change.",
+        "Outputs must have no such bit, and no memory that is made when it is first touched.",
+        listed=False,
+    ),
+    _issue(
+        "shared_outputs",
+        "One tensor comes back as several outputs.",
+        "Outputs whose memory overlaps are refused.",
         listed=False,
     ),
     _issue(

@@ -8,6 +8,7 @@ A message calls such a file by a name that only the engine can resolve. The desc
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import socket
@@ -21,6 +22,11 @@ _numbers = itertools.count()
 def descriptor(name: str) -> int:
     """The open file of that name. Raises KeyError where it was given back."""
     return _descriptors[name]
+
+
+def sealed(blob: jobs.Blob) -> bool:
+    """Whether nobody can change what lies in a file any more. The kernel says so, whoever wrote it."""
+    return bool(fcntl.fcntl(descriptor(blob.name), fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE)
 
 
 class Arena:

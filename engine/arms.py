@@ -12,10 +12,12 @@ import signal
 import struct
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
 from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
+from aisp.engine.arena import sealed
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
@@ -429,13 +431,19 @@ def impossible_time() -> ArmEnd:
     )
 
 
-def wrong(judged: reports.Judged, check: str, place: str = "", advice: str = "") -> ArmEnd:
+def wrong(judged: reports.Judged, inputs: Iterable[jobs.Blob], check: str, place: str = "", advice: str = "") -> ArmEnd:
     """The end of an arm whose outputs are wrong, in the name of a check.
 
+    Nobody is wrong on inputs that another could have changed: that is the end of the run, and of no rung.
+
     Args:
+        inputs: those of the call.
         place: a clause that says which outputs (" (case small)").
         advice: what helps.
     """
+    if not all(sealed(blob) for blob in inputs):
+        told = "its inputs were not sealed, and another process could have changed them: nobody is called wrong"
+        return ArmEnd(State.INFRA_ERROR, f"wrong {judged.finding}{place}, but {told}", clean(judged.detail))
     return ArmEnd(
         State.INCORRECT,
         f"wrong {judged.finding}{place}: {clean_line(judged.detail)}{f'; {advice}' if advice else ''}",

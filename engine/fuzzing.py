@@ -192,8 +192,7 @@ class Fuzzing:
         self._services = services
         self._schema: Schema | None = None
         self._subjects = [_Subject(rung) for rung in plan.rungs]
-        self._inputs = jobs.Blob(name="")
-        self._other_inputs = jobs.Blob(name="")
+        self._inputs: dict[bool, jobs.Blob] = {}  # of the case that was posed last; True: as its relation changes it
         self._changed: tuple[Case, reports.Posed | _Tried] | None = None  # posed last as its relation changes it
         self._outputs = jobs.Blob(name="")
         self._notes: dict[str, None] = {}
@@ -218,7 +217,7 @@ class Fuzzing:
         lint_items: list[lint.Item] = []
         replayed: events.ReplayFinished | None = None
         try:
-            self._inputs, self._other_inputs, self._outputs = (self._crew.arena.blob() for _ in range(3))
+            self._outputs = self._crew.arena.blob()
             problem = self.plan.problem
             if not problem and self.plan.device == "cuda":
                 problem = await self._services.look_at_gpu()
@@ -329,7 +328,9 @@ class Fuzzing:
     async def _pose(self, case: Case, *, changed: bool = False) -> reports.Posed | _Tried:
         """The case's inputs, or what every rung's verdict on it then is."""
         crew = await self._verifier()
-        blob = self._other_inputs if changed else self._inputs
+        if changed in self._inputs:
+            crew.arena.free(self._inputs.pop(changed))
+        blob = self._inputs[changed] = crew.arena.blob()  # inputs are written once
         job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=blob, changed=changed)
         try:
             posed: reports.Posed = await crew.ask_verifier(job, reports.Posed, "reference.py")

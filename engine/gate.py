@@ -121,7 +121,7 @@ class Gate:
             judged = await self._judged(case, seed, stint.arm, tried.outputs)
             if not judged.right:
                 advice = "`aisp bench fuzz` finds the smallest such case"
-                raise wrong(judged, HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
+                raise wrong(judged, [posed.blob], HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
             stint.arm.shapes.append(self._said(case, seed))
 
     def _said(self, case: Case, seed: int) -> str:
@@ -163,7 +163,7 @@ class Gate:
                 arm.families.append(said)
             elif families.gating(case):
                 advice = "values that its declaration admits must be right"
-                raise wrong(judged, FAMILIES, f" (timed shape, {said})", advice)
+                raise wrong(judged, [posed.blob], FAMILIES, f" (timed shape, {said})", advice)
             elif arm.doubt is None:
                 arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
 

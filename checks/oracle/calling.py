@@ -10,6 +10,7 @@ from typing import Any
 
 from aisp.checks.oracle import values
 from aisp.checks.oracle.layouts import lay_out
+from aisp.checks.oracle.returned import reader
 from aisp.checks.oracle.schema import Case, Layout
 from aisp.checks.oracle.truth import differentiable
 from aisp.kernels.catalog.model import Flag, Target
@@ -17,10 +18,6 @@ from aisp.kernels.catalog.model import Flag, Target
 OTHERS = 1 << 20  # added to a case's number for values that prepare() sees and the call does not
 RECOMPILE_LIMITS = ("recompile_limit", "accumulated_recompile_limit")  # of torch._dynamo.config
 NO_LIMIT = 1 << 20
-
-
-class OutputError(Exception):
-    """run() returned something that is no tensor."""
 
 
 def attempt(
@@ -44,7 +41,7 @@ def attempt(
         made: what inputs.py made, for this process.
 
     Raises:
-        OutputError: an output is no plain tensor.
+        FormError: what came back is no plain tensor or has no memory of its own; see checks.oracle.returned.
         Exception: whatever the rung raises.
     """
     import torch  # only workers and scripts have it
@@ -70,17 +67,18 @@ def attempt(
             run = prepare(*buffers)
             _refill(target, buffers, posed)
         assert run is not None, "a rung has run or prepare"
-        returned = run(*buffers)
-    outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-    for output in outputs:
-        if type(output) is not torch.Tensor:
-            raise OutputError(f"run() returned {type(output).__name__}, not a plain torch.Tensor")
-    if len(outputs) != len(target.outputs):
-        return {f"output {index}": output.detach() for index, output in enumerate(outputs)}
-    named = {spec.name: output for spec, output in zip(target.outputs, outputs, strict=True)}
-    if leaves:
+        answer = run(*buffers)
+    reading = reader()
+    declared = [spec.name for spec in target.outputs]
+    outputs = reading.items(answer, declared)
+    alike = len(outputs) == len(declared)
+    names = declared if alike else [f"output {index}" for index in range(len(outputs))]
+    named = {name: reading.plain(name, output) for name, output in zip(names, outputs, strict=True)}
+    if alike:
+        reading.apart(names, list(named.values()))
+    if alike and leaves:
         named |= _gradients(named, leaves, posed)
-    return {name: output.detach() for name, output in named.items()}
+    return {name: reading.detach(output) for name, output in named.items()}
 
 
 @contextlib.contextmanager

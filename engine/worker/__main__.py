@@ -261,15 +261,15 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
-    from aisp.checks.oracle.calling import OutputError
+    from aisp.checks.oracle.returned import FormError
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
     from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
-    from aisp.engine.worker.arm import FormError
     from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
+    from aisp.engine.worker.tensors import UnsealedError
 
     kind = "user"
-    if isinstance(error, (FormError, OutputError)):
+    if isinstance(error, FormError):
         kind = "form"
     elif isinstance(error, (torch.OutOfMemoryError, MemoryError, BudgetError)):
         kind = "memory"
@@ -277,14 +277,14 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
         kind = "unsupported"
     elif isinstance(error, torch.AcceleratorError):
         kind = "poisoned"
-    elif isinstance(error, InputsError):
-        kind = "user"
+    elif isinstance(error, UnsealedError):
+        kind = "ours"
     if kind in ("user", "memory") and torch.cuda.is_available() and torch.cuda.is_initialized():
         try:
             torch.cuda.synchronize()
         except RuntimeError:
             kind = "poisoned"
-    ours = (FormError, OutputError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault)
+    ours = (FormError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault, UnsealedError)
     if isinstance(error, ours):
         # Our own sentence: it says what to mend, and the line that raised it is ours.
         return reports.Failed(job=name, kind=kind, summary=" ".join(said(error).split()), traceback="")

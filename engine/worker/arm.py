@@ -22,6 +22,7 @@ import msgspec
 
 from aisp.checks import registry
 from aisp.checks.oracle import calling
+from aisp.checks.oracle.returned import FormError, reader
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.oracle.values import Change, made_inputs
 from aisp.engine.fingerprints import NUMBERS, first_difference
@@ -63,10 +64,6 @@ MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever
 POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
 
 _collect = gc.collect  # before a lesson is imported
-
-
-class FormError(Exception):
-    """What run() returned has not the declared number, type, shape or dtype."""
 
 
 class _Sensors:
@@ -198,6 +195,7 @@ class Arm:
         # Decides which GPU is this process's.
         self._ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device, page)
         self._sensors = _Sensors(self._site)
+        self._reader = reader()  # before the lesson is imported
         self._sensors.call("before_import")
         module = import_module(self._folder, job.module)
         self._run, self._prepare = entries_of(module)
@@ -309,19 +307,23 @@ class Arm:
         except ValueError:
             return  # a builtin without a signature: the call will tell
 
-    def _outputs(self, bound: _Bound, returned: object) -> Outputs:
-        """What was returned, as a tuple of tensors of exactly the declared form. Raises FormError."""
-        torch = self._torch
+    def _outputs(self, bound: _Bound, answer: object) -> Outputs:
+        """What was returned, as a tuple of tensors of exactly the declared form, detached. Raises FormError."""
+        torch, reading = self._torch, self._reader
         specs = self._target.outputs
-        outputs = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
-        if len(outputs) != len(specs):
-            wanted = ", ".join(spec.name for spec in specs)
-            raise FormError(f"run() returned {len(outputs)} outputs, lesson.md declares {len(specs)} ({wanted})")
-        if "output.form" in self._without:
-            return self._forced(bound, outputs)
+        names = [spec.name for spec in specs]
+        checked = "output.form" not in self._without
+        if checked:
+            items = reading.items(answer, names)
+        else:
+            items = tuple(answer) if isinstance(answer, (tuple, list)) else (answer,)
+        if len(items) != len(specs):
+            wanted = ", ".join(names)
+            raise FormError(f"run() returned {len(items)} outputs, lesson.md declares {len(specs)} ({wanted})")
+        if not checked:
+            return self._forced(bound, items)
+        outputs = tuple(reading.plain(name, item) for name, item in zip(names, items, strict=True))
         for spec, output in zip(specs, outputs, strict=True):
-            if type(output) is not torch.Tensor:
-                raise FormError(f"{spec.name}: {type(output).__name__}, not a plain torch.Tensor")
             shape = self._shape(spec, bound, tuple(output.shape))
             if tuple(output.shape) != shape:
                 told = "the first call returned" if spec.open else "lesson.md declares"
@@ -336,7 +338,8 @@ class Arm:
                 raise FormError(f"{spec.name}: {how}, not contiguous: what it leaves undone, its reader must do")
             if output.device.type not in self._places:
                 raise FormError(f"{spec.name}: it lies on {output.device}, the run is on {self._device}")
-        return outputs
+        reading.apart(names, outputs)
+        return tuple(reading.detach(output) for output in outputs)
 
     @functools.cached_property
     def _places(self) -> frozenset[str]:
@@ -355,7 +358,7 @@ class Arm:
                 tensor = tensor.to(getattr(torch, spec.dtype))
             shape = list(self._shape(spec, bound, tuple(tensor.shape)))
             same = tensor.numel() == math.prod(shape)
-            found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous())
+            found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous().detach())
         return tuple(found)
 
     def execute(self, job: jobs.Execute) -> reports.Executed:
@@ -405,7 +408,7 @@ class Arm:
         if "output.poison" in self._without:
             return
         taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
-        fresh = [o.detach() for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
+        fresh = [o for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
         last = {o.data_ptr() for o in self._poisonable}
         self._site.poisoned.kept += any(o.data_ptr() in last for o in fresh)
         self._poisonable = fresh
@@ -434,8 +437,9 @@ class Arm:
 
     def _hand_over(self, outputs: Outputs, name: str) -> jobs.Blob:
         names = [spec.name for spec in self._target.outputs]
-        mine = {n: o.detach() for n, o in zip(names, outputs, strict=True)}
-        return tensors.write(name, mine, rank=self._ranks.rank, ranks=self._ranks.ranks)
+        return tensors.write(
+            name, dict(zip(names, outputs, strict=True)), rank=self._ranks.rank, ranks=self._ranks.ranks
+        )
 
     # -- cases of the oracle ---------------------------------------------------------------------------------------
 
@@ -873,7 +877,7 @@ class Arm:
         """
         parts: list[torch.Tensor] = []
         for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
-            flat = [output.detach().reshape(-1) for output in alike]
+            flat = [output.reshape(-1) for output in alike]
             if device.type not in LAUNCHING or not 0 < count <= SHORT_OUTPUT:
                 parts += [self._project(one[None].to(self._torch.float32)) for one in flat]
                 continue
@@ -923,7 +927,7 @@ def _made_finite(output: torch.Tensor) -> torch.Tensor:
     """The output as an fp64 vector in which NaN and the infinities are numbers that none of the others has."""
     import torch
 
-    flat = output.detach().reshape(-1).to(torch.float64)
+    flat = output.reshape(-1).to(torch.float64)
     finite = torch.nan_to_num(flat, nan=0.0, posinf=0.0, neginf=0.0)
     peak = torch.clamp(finite.abs().amax(), min=torch.finfo(torch.float64).tiny)
     marks = 2.0 * torch.isnan(flat) + 3.0 * torch.isposinf(flat) - 3.0 * torch.isneginf(flat)

@@ -90,7 +90,9 @@ class Verifier:
         posed = self._examiner.pose(case, job.seed, changed=job.changed)
         if posed.impossible:
             return reports.Posed(blob=job.blob, possible=posed.impossible)
-        return reports.Posed(blob=tensors.write(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note)
+        return reports.Posed(
+            blob=tensors.write_sealed(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note
+        )
 
     def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
         self._seeds[case.name] = job.seed
@@ -109,7 +111,7 @@ class Verifier:
             self.expect(jobs.Expect(case=job.case))
         static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
         written = {name: t for name, t in inputs.items() if case.number == 0 or name not in static}
-        return reports.Posed(blob=tensors.write(job.blob.name, written))
+        return reports.Posed(blob=tensors.write_sealed(job.blob.name, written))
 
     def _pose_values(self, case: Case, job: jobs.Pose) -> reports.Posed:
         """Other kinds of values for a lesson's case."""
@@ -128,7 +130,7 @@ class Verifier:
                 written[name] = inputs[name]
             else:
                 written |= {name: change.rows, jobs.places_of(name): change.at}
-        return reports.Posed(blob=tensors.write(job.blob.name, written), note=posed.note)
+        return reports.Posed(blob=tensors.write_sealed(job.blob.name, written), note=posed.note)
 
     def expect(self, job: jobs.Expect) -> reports.Expected:
         """Compute the reference for a set, in fp64 on this run's device."""

@@ -422,16 +422,48 @@ def tell_what_was_computed_in_prepare_is_stale(root: Path) -> dict[str, Any]:
     return {"other_set_right": play.right(arm, 1)}
 
 
+HOSTILE = """
+import contextlib
+import mmap
+import os
+
+import torch
+
+tried = []
+
+def run(x, w):
+    if not tried:
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if "memfd:aisp" in os.readlink(f"/proc/self/fd/{name}"):
+                    tried.append(name)
+                    overwrite(int(name))
+    return x * w * 2
+
+def overwrite(file):
+    size = max(os.fstat(file).st_size, 1)
+    def by_torch():
+        torch.UntypedStorage.from_file(f"/proc/self/fd/{file}", shared=True, nbytes=size).fill_(0x2A)
+    def by_mapping():
+        mmap.mmap(file, size)[:] = b"*" * size
+    for way in (lambda: os.pwrite(file, b"*" * size, 0), by_torch, by_mapping):
+        with contextlib.suppress(OSError, RuntimeError):
+            way()
+"""
+
+
 def tell_shared_memory_is_not_handed_to_the_rung(root: Path) -> dict[str, Any]:
-    """Writing into the shared file after it was taken changes nothing for the arm."""
+    """Whoever writes into the shared files of inputs changes nothing, for itself, for others and for the verifier."""
     run = "def run(x, w):\n    return x * w * 2\n"
-    files = {"reference.py": run, "baseline.py": run, "optimized.py": run}
+    files = {"reference.py": run, "baseline.py": run, "optimized.py": run, "wrong_writer.py": HOSTILE}
     play = Play(root, files, inputs='x = "float32 [N] normal"\nw = "float32 [N] positive static"')
+    before = [[view.tolist() for view in tensors.read(made)] for made in play.inputs]
+    hostile = play.arm("wrong_writer")
+    tried = len(sys.modules["wrong_writer"].tried)
     arm = play.arm()
-    for made in play.inputs:
-        for view in tensors.read(made):
-            view.zero_()
-    return {"right": [play.right(arm, number) for number in (0, 1)]}
+    after = [[view.tolist() for view in tensors.read(made)] for made in play.inputs]
+    right = [play.right(one, number) for one in (hostile, arm) for number in (0, 1)]
+    return {"right": right, "same": before == after, "tried": tried >= len(play.inputs)}
 
 
 def tell_several_cases(root: Path) -> dict[str, Any]:
@@ -585,13 +617,39 @@ FORMS = {
     "a_list_of_one": "return [x * 2]",
     "strided": "return torch.stack([x * 2, x], 1)[:, 0]",
     "with_grad": "return (x * 2).requires_grad_()",
+    "a_named_tuple": "return Named(x * 2)",
+    "a_dict": "return {'y': x * 2}",
+    "a_lazy_list": "return LazyList([x])",
+    "a_pretended_tuple": "return Pretends()",
+    "an_own_detach": "y = x.clone(); y.detach = lambda: y.mul_(2); return y",
+    "a_negative_view": "return torch._neg_view(x * -2)",
 }
+
+
+CLASSES = """import torch
+from collections import namedtuple
+
+Named = namedtuple("Named", "y")
+
+
+class Lazy(torch.Tensor):
+    pass
+
+
+class LazyList(list):
+    def __iter__(self):
+        return iter([self[0] * 2])
+
+
+class Pretends:
+    __class__ = tuple
+"""
 
 
 def tell_forms(root: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name, line in FORMS.items():
-        code = f"import torch\n\n\nclass Lazy(torch.Tensor):\n    pass\n\n\ndef run(x):\n    {line}\n"
+        code = f"{CLASSES}\n\ndef run(x):\n    {line}\n"
         play = Play(root / name, {"optimized.py": code})
         arm = play.arm(prepared=False)
         told[name] = error_of(lambda arm=arm: arm.prepare(jobs.Prepare(case="default")))  # type: ignore[misc]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aisp.checks.oracle import families
+from aisp.engine import arena
 from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.gate import Gate
 from aisp.engine.protocol import jobs, reports
@@ -20,6 +24,16 @@ from tests.engine.targets import write_target
 WRONG = "values"
 BLOB = jobs.Blob(name="/nowhere")
 SHAPE, VALUES = "shape", "values"
+
+
+@pytest.fixture(autouse=True)
+def inputs(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The file of BLOB, sealed as the verifier seals inputs."""
+    file = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    monkeypatch.setitem(arena._descriptors, BLOB.name, file)
+    yield file
+    os.close(file)
 
 
 class Counting:
@@ -140,6 +154,17 @@ async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is
     assert {end.value.correctness for end in (shape, promised)} == {Correctness.WRONG}
     _, arms = await through(Counting(wrong=("1001",)))
     assert all(arm.doubt and arm.doubt.check == "evaluation.value_families" for arm in arms)
+
+
+async def test_nobody_is_wrong_on_inputs_that_another_could_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = os.memfd_create("open", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    monkeypatch.setitem(arena._descriptors, BLOB.name, file)
+    for answers in (("boundary",), ("1000",)):
+        with pytest.raises(ArmEnd) as end:
+            await through(Counting(wrong=answers))
+        assert (end.value.state, end.value.correctness, end.value.check) == (State.INFRA_ERROR, None, "")
+        assert "nobody is called wrong" in end.value.reason
+    os.close(file)
 
 
 async def test_a_case_of_the_timed_shape_is_left_out_where_its_truth_would_take_too_much() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -138,3 +140,88 @@ def test_a_file_that_did_not_come_with_the_job_cannot_be_used_nor_one_of_the_job
         tensors.read(blob)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+INPUTS = {
+    "x": torch.arange(5000.0).reshape(50, 100).t(),
+    "flags": torch.tensor([True, False, True]),
+    "half": torch.linspace(0, 1, 7).to(torch.bfloat16),
+    "empty": torch.empty(0, 4),
+    "scalar": torch.tensor(2.5, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("staged", [tensors.STAGED_BYTES, 100])
+def test_sealed_inputs_are_read_bit_for_bit(name: str, staged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "STAGED_BYTES", staged)
+    blob = tensors.write_sealed(name, INPUTS)
+    for value, got in zip(INPUTS.values(), tensors.read(blob), strict=True):
+        assert (got.dtype, got.shape) == (value.dtype, value.shape)
+        assert torch.equal(got, value)
+
+
+def through_the_descriptor(fd: int) -> None:
+    os.pwrite(fd, b"changed", 0)
+
+
+def through_its_name(fd: int) -> None:
+    with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as file:  # noqa: PTH123
+        file.write(b"changed")
+
+
+def through_a_mapping(fd: int) -> None:
+    mmap.mmap(fd, 4096)[:7] = b"changed"
+
+
+def through_torch(fd: int) -> None:
+    torch.UntypedStorage.from_file(f"/proc/self/fd/{fd}", shared=True, nbytes=4096).fill_(0x2A)
+
+
+def by_its_end(fd: int) -> None:
+    os.ftruncate(fd, 0)
+
+
+def by_its_growth(fd: int) -> None:
+    os.ftruncate(fd, 1 << 20)
+
+
+def by_a_hole(fd: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    keep_size_and_punch = 3
+    if libc.fallocate(fd, keep_size_and_punch, ctypes.c_long(0), ctypes.c_long(4096)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        through_the_descriptor,
+        through_its_name,
+        through_a_mapping,
+        through_torch,
+        by_its_end,
+        by_its_growth,
+        by_a_hole,
+    ],
+)
+def test_no_process_can_change_inputs_once_they_are_written(name: str, way: Callable[[int], None]) -> None:
+    blob = tensors.write_sealed(name, INPUTS)
+    with pytest.raises((OSError, RuntimeError), match="not permitted"):
+        way(tensors.descriptor(name))
+    with pytest.raises(PermissionError):
+        tensors.write_sealed(name, {"x": torch.zeros(3)})
+    assert torch.equal(tensors.read(blob)[0], INPUTS["x"])
+
+
+def test_who_writes_into_what_he_read_changes_it_for_himself_alone(name: str) -> None:
+    blob = tensors.write_sealed(name, INPUTS)
+    tensors.read(blob)[0].zero_()
+    assert torch.equal(tensors.read(blob)[0], INPUTS["x"])
+
+
+def test_inputs_that_somebody_has_mapped_are_not_handed_out(name: str) -> None:
+    os.ftruncate(tensors.descriptor(name), 4096)
+    with mmap.mmap(tensors.descriptor(name), 4096), pytest.raises(tensors.UnsealedError, match="another process"):
+        tensors.write_sealed(name, {"x": torch.ones(4)})

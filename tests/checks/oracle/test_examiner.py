@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from aisp.checks.oracle import truth, values
-from aisp.checks.oracle.calling import OTHERS, OutputError, attempt
+from aisp.checks.oracle.calling import OTHERS, attempt
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.examiner import KEPT, Examiner
+from aisp.checks.oracle.returned import FormError
 from aisp.checks.oracle.schema import Case, Layout, Relation, Strategy, Values
 from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, target
@@ -201,13 +202,13 @@ def test_a_rung_cannot_spoil_the_inputs_of_the_next() -> None:
 def test_outputs_of_another_number_and_things_that_are_no_tensor_are_told() -> None:
     asked = examiner()
     posed = asked.pose(SMALL, 7)
-    two = call(PLAIN, lambda x: (x, x), SMALL, posed.inputs)
+    two = call(PLAIN, lambda x: (x, x * 1), SMALL, posed.inputs)
     (opinion,) = asked.judge(SMALL, 7, "optimized", two)
     assert (opinion.finding, opinion.detail) == (Mismatch.COUNT, "2 outputs arrived, there must be y")
-    with pytest.raises(OutputError, match=r"run\(\) returned list, not a plain torch.Tensor"):
+    with pytest.raises(FormError, match=r"y: list, not a plain torch.Tensor"):
         call(PLAIN, lambda x: [x.tolist()], SMALL, posed.inputs)
     parameter = torch.nn.Parameter(torch.zeros(3, 5))
-    with pytest.raises(OutputError, match="returned Parameter"):
+    with pytest.raises(FormError, match="y: Parameter, not"):
         call(PLAIN, lambda x: parameter, SMALL, posed.inputs)
 
 

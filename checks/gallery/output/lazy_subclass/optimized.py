@@ -1,4 +1,6 @@
-"""The product in a subclass that names it, handed out plain."""
+"""The product in a subclass that names it, handed out plain and in a named tuple."""
+
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -9,7 +11,13 @@ class Named(Tensor):
     label = ""
 
 
-def run(x: Tensor, w: Tensor) -> Tensor:  # x [M, K], w [K, N] fp32 -> [M, N]
+class Returned(NamedTuple):
+    """What run() hands out."""
+
+    y: Tensor
+
+
+def run(x: Tensor, w: Tensor) -> Returned:  # x [M, K], w [K, N] fp32 -> [M, N]
     y = (x @ w).as_subclass(Named)
     y.label = "product"
-    return y.as_subclass(Tensor)
+    return Returned(y.as_subclass(Tensor))
