@@ -16,6 +16,7 @@ from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Check,
+    Evidence,
     Facts,
     How,
     Issue,
@@ -222,7 +223,7 @@ def _ground_truth(run: RunFacts) -> Answer:
 
 
 def _refusal(name: str, title: str, about: str, issues: tuple[str, ...], when: When) -> Check:
-    return Check(f"output.{name}", title, about, issues, when, refuses=True)
+    return Check(f"output.{name}", title, about, issues, when, refuses=True, evidence=Evidence.VALUES)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -309,6 +310,7 @@ CHECKS: tuple[Check, ...] = (
         "written in part, shows it.",
         ("output.uninitialized_memory", "output.recycled_block"),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         arm=_poison,
         sensor=Poison,
     ),
@@ -326,6 +328,7 @@ CHECKS: tuple[Check, ...] = (
             "workload.train_test_overlap",
         ),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=_novelty,
     ),
     Check(
@@ -334,6 +337,7 @@ CHECKS: tuple[Check, ...] = (
         "Where the truth holds subnormal numbers the output must too, on a processor where they cost time.",
         ("output.denormalized_values",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=_subnormals,
     ),
     Check(
@@ -344,6 +348,7 @@ CHECKS: tuple[Check, ...] = (
         "there one constant is put before it for all input sets.",
         ("output.weak_task",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         run=_weak_task,
     ),
     Check(
@@ -352,6 +357,7 @@ CHECKS: tuple[Check, ...] = (
         "The reference is computed in fp64 in a process of its own, twice on the same inputs.",
         ("output.invalid_ground_truth",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         run=_ground_truth,
     ),
 )

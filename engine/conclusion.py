@@ -56,6 +56,7 @@ class Conclusion:
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
         self._doubted: Mapping[str, str] = {}
+        self._suspect: frozenset[str] = frozenset()
 
     async def observe(self) -> None:
         """Look at the machine before the run begins."""
@@ -86,6 +87,7 @@ class Conclusion:
             state, reason = State.UNAVAILABLE, "no rung could run here"
         telemetry = self._reporter.telemetry()
         findings = await self._examine(arms, telemetry, replicas, drawn)
+        self._suspect = frozenset(found.arm for found in findings if found.status is FindingStatus.SUSPECT)
         validity = facts.overall(findings, arms, left_out=bool(self._plan.without))
         run = self._plan.record
         quarantines = await self._services.store(lambda store: store.quarantines(run.folder, run.code))
@@ -121,7 +123,7 @@ class Conclusion:
         if "" in self._doubted:
             return set()
         well = (arm for arm in self._arms if arm.state is State.OK and arm.correctness is Correctness.CORRECT)
-        return {arm.name for arm in well if arm.name not in self._doubted}
+        return {arm.name for arm in well if arm.name not in self._suspect.union(self._doubted)}
 
     def _all_flags(self, arms: Sequence[records.Arm]) -> list[str]:
         flags = list(self.flags)
