@@ -56,6 +56,7 @@ THREAD_LEAST_MS = 0.2
 THREAD_SHARE = 0.2
 WALL_FACTOR = {"cuda": 2.0, "cpu": 3.0}  # a shared processor may well run at half its speed for a while
 WALL_LEAST_MS = 0.05
+HOST_BOUND_MS = 1.0  # what a host may take to launch a call by itself: guards, Python, a chain of short kernels
 SPEC_MARGIN = 1.05  # a datasheet's figures are met by nothing, its clocks drift by a few per cent
 MEASURED_MARGIN = 1.15  # a measured ceiling is what one kernel reached
 FEWEST_STEPS = 5  # of the clock
@@ -174,7 +175,11 @@ def _late(facts: IdleFacts) -> str:
 
 
 def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where calls in a row take far longer by the engine's clock than events and host time can explain."""
+    """Caught where calls in a row take far longer by the engine's clock than events and host time can explain.
+
+    Samples of several launches together have the host's time of a replay and not that of a call by itself. A short call
+    waits for its host when nothing holds the stream: then the engine's clock shows the host and not the device.
+    """
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
     if not arm.sustained:
@@ -186,9 +191,16 @@ def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
         f" (launching takes {_ms(told.host_ms)})"
     )
     beyond = [_alone_ms(each) > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
+    if all(beyond) and arm.timing in _TOGETHER and min(map(_alone_ms, arm.sustained)) <= HOST_BOUND_MS:
+        return not_applicable(
+            f"{words}: bound by its host, which launches one call by itself here and several together in the samples"
+        )
     if all(beyond):
         return caught(f"{words}, in all {len(beyond)} replicas")
     return passed(words)
+
+
+_TOGETHER = (Timing.COLD_GRAPH, Timing.COLD_BATCH, Timing.WARM_GRAPH, Timing.WARM_BATCH)
 
 
 def _alone_ms(told: Sustained) -> float:
@@ -693,7 +705,8 @@ CHECKS: tuple[Check, ...] = (
         "timing.wall_clock",
         "The engine's clock agrees",
         "Calls in a row, without a hold, are timed by the engine's process, which the kernel cannot reach. They cannot"
-        " take much longer than the samples and the launches say.",
+        " take much longer than the samples and the launches say. A short call whose samples are several launches"
+        " together is bound by its host there, and nothing is said of it.",
         (
             *_STREAMS,
             "timing.event_timing_gaps",
