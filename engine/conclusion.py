@@ -90,7 +90,16 @@ class Conclusion:
         self._suspect = frozenset(found.arm for found in findings if found.status is FindingStatus.SUSPECT)
         validity = facts.overall(findings, arms, left_out=bool(self._plan.without))
         run = self._plan.record
-        quarantines = await self._services.store(lambda store: store.quarantines(run.folder, run.code))
+        judged = msgspec.structs.replace(
+            run, state=state, correctness=correctness, validity=validity, reason=reason, arms=arms, findings=findings
+        )
+        quarantines, forgiven = await self._services.store(
+            lambda store: (store.quarantines(run.folder, run.code), store.forgiven(judged))
+        )
+        quarantines = {rung: held for rung, held in quarantines.items() if rung not in forgiven}
+        self.flags += [
+            f"quarantine of {rung} ended by two clean runs {first}, {run.id}" for rung, first in forgiven.items()
+        ]
         self._doubted = facts.doubted(findings, quarantines, run.code)
         comparisons = facts.without_doubted(comparisons, self._doubted)
         verdict = standing.verdict(arms, comparisons) if validity is Validity.VALID else Verdict.NONE
