@@ -19,6 +19,7 @@ from aisp.checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Evidence,
     Facts,
     How,
     Issue,
@@ -87,20 +88,32 @@ def immutable(site: Site, buffers: Sequence[object]) -> Iterator[tuple[str, Any]
 
 
 class InputBitsFacts(Facts, frozen=True, kw_only=True):
-    """`after`: different fingerprints of each input, by case and name."""
+    """Fingerprints of each input, by case and name.
 
+    Attributes:
+        before: of set 0, as the engine filled it, when no call had been made.
+        after: those that differ, after calls.
+    """
+
+    before: dict[str, dict[str, str]]
     after: dict[str, dict[str, list[str]]]
 
 
 class InputBits(Sensor[InputBitsFacts]):
-    """Fingerprints of all inputs that may not change, as they are after each verified call and after one made later."""
+    """Fingerprints of all inputs that may not change, as they are before the first call, after each verified one and
+    after one made later."""
 
     name = "input_bits"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
+        self._before: dict[str, dict[str, str]] = {}
         self._after: dict[str, dict[str, list[str]]] = {}  # case, input, fingerprints
         self._first: tuple[Case, Sequence[object]] | None = None  # the timed case comes first
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        """See Sensor. Set 0 lies there as it arrived."""
+        self._before[case.name] = {name: bits(tensor) for name, tensor in immutable(self.site, buffers)}
 
     def after_call(self, call: Call) -> None:
         """See Sensor."""
@@ -124,13 +137,15 @@ class InputBits(Sensor[InputBitsFacts]):
 
     def facts(self) -> InputBitsFacts:
         """See InputBitsFacts."""
-        return InputBitsFacts(after=self._after)
+        return InputBitsFacts(before=self._before, after=self._after)
 
 
 def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where an input looks after a call as it never does after one of the baseline's, which had the same values.
+    """Caught where a rung writes into an input that no other rung writes into.
 
-    The worker never holds still between refilling and calling, so that there is nothing to compare with in one process.
+    The bits after its calls are held against those after the calls of others, which had the same values. Where they
+    differ, the bits that others had before any call say who wrote: whoever leaves those alone has done nothing,
+    whatever the baseline does; where the others write there too the task's declaration is in doubt, and not the rung.
     """
     told = arm.facts(InputBits)
     names = {name for facts in told for case in facts.after.values() for name in case}
@@ -141,29 +156,48 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
         for other in run.arms
         if other.ended_well and other.rung.name != arm.rung.name and other.rung.role in (Role.BASELINE, Role.OPTIMIZED)
     ]
-    known: dict[tuple[str, str], set[str]] = {}
-    for other in others:
-        for facts in filter(None, (replica.of(InputBits) for replica in other.sensed)):
-            for case, inputs in facts.after.items():
-                for name, found in inputs.items():
-                    known.setdefault((case, name), set()).update(found)
+    noted = [facts for other in others for replica in other.sensed if (facts := replica.of(InputBits)) is not None]
+    known, own = _left(noted), _left(told)
+    arrived: dict[tuple[str, str], set[str]] = {}
+    for facts in noted:
+        for case, inputs in facts.before.items():
+            for name, held in inputs.items():
+                arrived.setdefault((case, name), set()).add(held)
     if not known:
         return unavailable("no other rung's inputs are known; run it beside its baseline")
-    strange: list[str] = []
-    for facts in told:
-        for case, inputs in facts.after.items():
-            for name, found in inputs.items():
-                if (case, name) in known and not set(found) <= known[case, name] and name not in strange:
-                    strange.append(name)
+    strange = [place for place, found in own.items() if place in known and not found <= known[place]]
     if not strange:
         return passed(f"{', '.join(sorted(names))}: the same bits after its calls as after those of other rungs")
     # Which of two is the careless one is told by the rest, and where there are but two, by the baseline's office.
     if arm.rung.role is Role.BASELINE:
         return passed("another rung left its inputs otherwise; the baseline is what the others are compared with")
-    return caught(
-        f"{', '.join(strange)}: other bits after a call than the same values have after the baseline's; an input may"
-        " change only where the lesson calls it mutable"
-    )
+    writing = [place for place in strange if arrived.get(place, set()) & known[place]]
+    if writing:
+        return caught(
+            f"{_names(writing)}: other bits after a call than the same values have after the baseline's; an input may"
+            " change only where the lesson calls it mutable"
+        )
+    both = [place for place in strange if not arrived.get(place, set()) & own[place]]
+    if both:
+        return suspect(
+            f"{_names(both)}: other bits after a call than after the baseline's, which writes there as well; call the"
+            " input mutable in the lesson, or let the baseline leave it alone"
+        )
+    return passed(f"{_names(strange)}: as it arrived after its calls; it is the baseline that writes there")
+
+
+def _left(told: Sequence[InputBitsFacts]) -> dict[tuple[str, str], set[str]]:
+    """Fingerprints after calls of all processes, by case and input."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for facts in told:
+        for case, inputs in facts.after.items():
+            for name, left in inputs.items():
+                found.setdefault((case, name), set()).update(left)
+    return found
+
+
+def _names(places: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(dict.fromkeys(name for _, name in places))
 
 
 # -- margins -----------------------------------------------------------------------------------------------------------
@@ -640,6 +674,7 @@ CHECKS: tuple[Check, ...] = (
         "for the same values. A kernel that works in its caller's memory has not done the same job.",
         ("memory.inputs_overwritten",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=inputs_intact,
         sensor=InputBits,
     ),
@@ -649,6 +684,7 @@ CHECKS: tuple[Check, ...] = (
         "Every input lies between two margins of its own storage, which are filled before calls and looked at after.",
         ("memory.out_of_bounds",),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         arm=canaries,
         sensor=Canaries,
     ),
@@ -658,6 +694,7 @@ CHECKS: tuple[Check, ...] = (
         "Compares the memory of every output with that of the inputs. Only a mutable input may come back as an output.",
         ("memory.input_output_aliasing",),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         arm=aliasing,
         sensor=Aliases,
     ),
@@ -668,6 +705,7 @@ CHECKS: tuple[Check, ...] = (
         "and memory that went to swap while samples were taken.",
         ("memory.page_fault_timing", "memory.swap_interference", "environment.memory_overcommit"),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         arm=pages,
         sensor=Pages,
     ),
@@ -677,6 +715,7 @@ CHECKS: tuple[Check, ...] = (
         "Sees whether PyTorch's caching allocator was switched off, and how many samples asked the driver for memory.",
         ("memory.memory_pool_reuse", "memory.fragmentation_effects"),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         needs=(Need.GPU,),
         arm=allocator,
         sensor=Allocator,
@@ -688,6 +727,7 @@ CHECKS: tuple[Check, ...] = (
         "it is timed.",
         ("memory.persisting_l2",),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         needs=(Need.GPU,),
         arm=persisting_l2,
         sensor=Persisting,
@@ -698,6 +738,7 @@ CHECKS: tuple[Check, ...] = (
         "Reads the lesson's declared distributions: inputs of zeros or ones make a GPU faster than it is.",
         ("memory.zeros_as_data",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         run=constant_data,
     ),
 )

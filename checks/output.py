@@ -16,6 +16,7 @@ from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Check,
+    Evidence,
     Facts,
     How,
     Issue,
@@ -222,7 +223,7 @@ def _ground_truth(run: RunFacts) -> Answer:
 
 
 def _refusal(name: str, title: str, about: str, issues: tuple[str, ...], when: When) -> Check:
-    return Check(f"output.{name}", title, about, issues, when, refuses=True)
+    return Check(f"output.{name}", title, about, issues, when, refuses=True, evidence=Evidence.VALUES)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -311,6 +312,7 @@ CHECKS: tuple[Check, ...] = (
         "written in part, shows it.",
         ("output.uninitialized_memory", "output.recycled_block"),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         arm=_poison,
         sensor=Poison,
     ),
@@ -328,6 +330,7 @@ CHECKS: tuple[Check, ...] = (
             "workload.train_test_overlap",
         ),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=_novelty,
     ),
     Check(
@@ -336,6 +339,7 @@ CHECKS: tuple[Check, ...] = (
         "Where the truth holds subnormal numbers the output must too, on a processor where they cost time.",
         ("output.denormalized_values",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=_subnormals,
     ),
     Check(
@@ -346,6 +350,7 @@ CHECKS: tuple[Check, ...] = (
         "there one constant is put before it for all input sets.",
         ("output.weak_task",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         run=_weak_task,
     ),
     Check(
@@ -354,6 +359,7 @@ CHECKS: tuple[Check, ...] = (
         "The reference is computed in fp64 in a process of its own, twice on the same inputs.",
         ("output.invalid_ground_truth",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         run=_ground_truth,
     ),
 )

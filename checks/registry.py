@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 import msgspec
 
+from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Timing
 from aisp.store.record import Finding
 from aisp.store.text import clean_line
@@ -80,6 +81,14 @@ class Need(enum.StrEnum):
     COMPILER = "a compiler"
 
 
+class Evidence(enum.StrEnum):
+    """What an accusation of a check rests on, and with it how grave it may be."""
+
+    VALUES = "values"  # outputs, inputs, memory, reports: what stands there, on any machine
+    WORK = "work"  # what a process or a device did: work beside the clock, writes, switches, code
+    TIME = "time"  # how long something took, alone: a neighbour can make that, so it is SUSPECT at most
+
+
 Answer: TypeAlias = tuple[Status, str]
 """What a judge returns: the status and its evidence."""
 
@@ -90,7 +99,7 @@ def passed(evidence: str) -> Answer:
 
 
 def caught(evidence: str) -> Answer:
-    """The result is not one: say what was seen."""
+    """The result is not one: say what was seen. Of a baseline, or by time alone, `examine` makes it SUSPECT."""
     return Status.CAUGHT, evidence
 
 
@@ -525,6 +534,7 @@ class Check:
             whose failure ends the arm with a Refusal that names this check (`refuses`).
         refuses: the engine refuses an arm in this check's name (a wrong output, a torn report).
         sensor: what notes the facts in the worker.
+        evidence: what its accusation rests on, see Evidence.
     """
 
     id: str
@@ -537,6 +547,7 @@ class Check:
     run: RunJudge | None = None
     refuses: bool = False
     sensor: type[Sensor[Facts]] | None = None
+    evidence: Evidence = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if self.category not in CATEGORIES:
@@ -637,11 +648,26 @@ def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Fin
             if check.id in without:
                 answer = not_applicable("left out on request")
             else:
-                answer = _ask(check, subject, run)
+                answer = _weighed(check, subject, _ask(check, subject, run))
             # What a worker said may stand in it.
             evidence = clean_line(answer[1], limit=EVIDENCE_CHARS) or "no evidence was given"
             found.append(Finding(check.id, subject.arm if subject is not None else "", answer[0], evidence))
     return found
+
+
+def _weighed(check: Check, arm: ArmFacts | None, answer: Answer) -> Answer:
+    """The answer, CAUGHT only where no neighbour, machine or task can have made it so.
+
+    A baseline and its A/A twin claim nothing: what is seen in them is the machine's or the task's doing.
+    """
+    status, seen = answer
+    if status is not Status.CAUGHT:
+        return answer
+    if arm is not None and arm.rung.role is Role.BASELINE:
+        return suspect(f"a baseline claims nothing, so look at the machine and the task: {seen}")
+    if check.evidence is Evidence.TIME:
+        return suspect(f"by time alone, which a busy machine can make so: {seen}")
+    return answer
 
 
 def _ask(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:

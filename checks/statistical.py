@@ -27,6 +27,7 @@ from aisp.checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Evidence,
     Facts,
     How,
     Issue,
@@ -644,6 +645,7 @@ CHECKS: tuple[Check, ...] = (
         "processes, and a claim needs an interval that clears the noise floor.",
         ("statistical.insufficient_samples",),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=_enough,
     ),
     Check(
@@ -652,6 +654,7 @@ CHECKS: tuple[Check, ...] = (
         "Every sample is stored; one that does not count has one of two reasons, and each arm's share of them is told.",
         ("statistical.cherry_picking", "statistical.one_sided_pruning"),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=_nothing_dropped,
     ),
     Check(
@@ -660,6 +663,7 @@ CHECKS: tuple[Check, ...] = (
         "An arm's figure is the median of all its samples that count, made again here from the samples themselves.",
         ("statistical.percentile_selection", "statistical.variance_gaming"),
         When.AFTER_RUN,
+        evidence=Evidence.VALUES,
         arm=_one_median,
     ),
     Check(
@@ -669,6 +673,7 @@ CHECKS: tuple[Check, ...] = (
         "stock that is used up, work that was done before the clock ran.",
         ("statistical.cold_start_inclusion", "statistical.insufficient_samples"),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=_steady,
     ),
     Check(
@@ -677,6 +682,7 @@ CHECKS: tuple[Check, ...] = (
         "Whether every so many calls one is slow by plan: it pays for the others, and a median does not see it.",
         ("statistical.variance_gaming", "statistical.outlier_injection", "statistical.amortised_calls"),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=_hidden,
     ),
     Check(
@@ -686,6 +692,7 @@ CHECKS: tuple[Check, ...] = (
         "another Python than its rivals.",
         ("statistical.gc_interference",),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=_collector,
         sensor=Interpreter,
     ),
@@ -696,6 +703,7 @@ CHECKS: tuple[Check, ...] = (
         "measured, at moments that somebody chose.",
         ("statistical.outlier_injection",),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=_interrupts,
         sensor=Interpreter,
     ),
@@ -706,6 +714,7 @@ CHECKS: tuple[Check, ...] = (
         "disturbs them or does its own work outside of its samples.",
         ("statistical.background_process_noise", "statistical.outlier_injection"),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=_idle,
         sensor=Pauses,
     ),
@@ -716,6 +725,7 @@ CHECKS: tuple[Check, ...] = (
         "cut off, and no median follows them.",
         ("statistical.outlier_injection",),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         run=_outliers,
     ),
     Check(
@@ -725,6 +735,7 @@ CHECKS: tuple[Check, ...] = (
         "the baseline differs from itself.",
         ("statistical.background_process_noise",),
         When.AFTER_RUN,
+        evidence=Evidence.WORK,
         run=_background,
     ),
     Check(
@@ -734,6 +745,7 @@ CHECKS: tuple[Check, ...] = (
         "all others is not what the code is worth.",
         ("statistical.cherry_picking",),
         When.HISTORY,
+        evidence=Evidence.TIME,
         arm=_cherry,
     ),
 )

@@ -25,6 +25,7 @@ from aisp.checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Evidence,
     Facts,
     How,
     Issue,
@@ -55,6 +56,7 @@ THREAD_LEAST_MS = 0.2
 THREAD_SHARE = 0.2
 WALL_FACTOR = {"cuda": 2.0, "cpu": 3.0}  # a shared processor may well run at half its speed for a while
 WALL_LEAST_MS = 0.05
+HOST_BOUND_MS = 1.0  # what a host may take to launch a call by itself: guards, Python, a chain of short kernels
 SPEC_MARGIN = 1.05  # a datasheet's figures are met by nothing, its clocks drift by a few per cent
 MEASURED_MARGIN = 1.15  # a measured ceiling is what one kernel reached
 FEWEST_STEPS = 5  # of the clock
@@ -173,7 +175,11 @@ def _late(facts: IdleFacts) -> str:
 
 
 def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where calls in a row take far longer by the engine's clock than events and host time can explain."""
+    """Caught where calls in a row take far longer by the engine's clock than events and host time can explain.
+
+    Samples of several launches together have the host's time of a replay and not that of a call by itself. A short call
+    waits for its host when nothing holds the stream: then the engine's clock shows the host and not the device.
+    """
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
     if not arm.sustained:
@@ -185,9 +191,16 @@ def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
         f" (launching takes {_ms(told.host_ms)})"
     )
     beyond = [_alone_ms(each) > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
+    if all(beyond) and arm.timing in _TOGETHER and min(map(_alone_ms, arm.sustained)) <= HOST_BOUND_MS:
+        return not_applicable(
+            f"{words}: bound by its host, which launches one call by itself here and several together in the samples"
+        )
     if all(beyond):
         return caught(f"{words}, in all {len(beyond)} replicas")
     return passed(words)
+
+
+_TOGETHER = (Timing.COLD_GRAPH, Timing.COLD_BATCH, Timing.WARM_GRAPH, Timing.WARM_BATCH)
 
 
 def _alone_ms(told: Sustained) -> float:
@@ -684,6 +697,7 @@ CHECKS: tuple[Check, ...] = (
             "cuda.undeclared_multi_gpu",
         ),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=device_idle,
         sensor=Idle,
     ),
@@ -691,7 +705,8 @@ CHECKS: tuple[Check, ...] = (
         "timing.wall_clock",
         "The engine's clock agrees",
         "Calls in a row, without a hold, are timed by the engine's process, which the kernel cannot reach. They cannot"
-        " take much longer than the samples and the launches say.",
+        " take much longer than the samples and the launches say. A short call whose samples are several launches"
+        " together is bound by its host there, and nothing is said of it.",
         (
             *_STREAMS,
             "timing.event_timing_gaps",
@@ -704,6 +719,7 @@ CHECKS: tuple[Check, ...] = (
             "memory.pinned_memory_timing",
         ),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=wall_clock,
     ),
     Check(
@@ -713,6 +729,7 @@ CHECKS: tuple[Check, ...] = (
         " readings, less what it is around nothing, must be that between the events.",
         ("timing.bent_events", "timing.event_timing_gaps"),
         When.EACH_SAMPLE,
+        evidence=Evidence.TIME,
         needs=(Need.GPU,),
         arm=two_clocks,
     ),
@@ -723,6 +740,7 @@ CHECKS: tuple[Check, ...] = (
         " what was measured on this GPU it needs a second look.",
         ("timing.faster_than_physics", *_STREAMS, "timing.graph_on_other_stream"),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=physics,
     ),
     Check(
@@ -738,6 +756,7 @@ CHECKS: tuple[Check, ...] = (
             "timing.python_thread",
         ),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=tampering,
         sensor=Tampering,
     ),
@@ -748,6 +767,7 @@ CHECKS: tuple[Check, ...] = (
         " they watch, and seldom both sides alike.",
         ("timing.profiler_overhead",),
         When.EACH_SAMPLE,
+        evidence=Evidence.WORK,
         arm=profilers,
         sensor=Profilers,
     ),
@@ -757,6 +777,7 @@ CHECKS: tuple[Check, ...] = (
         "A time that halves or doubles over a replica's rounds is not the time of one thing.",
         ("timing.warmup_bleed",),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         needs=(Need.GPU,),
         arm=steady,
     ),
@@ -766,6 +787,7 @@ CHECKS: tuple[Check, ...] = (
         "A sample must be many steps of the clock that took it; short calls are timed several at once.",
         ("timing.timer_granularity",),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         arm=resolution,
     ),
     Check(
@@ -774,6 +796,7 @@ CHECKS: tuple[Check, ...] = (
         "The SM clock during samples, by the GPU's own counters, against the driver's readings over the whole run.",
         ("timing.boost_while_timed",),
         When.AFTER_RUN,
+        evidence=Evidence.TIME,
         needs=(Need.GPU,),
         arm=boost,
     ),
@@ -783,6 +806,7 @@ CHECKS: tuple[Check, ...] = (
         "A time of zero, below zero or NaN, or more measured time than the wall clock has, ends the arm.",
         ("timing.event_timing_gaps", "timing.clock_drift"),
         When.EACH_SAMPLE,
+        evidence=Evidence.VALUES,
         refuses=True,
     ),
 )

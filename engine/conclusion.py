@@ -56,6 +56,7 @@ class Conclusion:
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
         self._doubted: Mapping[str, str] = {}
+        self._suspect: frozenset[str] = frozenset()
 
     async def observe(self) -> None:
         """Look at the machine before the run begins."""
@@ -86,9 +87,19 @@ class Conclusion:
             state, reason = State.UNAVAILABLE, "no rung could run here"
         telemetry = self._reporter.telemetry()
         findings = await self._examine(arms, telemetry, replicas, drawn)
+        self._suspect = frozenset(found.arm for found in findings if found.status is FindingStatus.SUSPECT)
         validity = facts.overall(findings, arms, left_out=bool(self._plan.without))
         run = self._plan.record
-        quarantines = await self._services.store(lambda store: store.quarantines(run.folder, run.code))
+        judged = msgspec.structs.replace(
+            run, state=state, correctness=correctness, validity=validity, reason=reason, arms=arms, findings=findings
+        )
+        quarantines, forgiven = await self._services.store(
+            lambda store: (store.quarantines(run.folder, run.code), store.forgiven(judged))
+        )
+        quarantines = {rung: held for rung, held in quarantines.items() if rung not in forgiven}
+        self.flags += [
+            f"quarantine of {rung} ended by two clean runs {first}, {run.id}" for rung, first in forgiven.items()
+        ]
         self._doubted = facts.doubted(findings, quarantines, run.code)
         comparisons = facts.without_doubted(comparisons, self._doubted)
         verdict = standing.verdict(arms, comparisons) if validity is Validity.VALID else Verdict.NONE
@@ -121,7 +132,7 @@ class Conclusion:
         if "" in self._doubted:
             return set()
         well = (arm for arm in self._arms if arm.state is State.OK and arm.correctness is Correctness.CORRECT)
-        return {arm.name for arm in well if arm.name not in self._doubted}
+        return {arm.name for arm in well if arm.name not in self._suspect.union(self._doubted)}
 
     def _all_flags(self, arms: Sequence[records.Arm]) -> list[str]:
         flags = list(self.flags)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
+from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, Validity
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
@@ -60,9 +60,16 @@ _UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index r
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
 
-_EXEMPT = ("cheat", "wrong_")  # a lesson's wrong rungs and the gallery's cheats are there to be caught
+# A lesson's wrong rungs and the gallery's cheats are there to be caught, and a baseline claims nothing.
+_EXEMPT = ("cheat", "wrong_", "baseline")
 _SUSPECT = FindingStatus.SUSPECT
 _OF_RUNG = f"WHERE {IN_FORCE} AND folder = ? AND rung = ?"
+_BEFORE = (
+    "SELECT runs.number FROM runs JOIN manifests ON manifests.hash = runs.manifest JOIN arms ON arms.run = runs.number "
+    "WHERE runs.folder = ? AND runs.device = ? AND json_extract(manifests.content, '$.code') = ? AND arms.rung = ? "
+    "AND runs.id <> ? AND runs.sha256 IS NOT NULL AND runs.state NOT IN ('cancelled', 'engine_lost') "
+    "ORDER BY runs.number DESC LIMIT 1"
+)
 _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
 
@@ -259,7 +266,7 @@ class Store:
         """Write a run's end: record, arms, comparisons, steps, findings, samples, telemetry and the hash over them.
 
         In the same transaction, rungs that a check caught are put into quarantine, and those that are there and pass
-        with other code are released.
+        with other code, or twice with the same, are released.
 
         A run that was never planned here (the file was set aside meanwhile) is written all the same.
         Finishing again with equal content changes nothing, so a caller may repeat what it is not sure of.
@@ -345,6 +352,14 @@ class Store:
                 by_rung[quarantine.rung] = quarantine
         return by_rung
 
+    def forgiven(self, run: Run) -> dict[str, str]:
+        """Rungs whose quarantine this run ends, and the id of the clean run before it: the same code, valid and right
+        in two runs one after the other, with the check that caught it asked in both.
+        """
+        findings = [[found.check, content.label(found.arm), found.status, found.evidence] for found in run.findings]
+        with self._lock, typed_errors(self.path):
+            return _forgiven(self._db, run, findings)
+
     def unforgiven(self, run: Run, check: str, limit: int) -> list[int]:
         """Master seeds of the first runs of this run's target on its device in which this check caught a rung that has
         not been right there since, oldest first.
@@ -372,11 +387,7 @@ class Store:
         many.
         """
         with self._transaction() as db:
-            sql = 'DELETE FROM quarantines WHERE "check" = ? RETURNING number, target, rung'
-            gone = db.execute(sql, [check]).fetchall()
-            for number, target, rung in sorted(gone):
-                chain.append(db.conn, chain.Kind.WITHDRAWN, number, chain.quarantine_subject(target, rung), "")
-            return len(gone)
+            return _withdraw(db, '"check" = ?', [check])
 
     # -- history ---------------------------------------------------------------------------------------------
 
@@ -678,7 +689,10 @@ class Store:
             chain.append_quarantines(db.conn, [db["quarantines"].insert(row, replace=True).last_rowid])
         if not code:
             return
-        for rung in {content.label(arm.rung) for arm in run.arms} - set(caught):
+        forgiven = _forgiven(db, run, findings)
+        for rung in forgiven:
+            _withdraw(db, "folder = ? AND rung = ? AND code = ?", [run.folder, rung, code])
+        for rung in {content.label(arm.rung) for arm in run.arms} - {*caught, *forgiven}:
             known = [run.folder, rung, code]
             if _again(db, by, known):  # whatever it does this time
                 continue
@@ -691,6 +705,40 @@ def _mark(db: Database, ended_by: str | None, where: str, given: Sequence[object
     """End quarantines, or put them in force again, with their entries in the chain."""
     sql = f"UPDATE quarantines SET ended_by = ? {where} RETURNING number"
     chain.append_quarantines(db.conn, sorted(number for (number,) in db.execute(sql, [ended_by, *given]).fetchall()))
+
+
+def _withdraw(db: Database, where: str, given: Sequence[object]) -> int:
+    """Forget quarantines, with their entries in the chain. Returns how many."""
+    gone = db.execute(f"DELETE FROM quarantines WHERE {where} RETURNING number, target, rung", given).fetchall()
+    for number, target, rung in sorted(gone):
+        chain.append(db.conn, chain.Kind.WITHDRAWN, number, chain.quarantine_subject(target, rung), "")
+    return len(gone)
+
+
+def _forgiven(db: Database, run: Run, findings: Sequence[Sequence[str]]) -> dict[str, str]:
+    """As `Store.forgiven`. What outlasts a run is no rung's to live down: a person accepts it."""
+    code, found = content.label(run.code), dict[str, str]()
+    if not code:
+        return found
+    sql = 'SELECT rung, "check", device FROM quarantines WHERE folder = ? AND code = ? AND "check" <> ?'
+    for rung, check, device in db.execute(sql, [run.folder, code, INSTALLED_CHECK]).fetchall():
+        if not _clean(run, rung, findings, check, device):
+            continue
+        last = db.execute(_BEFORE, [run.folder, run.device, code, rung, content.label(run.id)]).fetchone()
+        if last is None:
+            continue
+        earlier = load_runs(db.conn, [last[0]])[last[0]].record()
+        seen = [[each.check, each.arm, each.status, each.evidence] for each in earlier.findings]
+        if _clean(earlier, rung, seen, check, device):
+            found[rung] = earlier.id
+    return found
+
+
+def _clean(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
+    """Whether a run of the code that was caught speaks for it: valid and right, and released were it other code."""
+    here = any(content.label(arm.rung) == rung for arm in run.arms)
+    well = run.validity is Validity.VALID and run.correctness is Correctness.CORRECT
+    return here and well and _clears(run, rung, findings, check, device)
 
 
 def _again(db: Database, by: str, known: Sequence[object], like: tuple[str, str] | None = None) -> bool:

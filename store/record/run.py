@@ -260,7 +260,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Quarantine(msgspec.Struct, frozen=True):
-    """A rung that was caught. It stays marked until its code changes and a run with every check finds nothing.
+    """A rung that was caught. It stays marked until a run of other code, or two of the same, find nothing.
 
     Attributes:
         folder: of the target, as in Run.

@@ -39,7 +39,7 @@ class Kind(enum.StrEnum):
 class Outcome(enum.StrEnum):
     """What came of a rung."""
 
-    CAUGHT = "caught"
+    CAUGHT = "caught"  # or suspect by a check of its own fixture, which withholds every verdict
     USELESS = "useless"
     MISSED = "missed"
     PASSED = "passed"
@@ -172,11 +172,12 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     speedup = ratio.speedup if ratio is not None else None
     verdict = ratio.verdict if ratio is not None else Verdict.NONE
     caught = any(finding.status is FindingStatus.CAUGHT for finding in doubts)
+    named = caught or any(finding.check in fixture.checks for finding in doubts)
     honest = 1.0 if twin_high is None else twin_high
     if kind is Kind.TWIN:
         outcome, evidence = _of_twin(state, reason, doubts)
     else:
-        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict)
+        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict, named=named)
     through = outcome in (Outcome.USELESS, Outcome.MISSED)
     naive = known.naive if known is not None else None
     shown = ratio is not None and outcome is not Outcome.CAUGHT and not caught
@@ -206,9 +207,16 @@ def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[Outc
 
 
 def _of_cheat(
-    state: State, reason: str, doubts: Sequence[Finding], speedup: float | None, honest: float, verdict: Verdict
+    state: State,
+    reason: str,
+    doubts: Sequence[Finding],
+    speedup: float | None,
+    honest: float,
+    verdict: Verdict,
+    *,
+    named: bool,
 ) -> tuple[Outcome, str]:
-    if doubts and doubts[0].status is FindingStatus.CAUGHT:
+    if named:
         return Outcome.CAUGHT, doubts[0].evidence
     ended = f"{state.value}: {reason}".rstrip(": ")
     if state in _REFUSED:

@@ -109,7 +109,8 @@ def test_a_fingerprint_takes_large_and_empty_tensors_and_views() -> None:
 def left(work: Any, site: Site = SITE) -> dict[str, Any]:
     """Facts of a rung that does `work` on each of two sets of values."""
     sensor = memory.InputBits(site)
-    buffer = torch.empty(16, 16)
+    buffer = torch.ones(16, 16)
+    sensor.after_prepare(call("verify", buffer).case, [buffer])
     for number in (1, 2):
         buffer.fill_(number)
         work(buffer)
@@ -136,6 +137,33 @@ def test_a_rung_that_leaves_other_bits_than_the_baseline_is_caught() -> None:
     assert status is Status.CAUGHT and evidence.startswith("x: other bits")
     assert memory.inputs_intact(twin, run)[0] is Status.PASSED
     assert memory.inputs_intact(base, run)[0] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("work", "status", "words"),
+    [
+        (lambda x: x + 1, Status.PASSED, "x: as it arrived after its calls; it is the baseline that writes there"),
+        (lambda x: x.mul_(3), Status.SUSPECT, "which writes there as well; call the input mutable"),
+        (lambda x: x.add_(1), Status.PASSED, "the same bits after its calls"),
+    ],
+)
+def test_where_the_baseline_writes_a_rung_that_leaves_its_input_alone_is_honest(
+    work: Any, status: Status, words: str
+) -> None:
+    base = arm("input_bits", left(lambda x: x.add_(1)), rung="baseline")
+    ours = arm("input_bits", left(work), rung="optimized")
+    found, evidence = memory.inputs_intact(ours, run_of(base, ours))
+    assert (found, words in evidence) == (status, True), evidence
+    assert memory.inputs_intact(base, run_of(base, ours))[0] is Status.PASSED
+
+
+def test_a_rung_whose_own_prepare_writes_into_its_input_has_no_alibi() -> None:
+    facts = left(lambda x: x.fill_(9))
+    own = facts.get("input_bits", facts)
+    own["before"] = {case: {name: found[0] for name, found in kept.items()} for case, kept in own["after"].items()}
+    base = arm("input_bits", left(lambda x: x + 1), rung="baseline")
+    cheat = arm("input_bits", facts, rung="cheat")
+    assert memory.inputs_intact(cheat, run_of(base, cheat))[0] is Status.CAUGHT
 
 
 def test_a_rung_that_is_careful_until_it_is_timed_is_caught_by_one_call_more() -> None:

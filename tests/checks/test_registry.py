@@ -18,6 +18,7 @@ from aisp.checks import registry
 from aisp.checks.registry import (
     ArmFacts,
     Check,
+    Evidence,
     Facts,
     Finding,
     How,
@@ -287,7 +288,8 @@ def test_sensors_have_names_of_their_own() -> None:
 
 def check(**given: Any) -> Check:
     named: dict[str, Any] = {"id": "timing.example", "title": "An example", "about": "What is looked at."}
-    return Check(**{**named, "issues": ("timing.warmup_bleed",), "when": When.AFTER_RUN, **given})
+    more: dict[str, Any] = {"evidence": Evidence.WORK, **given}
+    return Check(**{**named, "issues": ("timing.warmup_bleed",), "when": When.AFTER_RUN, **more})
 
 
 def arm(**given: Any) -> ArmFacts:
@@ -424,6 +426,40 @@ def test_a_check_is_asked_of_every_arm_or_once_of_the_run(asked: Any) -> None:
         ("timing.example", "baseline (A/A)", Status.PASSED, "baseline (A/A)"),
         ("timing.whole", "", Status.SUSPECT, "2 arms"),
     ]
+
+
+SEEN = "2.25 us by the samples, 65.6 us by the engine's clock"
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence", "status", "before"),
+    [
+        ("optimized", Evidence.VALUES, Status.CAUGHT, ""),
+        ("optimized", Evidence.WORK, Status.CAUGHT, ""),
+        ("optimized", Evidence.TIME, Status.SUSPECT, "by time alone, "),
+        ("baseline", Evidence.VALUES, Status.SUSPECT, "a baseline claims nothing, "),
+        ("baseline", Evidence.TIME, Status.SUSPECT, "a baseline claims nothing, "),
+        ("baseline (A/A)", Evidence.WORK, Status.SUSPECT, "a baseline claims nothing, "),
+    ],
+)
+def test_a_baseline_and_what_rests_on_time_alone_are_suspect_at_most(
+    asked: Any, name: str, evidence: Evidence, status: Status, before: str
+) -> None:
+    role = Role.BASELINE if name.startswith("baseline") else Role.OPTIMIZED
+    rung = Rung(name.partition(" ")[0], role, Kind.TORCH, Path("it.py"), Needs())
+    judged = check(arm=lambda *_: registry.caught(SEEN), evidence=evidence)
+    (finding,) = asked(judged, facts=run(arm(arm=name, rung=rung)))
+    assert finding.status is status
+    assert finding.evidence.startswith(before) and finding.evidence.endswith(SEEN)
+
+
+def test_a_refused_baseline_is_suspect_and_a_whole_run_may_be_caught(asked: Any) -> None:
+    rung = Rung("baseline", Role.BASELINE, Kind.TORCH, Path("it.py"), Needs())
+    refused = arm(arm="baseline", rung=rung, refusal=Refusal("timing.example", "other values"), state=State.INCORRECT)
+    (finding,) = asked(check(refuses=True, evidence=Evidence.VALUES), facts=run(refused))
+    assert (finding.status, finding.evidence.endswith("task: other values")) == (Status.SUSPECT, True)
+    (finding,) = asked(check(run=lambda _: registry.caught("files were changed")))
+    assert finding.status is Status.CAUGHT
 
 
 def test_what_is_left_out_or_cannot_be_here_says_so(asked: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aisp.checks import timing
+from aisp.checks import registry, timing
 from aisp.checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, Status, Sustained
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
@@ -174,6 +174,26 @@ def test_what_the_engines_clock_sees_in_all_replicas_is_caught(device: str, told
     status, evidence = timing.wall_clock(arm_of(device=device, sustained=tuple(told)), RUN)
     assert status is Status.CAUGHT
     assert "by the engine's clock over 200 calls" in evidence
+
+
+@pytest.mark.parametrize("how", [Timing.COLD_GRAPH, Timing.COLD_BATCH, Timing.WARM_GRAPH, Timing.WARM_BATCH])
+def test_a_short_call_that_waits_for_its_host_is_not_held_against_the_engines_clock(how: Timing) -> None:
+    # torch.compile's guards around a kernel of 2 us, on an H200: a replayed graph has none of them.
+    told = (sustained(0.0656, 0.00225, 0.0011), sustained(0.0661, 0.00225, 0.0012))
+    status, evidence = timing.wall_clock(arm_of(timing=how, sustained=told), RUN)
+    assert status is Status.NOT_APPLICABLE
+    assert evidence.startswith("2.25 us by the samples") and "bound by its host" in evidence
+    hidden = (sustained(1.4, 0.002, 0.001), sustained(1.5, 0.002, 0.001))  # no host takes that long for one launch
+    assert timing.wall_clock(arm_of(timing=how, sustained=hidden), RUN)[0] is Status.CAUGHT
+    assert timing.wall_clock(arm_of(timing=how, sustained=(sustained(0.004, 0.002, 0.001),)), RUN)[0] is Status.PASSED
+
+
+def test_a_call_that_takes_longer_by_the_engines_clock_is_suspect_with_both_numbers() -> None:
+    told = (sustained(0.0656, 0.00225, 0.0011),)
+    found = registry.examine(run_of(arm_of(sustained=told)))
+    (finding,) = [each for each in found if each.check == "timing.wall_clock"]
+    assert finding.status is Status.SUSPECT
+    assert "2.25 us by the samples, 65.6 us by the engine's clock" in finding.evidence
 
 
 def test_without_the_engines_clock_nothing_is_said() -> None:

@@ -1033,7 +1033,16 @@ def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
         return registry.passed("fine")
 
     made = [
-        registry.Check(f"output.{kind.name}", "", "", (), registry.When.EACH_SAMPLE, arm=passes, sensor=kind)
+        registry.Check(
+            f"output.{kind.name}",
+            "",
+            "",
+            (),
+            registry.When.EACH_SAMPLE,
+            arm=passes,
+            sensor=kind,
+            evidence=registry.Evidence.VALUES,
+        )
         for kind in (Clumsy, Witness)
     ]
     sys.modules.pop("optimized", None)

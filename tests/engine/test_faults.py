@@ -71,6 +71,8 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     assert_timed(result, "optimized")
     caught = [f.check for f in result.record.findings if f.arm == row.rung and f.status is FindingStatus.CAUGHT]
     assert not row.caught or row.caught in caught
+    suspected = [f.check for f in result.record.findings if f.arm == row.rung and f.status is FindingStatus.SUSPECT]
+    assert not row.suspect or row.suspect in suspected
     if caught:
         assert all(c.speedup is None for c in result.record.comparisons if row.rung in (c.rung, c.baseline))
     assert result.finished.arm(row.rung) == arm, "clients are told what is stored"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aisp.checks import registry
-from aisp.checks.registry import Check, How, Issue, Need, When
+from aisp.checks.registry import Check, Evidence, How, Issue, Need, When
 from aisp.engine import trust
 from tests.engine.targets import write_target
 from tests.proofs.pages import validity
@@ -35,10 +35,25 @@ CHECKS = (
         When.EACH_SAMPLE,
         (Need.GPU, Need.CUPTI),
         refuses=True,
+        evidence=Evidence.TIME,
     ),
-    Check("timing.score", "Score", "It is\n  computed here.", ("timing.score",), When.AFTER_RUN, refuses=True),
     Check(
-        "distributed.ranks", "Ranks", "Every rank works.", ("distributed.rank_skipping",), When.AFTER_RUN, refuses=True
+        "timing.score",
+        "Score",
+        "It is\n  computed here.",
+        ("timing.score",),
+        When.AFTER_RUN,
+        refuses=True,
+        evidence=Evidence.VALUES,
+    ),
+    Check(
+        "distributed.ranks",
+        "Ranks",
+        "Every rank works.",
+        ("distributed.rank_skipping",),
+        When.AFTER_RUN,
+        refuses=True,
+        evidence=Evidence.WORK,
     ),
 )
 
@@ -94,6 +109,7 @@ def test_a_check_is_listed_with_its_issues_and_the_cheats_and_twins_that_prove_i
         issues=("timing.unsynced_streams", "timing.clock_drift"),
         when="around each sample",
         needs=("a GPU", "CUPTI"),
+        evidence="time",
         how="detected",
         cheats=("timing:streams/cheat", "timing:streams/cheat_pool"),
         twins=("timing:streams/optimized",),
@@ -129,11 +145,13 @@ def test_the_page_counts_and_tells_everything(gallery: Path) -> None:
     assert "| `timing.score` (beyond the 95) |" in page
     assert (
         "### timing.wall_clock\n\n**Two clocks.** Events and our own clock must agree.\n\nLooks around each sample; "
-        "needs a GPU and CUPTI; answers `timing.unsynced_streams`, `timing.clock_drift`.\n"
+        "needs a GPU and CUPTI; accuses by time, so it is suspect at most; answers "
+        "`timing.unsynced_streams`, `timing.clock_drift`.\n"
     ) in page
     assert (
-        "**Score.** It is computed here.\n\nLooks after the run; needs nothing special; answers `timing.score`." in page
-    )
+        "**Score.** It is computed here.\n\nLooks after the run; needs nothing special; accuses by values; "
+        "answers `timing.score`."
+    ) in page
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings == [f"## {category.capitalize()}" for category in registry.CATEGORIES]
 

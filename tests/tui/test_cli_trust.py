@@ -490,6 +490,14 @@ def test_a_suspect_cheat_is_missed_and_the_doubt_is_told(gallery: list[FixtureVi
     assert row["evidence"].endswith("; suspect by timing.boost: timing.boost saw cheat")
 
 
+def test_a_cheat_that_its_own_check_suspects_has_no_verdict_and_counts_as_caught(gallery: list[FixtureView]) -> None:
+    gallery[:] = [fixture("timing:one", checks=("timing.wall_clock",))]
+    script = Script(honest() | {"cheat": Arm(speedup=5.0)}, [("timing.wall_clock", "cheat", "suspect")])
+    with Gallery(lambda target, rungs: script):
+        row = json.loads(bench("audit", "--json").stdout)["fixtures"][1]
+    assert (row["outcome"], row["finding"], row["speedup"]) == ("caught", "timing.wall_clock", None)
+
+
 @pytest.mark.parametrize(
     ("baseline", "findings", "finding"),
     [

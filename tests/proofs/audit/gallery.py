@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aisp.checks import registry
 from aisp.engine.worker.__main__ import LEAST_CORES
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Role, Target
@@ -95,8 +96,15 @@ class Told:
     record: Run
 
     def caught_by(self, rung: str) -> list[str]:
-        """Ids of the checks that caught this rung, or the run as a whole."""
+        """Ids of the checks that caught this rung, or the run as a whole; of those that go by time alone, which
+        withhold the verdict and accuse nobody, the ones that suspect this rung."""
+        by_time = {check.id for check in registry.checks() if check.evidence is registry.Evidence.TIME}
         found = [f for f in self.record.findings if f.arm in (rung, "") and f.status is FindingStatus.CAUGHT]
+        found += [
+            f
+            for f in self.record.findings
+            if f.arm == rung and f.status is FindingStatus.SUSPECT and f.check in by_time
+        ]
         return [f.check for f in found]
 
     def arm(self, rung: str) -> Arm:

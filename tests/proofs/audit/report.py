@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aisp.checks import registry
+from aisp.engine import trust
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.reader import History
@@ -38,6 +39,7 @@ def rows_of(fixture: str, record: Run) -> list[dict[str, Any]]:
     compared = {c.rung: c for c in record.comparisons}
     twin_high = max((c.high for r, c in compared.items() if r.startswith("optimized") and c.high), default=1.0)
     found: list[dict[str, Any]] = []
+    named = next(view.checks for view in trust.fixtures() if view.target_id.replace(":", "/") == fixture)
     for rung in target(fixture).rungs:
         arm = known.get(rung.name)
         if arm is None:
@@ -48,7 +50,7 @@ def rows_of(fixture: str, record: Run) -> list[dict[str, Any]]:
         ours = compared[rung.name].speedup if rung.name in compared else None
         if arm.state in _DID_NOT_RUN and not doubts:
             outcome = "unavailable"
-        elif cheat and any(f.status is FindingStatus.CAUGHT for f in doubts):
+        elif cheat and any(f.status is FindingStatus.CAUGHT or f.check in named for f in doubts):
             outcome = "caught"
         elif cheat and arm.state is not State.OK:
             outcome = "unavailable" if arm.state is State.USER_ERROR else "caught"

@@ -50,6 +50,7 @@ class Row:
         correctness: what the verifier must have found.
         signal, sent_by_us, exit_code, dirty_exit: how its process must have ended.
         caught: the check that must have caught it though it ended well; "" where it needs none.
+        suspect: the check that must suspect it; likewise.
         began: whether it had a process at all: what is no Python is told before any starts.
     """
 
@@ -64,6 +65,7 @@ class Row:
     exit_code: int | None = None
     dirty_exit: bool = False
     caught: str = ""
+    suspect: str = ""
     began: bool = True
 
     @property
@@ -565,7 +567,7 @@ FORGERIES = (
         "def run(x):\n    time.sleep(0.002)\n    return x * 2\n",
         State.OK,
         correctness=Correctness.CORRECT,
-        caught="timing.wall_clock",
+        suspect="timing.wall_clock",
     ),
     Row(
         "more_time_than_there_was",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from aisp.checks.registry import CATEGORIES, How
+from aisp.checks.registry import CATEGORIES, Evidence, How
 from aisp.engine import trust
 from aisp.engine.trust import CheckView, FixtureView, IssueView
 
@@ -19,6 +19,12 @@ An issue is *prevented* where the design leaves no room for it, *detected* where
 *unavailable* where a machine like this one cannot ask; the text says what it would take. A fixture is a target folder
 with a real cheat and an honest twin that uses the same API: `aisp bench audit` runs them all, the cheats must be
 caught and the twins must pass. `aisp bench checks` lists the checks with what each said of the last run.
+
+An accusation rests on *values* (outputs, inputs, memory, reports), on *work* (what a process or a device did: work
+beside the clock, writes, switches, code) or on *time* alone. A busy machine makes times and makes neither of the
+others, so a check of time alone says *suspect* at most: the run keeps its figures and has no verdict, and nobody is put
+into quarantine. A baseline and its A/A twin claim nothing, and are never caught: what is seen in them is the machine's
+or the task's doing, and makes the run suspect.
 """
 
 
@@ -82,7 +88,9 @@ def _issue_table(issues: Sequence[IssueView], by_folder: Mapping[str, FixtureVie
 
 def _check_text(check: CheckView) -> str:
     answers = ", ".join(f"`{issue}`" for issue in check.issues)
-    facts = f"Looks {check.when}; needs {' and '.join(check.needs) or 'nothing special'}; answers {answers}."
+    rests = f"accuses by {check.evidence}" + (", so it is suspect at most" if check.evidence == Evidence.TIME else "")
+    needs = " and ".join(check.needs) or "nothing special"
+    facts = f"Looks {check.when}; needs {needs}; {rests}; answers {answers}."
     return f"### {check.id}\n\n**{_line(check.title)}.** {_line(check.about)}\n\n{facts}\n"
 
 
