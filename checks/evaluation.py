@@ -1093,7 +1093,8 @@ def drawn_cases(run: RunFacts) -> Answer:
     if drawn.several:
         return not_applicable(f"a rung is {run.target.ranks} processes: only its lesson's own shapes are posed")
     if drawn.posed:
-        return passed(f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}")
+        rest = "; no axis is left to draw, so only the values vary" if drawn.only_values else ""
+        return passed("; ".join([f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}", *drawn.held]) + rest)
     if drawn.fixed:
         return not_applicable(drawn.fixed)
     why = "; ".join(drawn.why) or "none was posed"

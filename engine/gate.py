@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aisp.checks.oracle import families, truth
-from aisp.checks.oracle.schema import Case, SchemaError
+from aisp.checks.oracle import families, fixed, truth
+from aisp.checks.oracle.fixed import Held
+from aisp.checks.oracle.schema import Case, Schema, SchemaError
 from aisp.checks.registry import Drawn, Refusal
 from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
 from aisp.engine.protocol import jobs, reports
@@ -31,6 +32,9 @@ FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set o
 MOST_FIXED_BYTES = (1 << 30, 1 << 34)
 """What the truth of a drawn case may take, on a CPU and on a GPU, that has the timed shape since the axes leave no
 other. The derived policy runs the reference seven times; the run's own sets of that shape take one run each."""
+
+ROUNDS = 3
+"""Times that shapes are drawn while the reference still holds an axis that was not known to be held."""
 
 MOST_AGAIN = 4
 """Runs whose drawn shapes are posed again: the first ones, so that all who come later are asked the same."""
@@ -47,7 +51,9 @@ class Gate:
         ask_judge: asks the run's verifier.
         blob: a new shared file.
         first_set: number of the first set of values that is made here; no worker is told it before.
+        note: keeps a sentence that the run's record is to hold.
         drawn: each drawn case with the master seed of the run that it was drawn for.
+        held: axes that keep to some values, whatever [fuzz] leaves open.
         several: the rungs run in several processes each, to which no shape but their lesson's can be posed.
     """
 
@@ -59,9 +65,11 @@ class Gate:
     first_set: int
     ask_judge: Callable[[jobs.AnyJob, type[Any], str], Awaitable[Any]]
     blob: Callable[[], jobs.Blob]
+    note: Callable[[str], None] = lambda sentence: None
     drawn: list[tuple[Case, int, reports.Posed]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
     fixed: str = ""  # why the task leaves nothing to draw
+    held: tuple[Held, ...] = ()
     _values: list[tuple[Case, reports.Posed]] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -84,15 +92,14 @@ class Gate:
         if self.target.rule is not None and self.target.rule.alone:
             self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
-        cases: dict[str, tuple[Case, int]] = {}
         try:
-            for seed in (self.seed, *again):
-                for case in families.drawn_shapes(self.target, seed, rungs, host=self.device == "cpu"):
-                    cases[case.text] = case, seed
+            cases = await self._draw(rungs, again)
         except SchemaError as error:
             self.why.append(clean_line(str(error)))
             return
-        for case, seed in cases.values():
+        for held in self.held:
+            self.note(f"drawn shapes: {held.text}")
+        for case, seed in cases:
             needed, most = truth.working_bytes(self.target, case.axes), MOST_FIXED_BYTES[self.device != "cpu"]
             if case.axes == self.case.axes and needed > most:
                 self.fixed = (
@@ -107,6 +114,36 @@ class Gate:
                 if end.state is not State.USER_ERROR:  # the verifier itself is gone
                     raise
                 self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
+
+    async def _draw(self, rungs: Sequence[Rung], again: Sequence[int]) -> list[tuple[Case, int]]:
+        """The drawn cases with their seeds, with those axes held that the task's own code holds. Raises SchemaError."""
+        host = self.device == "cpu"
+        schema = Schema.of(self.target, host=host)
+        self.held = fixed.tied(self.target)
+        for last in (*[False] * (ROUNDS - 1), True):
+            cases: dict[str, tuple[Case, int]] = {}
+            for seed in (self.seed, *again):
+                for case in families.drawn_shapes(self.target, seed, rungs, host=host, held=self.held):
+                    cases[case.text] = case, seed
+            if last or not fixed.free(fixed.holding(schema, self.held)):
+                break
+            more = await self._probed([case for case, _ in cases.values()])
+            if not more:
+                break
+            self.held += tuple(more)
+        return list(cases.values())
+
+    async def _probed(self, cases: Sequence[Case]) -> list[Held]:
+        """What the reference holds of these cases' axes; nothing where it could not be asked."""
+        job = jobs.Probe(cases=[case.plain() for case in cases], seed=self.seed)
+        try:
+            probed = await self.ask_judge(job, reports.Probed, "reference.py")
+        except ArmEnd as end:
+            if end.state is not State.USER_ERROR:
+                raise
+            return []
+        known = {held.axis for held in self.held}
+        return [held for held in map(Held.of, probed.held) if held.axis not in known]
 
     async def enter(self, stint: Stint, patience_s: float, *, most: int | None = None) -> None:
         """The drawn cases that the rung claims to support: of the run's own, and of those that are posed again, the
@@ -141,7 +178,15 @@ class Gate:
             tuple(self.why),
             several=self.several,
             fixed=self.fixed,
+            held=tuple(held.text for held in self.held),
+            only_values=self._only_values(),
         )
+
+    def _only_values(self) -> bool:
+        """Whether no axis is left that another shape could have."""
+        if not self.held:
+            return False
+        return not fixed.free(fixed.holding(Schema.of(self.target, host=self.device == "cpu"), self.held))
 
     # -- values ----------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class Verification:
             first_set=plan.held_out + gate.FIRST_SET,
             ask_judge=crew.ask_verifier,
             blob=crew.arena.blob,
+            note=self.notes.append,
         )
 
     # -- inputs and what is expected -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Opinion
+from aisp.checks.oracle.fixed import Held, holding
 from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, subseed, takes
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
 from aisp.kernels import catalog
@@ -44,17 +45,20 @@ LOSSY = 0.1  # of the RMS: a stated tolerance from which nothing but the declare
 # -- shapes --------------------------------------------------------------------------------------------------------
 
 
-def drawn_shapes(target: Target, seed: int, rungs: Sequence[Rung], *, host: bool) -> tuple[Case, ...]:
+def drawn_shapes(
+    target: Target, seed: int, rungs: Sequence[Rung], *, host: bool, held: Sequence[Held] = ()
+) -> tuple[Case, ...]:
     """The drawn cases of one run, at least one.
 
     Args:
         rungs: those that take part, for what they support.
         host: the cases are for a CPU.
+        held: axes that keep to some values (fixed.py).
 
     Raises:
         SchemaError: the axes admit no case at all.
     """
-    schema = Schema.of(target, host=host)
+    schema = holding(Schema.of(target, host=host), held)
     found = [_drawn(schema, seed, number, edge=number > 0) for number in range(GATE_CASES)]
     for rung in rungs:
         if not rung.supports or any(not rung.unsupported(case.axes) for case in found):

@@ -22,6 +22,7 @@ from aisp.checks.oracle import comparator, lint, ruling, values
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily
+from aisp.checks.oracle.fixed import Probe
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, exact, same_outputs
 from aisp.checks.registry import TaskFacts
@@ -154,6 +155,13 @@ class Verifier:
         self._run_bytes[case.name] = memory.max_memory_allocated() - before
         return outputs
 
+    def probe(self, job: jobs.Probe) -> reports.Probed:
+        """Which axes the reference holds to some values, asked on the CPU."""
+        oracle = Oracle(self._target, self._reference, "cpu")
+        probe = Probe(self._target, self._examiner_on("cpu"), oracle, own=self._alone)
+        held = probe.held([Case.of(case) for case in job.cases], job.seed)
+        return reports.Probed(held=[one.plain() for one in held])
+
     def judge(self, job: jobs.Judge) -> reports.Judged:
         """Compare a call's outputs with the truth: a lesson's own sets by the stated tolerances, all else by what the
         computation allows."""
@@ -237,12 +245,15 @@ class Verifier:
 
     @functools.cached_property
     def _examiner(self) -> Examiner:
+        return self._examiner_on(self._device)
+
+    def _examiner_on(self, device: str) -> Examiner:
         found: dict[str, Any] = {}
         for entry, wanted in (("make", "made"), ("pose", "posed")):
             if any(getattr(spec, wanted) for spec in self._target.inputs):
                 found[entry] = callable_of(import_module(self._folder, "inputs"), entry)
         make, pose = found.get("make"), found.get("pose")
-        return Examiner(self._target, self._reference, make, self._device, pose=pose)
+        return Examiner(self._target, self._reference, make, device, pose=pose)
 
     def _inputs_of(
         self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
