@@ -26,7 +26,10 @@ SHAPE, VALUES = "shape", "values"
 class Counting:
     """A verifier and a worker that count what they are asked, and answer as they are told to."""
 
-    def __init__(self, *, wrong: tuple[str, ...] = (), failing: str = "", held: tuple[Held, ...] = ()) -> None:
+    def __init__(
+        self, *, wrong: tuple[str, ...] = (), failing: str = "", judging: str = "", held: tuple[Held, ...] = ()
+    ) -> None:
+        self.judging = judging
         self.asked: list[jobs.AnyJob] = []
         self.held = held
         self.wrong, self.failing = wrong, failing
@@ -40,6 +43,8 @@ class Counting:
         if isinstance(job, jobs.Probe):
             return reports.Probed(held=[held.plain() for held in self.held])
         assert isinstance(job, jobs.Judge)
+        if self.judging == _what(job):
+            raise ArmEnd(State.USER_ERROR, "the verifier: a device assert; a fresh one is ready")
         right = (job.case["strategy"] if _what(job) == SHAPE else str(job.case["number"])) not in self.wrong
         finding = "nothing" if right else WRONG
         policy = TolerancePolicy.DERIVED
@@ -166,6 +171,60 @@ async def test_a_reference_that_fails_on_the_drawn_cases_is_told_and_does_not_en
     made, _ = await through(Counting(failing=SHAPE))
     assert made.facts().posed == ()
     assert any("no such size" in why for why in made.facts().why)
+
+
+async def test_what_cannot_be_judged_is_dropped_for_all_and_blames_no_rung() -> None:
+    for what in (SHAPE, VALUES):
+        known = Counting(judging=what)
+        made, arms = await through(known)
+        assert known.count(jobs.Judge, what) == 2, "no rung after the first is asked for it"
+        assert [arm.running and arm.doubt is None for arm in arms] == [True, True]
+        assert (made.drawn == []) is (what == SHAPE)
+        assert len(made.facts().why) == 2
+        assert all("device assert" in why for why in made.facts().why)
+
+
+async def test_a_fresh_verifier_is_taught_all_that_was_posed_but_what_the_last_one_was_lost_to() -> None:
+    made, arms = gate(Counting())
+    await made.pose([arm.rung for arm in arms])
+    (lost, seed, _), *kept = made.drawn
+    fresh = Counting()
+    await made.teach(fresh.judge, jobs.Judge(case=lost.plain(), seed=seed, rung="baseline", outputs=BLOB))
+    assert [job.case for job in fresh.asked if isinstance(job, jobs.Pose)] == [case.plain() for case, _, _ in kept]
+
+
+async def test_no_further_case_is_posed_behind_two_lost_verifiers() -> None:
+    class Losing(Counting):
+        async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+            if isinstance(job, jobs.Pose):
+                await made.teach(self.judge, job)
+            return await super().judge(job, want, whose)
+
+    known = Losing(failing=SHAPE)
+    made, arms = gate(known)
+    await made.pose([arm.rung for arm in arms], again=[1, 2, 3])
+    assert known.count(jobs.Pose) == 2
+    assert "2 verifiers were lost" in made.facts().why[-1]
+
+
+async def test_a_reference_that_takes_the_verifier_with_it_on_a_drawn_shape_costs_that_shape_alone(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    deadly = (
+        "import os\n\ndef run(x):\n    if x.shape[0] not in (16, 64):\n        os.kill(os.getpid(), 9)\n"
+        "    return x * 2\n"
+    )
+    one = write_target(
+        tmp_path / "mine",
+        {"reference.py": deadly, "optimized.py": "def run(x):\n    return x + x\n"},
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 64 }',
+    )
+    found = await shared.run(tmp_path / "mine", one.id)
+    assert {arm.rung: arm.state for arm in found.record.arms if arm.rung in ("baseline", "optimized")} == {
+        "baseline": State.OK,
+        "optimized": State.OK,
+    }, found.record.reason
+    assert any(flag.startswith("left out: drawn case N=") for flag in found.record.flags)
 
 
 async def test_axes_that_the_task_holds_keep_their_values_in_all_drawn_cases_and_are_said_once() -> None:
