@@ -1111,7 +1111,10 @@ def value_families(arm: ArmFacts, run: RunFacts) -> Answer:
         return passed(f"right on {len(arm.families)} more sets: {' / '.join(arm.families)}")
     if run.drawn is not None and run.drawn.why:
         return unavailable(f"no other values could be posed: {'; '.join(run.drawn.why)}")
-    return not_applicable("no input of fractions is drawn anew, or the stated tolerance is a tenth of the RMS")
+    return not_applicable(
+        "no input of fractions or of whole numbers that repeat is drawn anew, or the stated tolerance is a tenth of "
+        "the RMS"
+    )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -1231,8 +1234,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.value_families",
         "Values nobody was timed on",
-        "At the timed shape, uniform, sorted and constant rows must be right; rows with outliers or another mean, "
-        "which a declaration does not promise, leave a rung that fails there suspect.",
+        "At the timed shape, uniform, sorted and constant rows must be right, and whole numbers that are all at a "
+        "bound, mostly the same, sorted, or powers of two; rows with outliers or another mean, which a declaration "
+        "does not promise, leave a rung that fails there suspect.",
         ("evaluation.declared_values", "evaluation.early_stop"),
         When.AFTER_RUN,
         arm=value_families,

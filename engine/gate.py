@@ -270,5 +270,8 @@ class Gate:
                             raise
                         self._drop(families.named(case), end)
                         continue
-                    self._values.append((case, posed))
+                    if posed.possible:
+                        self.why.append(f"{families.named(case)}: {posed.possible}")
+                    else:
+                        self._values.append((case, posed))
             return self._values

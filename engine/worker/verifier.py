@@ -119,6 +119,8 @@ class Verifier:
         made = self._made.get(case.name, {})
         known = self._run_bytes.get(case.name, 0)
         posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made, run_bytes=known)
+        if posed.impossible:
+            return reports.Posed(blob=job.blob, possible=posed.impossible)
         self._families[case.name, case.number] = posed
         written: dict[str, torch.Tensor] = {}
         for name, change in changes.items():

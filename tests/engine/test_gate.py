@@ -379,3 +379,23 @@ async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_
         "baseline": (State.OK, ""),
         "optimized": (State.OK, ""),
     }
+
+
+@pytest.mark.parametrize("wrong", [".to(torch.int16).long()", ".clamp(max=32767)"], ids=["wraps", "clamped"])
+async def test_a_histogram_whose_counts_wrap_or_are_clamped_is_refused_in_a_run(
+    shared: EngineUnderTest, tmp_path: Path, wrong: str
+) -> None:
+    right = "import torch\n\ndef run(x):\n    return torch.bincount(x, minlength=256)\n"
+    one = write_target(
+        tmp_path / "mine",
+        {"reference.py": right, "baseline.py": right, "optimized.py": f"{right.rstrip()}{wrong}\n"},
+        axes="{ N = 262144 }",
+        inputs='x = "uint8 [N] integers(0, 256)"',
+        outputs='y = "int64 [256]"',
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 262144 }',
+    )
+    found = await shared.run(tmp_path / "mine", one.id)
+    assert found.arm("baseline").state is State.OK, found.record.reason
+    assert found.arm("optimized").state is State.INCORRECT
+    ended = [f for f in found.record.findings if f.arm == "optimized" and f.status is FindingStatus.CAUGHT]
+    assert [f.check for f in ended] == ["evaluation.value_families"]
