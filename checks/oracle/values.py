@@ -23,6 +23,7 @@ import numpy.typing as npt
 from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
+from aisp.kernels.catalog.tensors import parts_of
 
 if TYPE_CHECKING:
     import torch
@@ -165,6 +166,9 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
             told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
             raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
+        if tensor.is_complex() and not (target.rule is not None and target.rule.alone):
+            told = str(tensor.dtype).removeprefix("torch.")
+            raise InputsError(f"inputs.py: pose() made {spec.name} {told}, which is not judged; {parts_of(told)}")
         dtype = retyped(target, spec, case.dtype)
         tensor = tensor.detach().to("cpu")
         if dtype != spec.dtype:  # a fuzz's own
