@@ -1094,7 +1094,8 @@ def drawn_cases(run: RunFacts) -> Answer:
     if drawn.several:
         return not_applicable(f"a rung is {run.target.ranks} processes: only its lesson's own shapes are posed")
     if drawn.posed:
-        return passed(f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}")
+        rest = "; no axis is left to draw, so only the values vary" if drawn.only_values else ""
+        return passed("; ".join([f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}", *drawn.held]) + rest)
     if drawn.fixed:
         return not_applicable(drawn.fixed)
     why = "; ".join(drawn.why) or "none was posed"
@@ -1111,7 +1112,10 @@ def value_families(arm: ArmFacts, run: RunFacts) -> Answer:
         return passed(f"right on {len(arm.families)} more sets: {' / '.join(arm.families)}")
     if run.drawn is not None and run.drawn.why:
         return unavailable(f"no other values could be posed: {'; '.join(run.drawn.why)}")
-    return not_applicable("no input of fractions is drawn anew, or the stated tolerance is a tenth of the RMS")
+    return not_applicable(
+        "no input of fractions or of whole numbers that repeat is drawn anew, or the stated tolerance is a tenth of "
+        "the RMS"
+    )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -1242,8 +1246,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.value_families",
         "Values nobody was timed on",
-        "At the timed shape, uniform, sorted and constant rows must be right; rows with outliers or another mean, "
-        "which a declaration does not promise, leave a rung that fails there suspect.",
+        "At the timed shape, uniform, sorted and constant rows must be right, and whole numbers that are all at a "
+        "bound, mostly the same, sorted, or powers of two; rows with outliers or another mean, which a declaration "
+        "does not promise, leave a rung that fails there suspect.",
         ("evaluation.declared_values", "evaluation.early_stop"),
         When.AFTER_RUN,
         evidence=Evidence.VALUES,

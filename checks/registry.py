@@ -473,12 +473,16 @@ class Drawn:
         why: what could not be posed, and why.
         several: a rung is several processes: no other shape than its lesson's can be posed.
         fixed: why the task itself leaves nothing to draw; "" where it does not.
+        held: axes that keep to some values since the task's own code takes no others, in words.
+        only_values: those leave no other shape: what is posed has other values alone.
     """
 
     posed: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     several: bool = False
     fixed: str = ""
+    held: tuple[str, ...] = ()
+    only_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)

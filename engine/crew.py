@@ -31,6 +31,10 @@ from aisp.store.outcomes import Correctness, State
 VERIFIER = "the verifier"
 FINAL_REPORT_S = 5.0
 
+Ask = Callable[[jobs.AnyJob, type[Any], str], Awaitable[Any]]
+Teach = Callable[[Ask, jobs.AnyJob], Awaitable[None]]
+"""Tells a fresh verifier, by the first, what the lost one knew, without what the second asked about."""
+
 
 async def taken(services: Services, whose: str, *, interpret: bool, compiler: bool = False) -> Child:
     """A standby, or a process that is made now. Raises ArmEnd."""
@@ -77,6 +81,7 @@ class Crew:
         self._one_at_a_time = asyncio.Lock()
         self._traces = asyncio.Lock()
         self._rendezvous_folders: list[Path] = []
+        self._heard: Callable[[Child], None] = lambda child: None  # with each verifier before it is asked anything
 
     # -- roles -----------------------------------------------------------------------------------------------------
 
@@ -149,6 +154,7 @@ class Crew:
         Returns:
             What it found of the machine.
         """
+        self._heard = heard
         child = self.verifier = await self.take(VERIFIER)
         heard(child)
         ready = child.ready
@@ -167,13 +173,33 @@ class Crew:
         )
         return await self._services.store(lambda store: store.put_environment(described))
 
-    async def ask_verifier(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:
-        """Its answer; it is asked one thing at a time. Raises ArmEnd."""
-        verifier = self.verifier
-        if verifier is None:
-            raise ArmEnd(State.INFRA_ERROR, "there is no verifier")
+    async def ask_verifier(
+        self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER, *, teach: Teach | None = None
+    ) -> Any:
+        """Its answer; it is asked one thing at a time. Raises ArmEnd.
+
+        Args:
+            teach: of a job that the run can do without. A verifier that is lost to it is replaced by a fresh one, which
+                is taught what the lost one knew before anybody else asks it anything; then the end is the job's alone,
+                `State.USER_ERROR`.
+        """
         async with self._one_at_a_time:
-            return await ask(verifier, job, want, self._services.limits.verifier_s, whose)
+            try:
+                return await self._ask_now(job, want, whose)
+            except ArmEnd as end:
+                if teach is None or end.state is State.USER_ERROR or self.verifier is None:
+                    raise
+                await self.end_verifier()
+                await self.start_verifier(self._heard)
+                await self.on_the_gpu([])
+                await teach(self._ask_now, job)
+                raise ArmEnd(State.USER_ERROR, end.reason, end.detail) from None
+
+    async def _ask_now(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:
+        """The answer of whoever is the verifier now."""
+        if self.verifier is None:
+            raise ArmEnd(State.INFRA_ERROR, "there is no verifier")
+        return await ask(self.verifier, job, want, self._services.limits.verifier_s, whose)
 
     async def end_verifier(self) -> None:
         """End it, where there is one."""

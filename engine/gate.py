@@ -12,14 +12,15 @@ are posed again, to every rung: who edits a comment until the draw is lucky woul
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from aisp.checks.oracle import families, truth
-from aisp.checks.oracle.schema import Case, SchemaError
+from aisp.checks.oracle import families, fixed, truth
+from aisp.checks.oracle.fixed import Held
+from aisp.checks.oracle.schema import Case, Schema, SchemaError
 from aisp.checks.registry import Drawn, Refusal
 from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
+from aisp.engine.crew import Ask
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Rung, Target
@@ -31,6 +32,12 @@ FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set o
 MOST_FIXED_BYTES = (1 << 30, 1 << 34)
 """What the truth of a drawn case may take, on a CPU and on a GPU, that has the timed shape since the axes leave no
 other. The derived policy runs the reference seven times; the run's own sets of that shape take one run each."""
+
+ROUNDS = 3
+"""Times that shapes are drawn while the reference still holds an axis that was not known to be held."""
+
+MOST_LOST = 2
+"""Verifiers that may be lost to drawn cases before no further case is posed: each has to be made ready anew."""
 
 MOST_AGAIN = 4
 """Runs whose drawn shapes are posed again: the first ones, so that all who come later are asked the same."""
@@ -47,7 +54,9 @@ class Gate:
         ask_judge: asks the run's verifier.
         blob: a new shared file.
         first_set: number of the first set of values that is made here; no worker is told it before.
+        note: keeps a sentence that the run's record is to hold.
         drawn: each drawn case with the master seed of the run that it was drawn for.
+        held: axes that keep to some values, whatever [fuzz] leaves open.
         several: the rungs run in several processes each, to which no shape but their lesson's can be posed.
     """
 
@@ -57,11 +66,14 @@ class Gate:
     seed: int
     without: frozenset[str]
     first_set: int
-    ask_judge: Callable[[jobs.AnyJob, type[Any], str], Awaitable[Any]]
+    ask_judge: Ask
     blob: Callable[[], jobs.Blob]
+    note: Callable[[str], None] = lambda sentence: None
     drawn: list[tuple[Case, int, reports.Posed]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
     fixed: str = ""  # why the task leaves nothing to draw
+    held: tuple[Held, ...] = ()
+    _lost: int = 0  # verifiers
     _values: list[tuple[Case, reports.Posed]] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -84,15 +96,17 @@ class Gate:
         if self.target.rule is not None and self.target.rule.alone:
             self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
-        cases: dict[str, tuple[Case, int]] = {}
         try:
-            for seed in (self.seed, *again):
-                for case in families.drawn_shapes(self.target, seed, rungs, host=self.device == "cpu"):
-                    cases[case.text] = case, seed
+            cases = await self._draw(rungs, again)
         except SchemaError as error:
             self.why.append(clean_line(str(error)))
             return
-        for case, seed in cases.values():
+        for held in self.held:
+            self.note(f"drawn shapes: {held.text}")
+        for case, seed in cases:
+            if self._lost >= MOST_LOST:
+                self.why.append(f"drawn case {case.text}: not posed, {self._lost} verifiers were lost to others")
+                break
             needed, most = truth.working_bytes(self.target, case.axes), MOST_FIXED_BYTES[self.device != "cpu"]
             if case.axes == self.case.axes and needed > most:
                 self.fixed = (
@@ -104,9 +118,40 @@ class Gate:
             try:
                 self.drawn.append((case, seed, await self.ask_judge(job, reports.Posed, "reference.py")))
             except ArmEnd as end:
-                if end.state is not State.USER_ERROR:  # the verifier itself is gone
+                if end.state is not State.USER_ERROR:  # the verifier itself is gone, and no other could be had
                     raise
-                self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
+                self._drop(f"drawn case {case.text}", end)
+
+    async def _draw(self, rungs: Sequence[Rung], again: Sequence[int]) -> list[tuple[Case, int]]:
+        """The drawn cases with their seeds, with those axes held that the task's own code holds. Raises SchemaError."""
+        host = self.device == "cpu"
+        schema = Schema.of(self.target, host=host)
+        self.held = fixed.tied(self.target)
+        for last in (*[False] * (ROUNDS - 1), True):
+            cases: dict[str, tuple[Case, int]] = {}
+            for seed in (self.seed, *again):
+                for case in families.drawn_shapes(self.target, seed, rungs, host=host, held=self.held):
+                    cases[case.text] = case, seed
+            if last or not fixed.free(fixed.holding(schema, self.held)):
+                break
+            more = await self._probed([case for case, _ in cases.values()])
+            if not more:
+                break
+            self.held += tuple(more)
+        return list(cases.values())
+
+    async def _probed(self, cases: Sequence[Case]) -> list[Held]:
+        """What the reference holds of these cases' axes; nothing where it could not be asked."""
+        job = jobs.Probe(cases=[case.plain() for case in cases], seed=self.seed)
+        try:
+            probed = await self.ask_judge(job, reports.Probed, "reference.py")
+        except ArmEnd as end:
+            if end.state is not State.USER_ERROR:
+                raise
+            self._drop("asking the reference on the CPU", end)
+            return []
+        known = {held.axis for held in self.held}
+        return [held for held in map(Held.of, probed.held) if held.axis not in known]
 
     async def enter(self, stint: Stint, patience_s: float, *, most: int | None = None) -> None:
         """The drawn cases that the rung claims to support: of the run's own, and of those that are posed again, the
@@ -115,10 +160,16 @@ class Gate:
         asked = [entry for entry in self.drawn if not stint.arm.rung.unsupported(entry[0].axes)]
         again = [entry for entry in asked if entry[1] != self.seed]
         own = [entry for entry in asked if entry[1] == self.seed]
-        for case, seed, posed in again[:most] + own[:most]:
+        for entry in again[:most] + own[:most]:
+            case, seed, posed = entry
+            if entry not in self.drawn:  # dropped meanwhile
+                continue
             job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=stint.outputs)
             tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
             judged = await self._judged(case, seed, stint.arm, tried.outputs)
+            if judged is None:
+                self.drawn = [other for other in self.drawn if other != entry]
+                continue
             if not judged.right:
                 advice = "`aisp bench fuzz` finds the smallest such case"
                 raise wrong(judged, [posed.blob], HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
@@ -128,11 +179,37 @@ class Gate:
         """A drawn case in words."""
         return case.text if seed == self.seed else f"{case.text}, as when a rung was caught"
 
-    async def _judged(self, case: Case, seed: int, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
+    async def _judged(self, case: Case, seed: int, arm: Arm, outputs: jobs.Blob) -> reports.Judged | None:
+        """None: it could not be judged, which is not the rung's doing. Raises ArmEnd where no verifier is left."""
         job = jobs.Judge(case=case.plain(), seed=seed, rung=arm.name, outputs=outputs)
-        found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
+        try:
+            found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
+        except ArmEnd as end:
+            if end.state is not State.USER_ERROR:
+                raise
+            self._drop(families.named(case) if case.values else f"drawn case {self._said(case, seed)}", end)
+            return None
         arm.accepted[found.policy] += found.right
         return found
+
+    def _drop(self, said: str, end: ArmEnd) -> None:
+        """Note that a case is left out, and why."""
+        sentence = clean_line(f"{said}: {end.reason}")[:200]
+        if sentence not in self.why:
+            self.why.append(sentence)
+            self.note(f"left out: {sentence}")
+
+    async def teach(self, ask: Ask, job: jobs.AnyJob) -> None:
+        """Pose to a fresh verifier what was posed to the one that was lost to `job`, but for what that was about.
+
+        Raises ArmEnd where one of those is refused now.
+        """
+        self._lost += 1
+        about = job.case if isinstance(job, (jobs.Pose, jobs.Judge)) else None
+        values = [(case, self.seed) for case, _ in self._values or ()]
+        for case, seed in [*((case, seed) for case, seed, _ in self.drawn), *values]:
+            if case.plain() != about:
+                await ask(jobs.Pose(case=case.plain(), seed=seed, blob=self.blob()), reports.Posed, "reference.py")
 
     def facts(self) -> Drawn:
         """What was posed, for checks."""
@@ -141,7 +218,15 @@ class Gate:
             tuple(self.why),
             several=self.several,
             fixed=self.fixed,
+            held=tuple(held.text for held in self.held),
+            only_values=self._only_values(),
         )
+
+    def _only_values(self) -> bool:
+        """Whether no axis is left that another shape could have."""
+        if not self.held:
+            return False
+        return not fixed.free(fixed.holding(Schema.of(self.target, host=self.device == "cpu"), self.held))
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -154,12 +239,16 @@ class Gate:
         arm = stint.arm
         if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
             return
-        for case, posed in await self._posed():
+        for case, posed in list(await self._posed()):
+            if (case, posed) not in (self._values or ()):  # dropped meanwhile
+                continue
             job = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
             executed = await ask(stint.child, job, reports.Executed, patience_s, arm.name)
             judged = await self._judged(case, self.seed, arm, executed.outputs)
             said = families.named(case)
-            if judged.right:
+            if judged is None:
+                self._values = [other for other in self._values or () if other[0] != case]
+            elif judged.right:
                 arm.families.append(said)
             elif families.gating(case):
                 advice = "values that its declaration admits must be right"
@@ -179,7 +268,10 @@ class Gate:
                     except ArmEnd as end:
                         if end.state is not State.USER_ERROR:
                             raise
-                        self.why.append(clean_line(f"{families.named(case)}: {end.reason}")[:200])
+                        self._drop(families.named(case), end)
                         continue
-                    self._values.append((case, posed))
+                    if posed.possible:
+                        self.why.append(f"{families.named(case)}: {posed.possible}")
+                    else:
+                        self._values.append((case, posed))
             return self._values

@@ -17,7 +17,7 @@ from aisp.checks.registry import Drawn
 from aisp.engine import gate
 from aisp.engine.arena import descriptor
 from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
-from aisp.engine.crew import RunCrew
+from aisp.engine.crew import Ask, RunCrew
 from aisp.engine.gate import Gate
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
@@ -49,6 +49,7 @@ class Verification:
         self.inputs: dict[tuple[str, int], jobs.Blob] = {}
         self.notes: list[str] = []
         self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
+        self._answered: set[tuple[str, int]] = set()  # those whose expected values are known
         self._expected: asyncio.Task[None] | None = None
         self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
         self._beyond = Gate(
@@ -58,8 +59,9 @@ class Verification:
             seed=plan.seed,
             without=plan.without,
             first_set=plan.held_out + gate.FIRST_SET,
-            ask_judge=crew.ask_verifier,
+            ask_judge=self._ask_beyond,
             blob=crew.arena.blob,
+            note=self.notes.append,
         )
 
     # -- inputs and what is expected -------------------------------------------------------------------------------
@@ -91,6 +93,25 @@ class Verification:
     async def _expect_set(self, case: Case, number: int) -> None:
         job = jobs.Expect(case=self._posed[case.name, number])
         await self._crew.ask_verifier(job, reports.Expected, "reference.py")
+        self._answered.add((case.name, number))
+
+    async def _ask_beyond(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+        """Ask what the run can do without: what the reference fails on costs that case alone. Raises ArmEnd."""
+        return await self._crew.ask_verifier(job, want, whose, teach=self._teach)
+
+    async def _teach(self, ask: Ask, job: jobs.AnyJob) -> None:
+        """Tell a fresh verifier what the one knew that was lost to `job`: from the same seed come the same sets.
+
+        The processes of arms keep the inputs that they have. Raises ArmEnd.
+        """
+        for key, plain in list(self._posed.items()):
+            blob = self._crew.arena.blob()
+            posing = jobs.Pose(case=plain, seed=self._plan.seed, blob=blob, later=True)
+            await ask(posing, reports.Posed, "making the inputs")
+            self._crew.arena.free(blob)
+            if key in self._answered:
+                await ask(jobs.Expect(case=plain), reports.Expected, "reference.py")
+        await self._beyond.teach(ask, job)
 
     def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
         """The timed case's sets; with the gate, every untimed case too, which an arm must get right before."""

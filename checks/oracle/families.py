@@ -8,6 +8,8 @@ that they admit is taken, whatever its size.
 At the timed shape two sets hold values that the declared distribution seldom or never draws. `rows` is promised by
 every declaration that admits it: uniform, sorted and constant rows of the declared size. A failure there is a fault.
 `far` goes beyond the declared size, by moderate outliers and another mean: a failure there makes the rung doubted.
+Whole numbers with bounds have sets of their own: all at a bound, nine of ten the same, sorted, powers of two. Their
+declaration promises these where it draws a value more than once anyway.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Opinion
+from aisp.checks.oracle.fixed import Held, holding
 from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, subseed, takes
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
 from aisp.kernels import catalog
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
 GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
 GATE_FLOPS = 1 << 22
 GATE_CASES = 2  # beside those for rungs that support neither
-VALUE_SETS = 2  # of other families, at the timed shape
+VALUE_SETS = 2  # of other families of fractions, at the timed shape
+WHOLE_SETS = (Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.SORTED, Values.POWERS)  # of whole numbers
+REPEATS = 10  # pairs of equal values in an even draw, from which on a declaration promises any number of them
 MOST_ODD = 2047
 WIDER = 8  # the budget grows by this factor until something fits
 WIDENINGS = 9  # then a tensor has 2^40 elements: there is no such machine
@@ -44,17 +49,20 @@ LOSSY = 0.1  # of the RMS: a stated tolerance from which nothing but the declare
 # -- shapes --------------------------------------------------------------------------------------------------------
 
 
-def drawn_shapes(target: Target, seed: int, rungs: Sequence[Rung], *, host: bool) -> tuple[Case, ...]:
+def drawn_shapes(
+    target: Target, seed: int, rungs: Sequence[Rung], *, host: bool, held: Sequence[Held] = ()
+) -> tuple[Case, ...]:
     """The drawn cases of one run, at least one.
 
     Args:
         rungs: those that take part, for what they support.
         host: the cases are for a CPU.
+        held: axes that keep to some values (fixed.py).
 
     Raises:
         SchemaError: the axes admit no case at all.
     """
-    schema = Schema.of(target, host=host)
+    schema = holding(Schema.of(target, host=host), held)
     found = [_drawn(schema, seed, number, edge=number > 0) for number in range(GATE_CASES)]
     for rung in rungs:
         if not rung.supports or any(not rung.unsupported(case.axes) for case in found):
@@ -209,7 +217,28 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
         if names:
             held = dict.fromkeys(names, kind)
             found.append(Case(first + number, strategy, dict(case.axes), values=held, name=case.name))
+    for number, kind in enumerate(WHOLE_SETS):
+        if names := countable(target, case.axes, kind):
+            held = dict.fromkeys(names, kind)
+            found.append(
+                Case(first + VALUE_SETS + number, Strategy.MIXED, dict(case.axes), values=held, name=case.name)
+            )
     return tuple(found)
+
+
+def countable(target: Target, axes: Mapping[str, int], kind: Values) -> tuple[str, ...]:
+    """Inputs of whole numbers that promise such values at these axes: drawn for every set, of several values, and, but
+    for sorted ones, with equal ones among them. Indices of a large range that hardly ever meet may rely on that.
+    """
+
+    def usable(spec: TensorSpec) -> bool:
+        if spec.distribution != "integers" or Flag.STATIC in spec.flags or not takes(target, spec, kind):
+            return False
+        low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
+        count = math.prod(catalog.shape(spec, axes))
+        return high - low > 1 and (kind is Values.SORTED or count * (count - 1) >= 2 * REPEATS * (high - low))
+
+    return tuple(spec.name for spec in target.inputs if usable(spec))
 
 
 def terms(target: Target, axes: Mapping[str, int]) -> int:
@@ -253,6 +282,26 @@ class ValueFamily:
     def __post_init__(self) -> None:
         self._least = self._stated(self._oracle.least(self.case, self.inputs, self.made))
         self.note = self._least.note
+
+    @property
+    def impossible(self) -> str:
+        """Why nobody could be right on these values: whole numbers at their bounds can make a sum that its dtype does
+        not hold, or leave a mean nothing to divide by. "" where somebody can, and of fractions.
+        """
+        import torch
+
+        assert self._least is not None
+        if not any(kind in WHOLE_SETS for kind in self.case.values.values()):
+            return ""
+        for expected in self._least.outputs:
+            dtype: torch.dtype = getattr(torch, expected.dtype)
+            if dtype.is_floating_point:
+                fits = bool(torch.isfinite(expected.value.to(dtype).to(torch.float64)).all())
+            else:
+                fits = dtype is torch.bool or bool((expected.value.to(dtype) == expected.value).all())
+            if not fits:
+                return f"the truth of {expected.name} is beyond {expected.dtype}"
+        return ""
 
     @property
     def _oracle(self) -> Oracle:
@@ -300,6 +349,11 @@ def named(case: Case) -> str:
     said = {
         Values.ROWS: "uniform, sorted and constant rows",
         Values.FAR: "rows with outliers or another mean",
+        Values.LOWEST: "all at the lower bound",
+        Values.HIGHEST: "all at the upper bound",
+        Values.DOMINANT: "nine of ten the same",
+        Values.SORTED: "sorted",
+        Values.POWERS: "powers of two",
     }
     kinds = {kind: [name for name, own in case.values.items() if own is kind] for kind in case.values.values()}
     return "; ".join(f"{', '.join(names)}: {said[kind]}" for kind, names in kinds.items())

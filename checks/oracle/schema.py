@@ -68,6 +68,10 @@ class Values(enum.StrEnum):
     OUTLIERS = "outliers"  # a few far larger ones, none among the first elements of a row
     NONFINITE = "nonfinite"  # declared, with NaN and infinities at a few places
     EXTREMES = "extremes"  # an index' lowest and highest value
+    LOWEST = "lowest"  # of whole numbers: the least that is declared, everywhere
+    HIGHEST = "highest"  # the greatest, everywhere
+    DOMINANT = "dominant"  # nine of ten are one value
+    POWERS = "powers"  # powers of two of either sign, within the bounds
     ROWS = "rows"  # a row each uniform, sorted or constant, among declared ones; nothing is larger than usual
     FAR = "far"  # a row each with moderate outliers or another mean, among declared ones
 
@@ -108,6 +112,9 @@ MOST_ELEMENTS_HOST = 1 << 16  # on a CPU, where Triton's interpreter walks throu
 MOST_FLOPS_HOST = 1 << 26
 TRIES = 400
 HUGE_ELEMENTS = (1 << 31) + 1
+LONG_SHARE = 0.5  # of the cases in which an input of whole numbers is far from even
+WHOLE = (Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.POWERS)
+"""Of whole numbers with bounds alone. A counter that wraps or is clamped is right on even draws, and wrong here."""
 TAME = (Values.DECLARED, Values.UNIFORM, Values.INTEGERS, Values.ROWS)
 HARD = (
     *(Values.LARGE, Values.TINY, Values.CONSTANT, Values.SORTED, Values.TIES, Values.BELOW, Values.OUTLIERS),
@@ -283,6 +290,12 @@ def draw(schema: Schema, seed: int, strategy: Strategy, number: int) -> Case:
         kind = _values(schema.target, strategy, spec, chance("values", spec.name))
         if kind is not Values.DECLARED:
             values[spec.name] = kind
+    if (
+        strategy is Strategy.MIXED
+        and any(kind in WHOLE for kind in values.values())
+        and chance("long").random() < LONG_SHARE
+    ):
+        axes = _long(schema, axes, [spec for spec in schema.target.inputs if values.get(spec.name) in WHOLE])
     if strategy in (Strategy.ADVERSARIAL, Strategy.NONFINITE) and not values:
         # Somebody must be hard: the first input that can be.
         hard = Values.NONFINITE if strategy is Strategy.NONFINITE else chance("hard").choice(HARD)
@@ -318,7 +331,7 @@ def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
         return False
     if spec.distribution in ("integers", "bernoulli"):
         return kind in (Values.CONSTANT, Values.SORTED) or (
-            kind in (Values.EXTREMES, Values.TIES) and spec.distribution == "integers"
+            kind in (Values.EXTREMES, Values.TIES, *WHOLE) and spec.distribution == "integers"
         )
     if spec.distribution == "uniform":  # bounds that somebody relies on
         return kind in (Values.CONSTANT, Values.SORTED, Values.TIES, Values.ROWS)
@@ -327,7 +340,7 @@ def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
             *(Values.CONSTANT, Values.SORTED, Values.TIES, Values.LARGE, Values.OUTLIERS, Values.UNIFORM),
             *(Values.ROWS, Values.FAR),
         )
-    return kind is not Values.EXTREMES
+    return kind not in (Values.EXTREMES, *WHOLE)
 
 
 def retyped(target: Target, spec: TensorSpec, dtype: str) -> str:
@@ -416,6 +429,23 @@ def _axes(schema: Schema, strategy: Strategy, number: int, chance: Any) -> dict[
     )
 
 
+def _long(schema: Schema, axes: dict[str, int], specs: Sequence[TensorSpec]) -> dict[str, int]:
+    """The same axes with one that these inputs have stretched until the budget is used up: what is counted must come
+    often for a counter to run over. As they are where none can be stretched."""
+    names = {name for spec in specs for dim in spec.dims for name in catalog.names(dim)}
+    for axis in schema.axes:
+        extent = axis.extent
+        if axis.name not in names or extent is None or extent.values:
+            continue
+        size = schema.most_elements if extent.most is None else min(schema.most_elements, extent.most)
+        while size > axes[axis.name]:
+            longer = {**axes, axis.name: size // extent.multiple * extent.multiple}
+            if extent.admits(longer[axis.name]) and fits(schema, longer):
+                return longer
+            size = size * 3 // 4
+    return axes
+
+
 def _huge(schema: Schema) -> dict[str, int]:
     """The default case with one axis stretched until a tensor has more than 2**31 elements."""
     target = schema.target
@@ -462,7 +492,7 @@ def _values(target: Target, strategy: Strategy, spec: TensorSpec, pick: random.R
     if strategy in (Strategy.BOUNDARY, Strategy.REGULAR, Strategy.HUGE):
         return Values.DECLARED
     if strategy is Strategy.MIXED:
-        kinds: tuple[Values, ...] = (*TAME, Values.EXTREMES)
+        kinds: tuple[Values, ...] = (*TAME, Values.EXTREMES, *WHOLE)
     elif strategy is Strategy.ADVERSARIAL:
         kinds = (Values.DECLARED, *HARD)
     else:

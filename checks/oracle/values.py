@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aisp.checks.oracle.schema import Case, Layout, Values, retyped, subseed
+from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
+from aisp.kernels.catalog.tensors import parts_of
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +37,7 @@ OUTLIER_OTHERS = 2.0**10
 OUTLIER_EVERY = 64
 BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
+DOMINANT_OF = 10  # of so many values, all but one are the same
 FEW = 64  # values, of which one differs from any that may stand somewhere, unless they are all alike
 # Heavy tails that leave a scale: one element in OUTLIER_EVERY of a row is this much larger, and the row's RMS doubles.
 TAIL = 16.0
@@ -164,6 +166,9 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
             told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
             raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
+        if tensor.is_complex() and not (target.rule is not None and target.rule.alone):
+            told = str(tensor.dtype).removeprefix("torch.")
+            raise InputsError(f"inputs.py: pose() made {spec.name} {told}, which is not judged; {parts_of(told)}")
         dtype = retyped(target, spec, case.dtype)
         tensor = tensor.detach().to("cpu")
         if dtype != spec.dtype:  # a fuzz's own
@@ -366,7 +371,28 @@ def _values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kin
         low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
         pick = _integers(base.numel(), 2, key).reshape(base.shape)
         return torch.where(pick == 0, low, high - 1).to(base.dtype)
+    if kind in WHOLE:
+        return _whole(base, spec, axes, key, kind)
     raise InputsError(f"{spec.name}: no values are known for the kind {kind}")
+
+
+def _whole(
+    base: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kind: Values
+) -> torch.Tensor:
+    """Whole numbers within their declared bounds that an even draw never gives."""
+    import torch
+
+    low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
+    if kind in (Values.LOWEST, Values.HIGHEST):
+        return torch.full_like(base, low if kind is Values.LOWEST else high - 1)
+    if kind is Values.DOMINANT:
+        others = _integers(base.numel(), DOMINANT_OF, key).reshape(base.shape) == 0
+        return torch.where(others, base, base.reshape(-1)[0])
+    powers = [sign << bit for bit in range(63) for sign in (1, -1) if low <= sign << bit < high]
+    if not powers:
+        return base
+    chosen = torch.tensor(powers, dtype=torch.int64)[_integers(base.numel(), len(powers), key)]
+    return chosen.reshape(base.shape).to(base.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,15 @@ class Expect(Job, tag="expect", frozen=True, kw_only=True):
     case: dict[str, Any]
 
 
+class Probe(Job, tag="probe", frozen=True, kw_only=True):
+    """Verifier: say which axes must keep their values for the reference to take these drawn cases. It runs on the CPU,
+    whatever the device: a refusal there costs no context.
+    """
+
+    cases: list[dict[str, Any]]
+    seed: int
+
+
 class Judge(Job, tag="judge", frozen=True, kw_only=True):
     """Verifier: compare what a rung made of a case that was posed with the truth.
 
@@ -341,6 +350,7 @@ AnyJob: TypeAlias = (
     | Build
     | Pose
     | Expect
+    | Probe
     | Judge
     | TakeInputs
     | Prepare

@@ -251,6 +251,12 @@ class Posed(Report, tag="posed", frozen=True, kw_only=True):
     note: str = ""
 
 
+class Probed(Report, tag="probed", frozen=True, kw_only=True):
+    """Axes that keep to some values: checks.oracle.fixed.Held.plain() of each."""
+
+    held: list[dict[str, Any]]
+
+
 class JudgedOutput(msgspec.Struct, frozen=True, kw_only=True):
     """One output, or one input's gradient, of one try: checks.oracle.comparator.Opinion.plain()."""
 
@@ -384,6 +390,7 @@ AnyReport: TypeAlias = (
     | NaiveMeasured
     | LastOutputs
     | Posed
+    | Probed
     | Tried
     | Judged
     | Linted

@@ -387,6 +387,8 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
             channel.send(verifier.pose(job))
         case jobs.Expect():
             channel.send(verifier.expect(job))
+        case jobs.Probe():
+            channel.send(verifier.probe(job))
         case jobs.Judge():
             channel.send(verifier.judge(job))
         case jobs.LintTask():

@@ -22,6 +22,7 @@ from aisp.checks.oracle import comparator, lint, ruling, values
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily
+from aisp.checks.oracle.fixed import Probe
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, exact, same_outputs
 from aisp.checks.registry import TaskFacts
@@ -123,6 +124,8 @@ class Verifier:
         made = self._made.get(case.name, {})
         known = self._run_bytes.get(case.name, 0)
         posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made, run_bytes=known)
+        if posed.impossible:
+            return reports.Posed(blob=job.blob, possible=posed.impossible)
         self._families[case.name, case.number] = posed
         written: dict[str, torch.Tensor] = {}
         for name, change in changes.items():
@@ -158,6 +161,13 @@ class Verifier:
         outputs = self._oracle.at_once(case, inputs, made, own=self._alone)
         self._run_bytes[case.name] = memory.max_memory_allocated() - before
         return outputs
+
+    def probe(self, job: jobs.Probe) -> reports.Probed:
+        """Which axes the reference holds to some values, asked on the CPU."""
+        oracle = Oracle(self._target, self._reference, "cpu")
+        probe = Probe(self._target, self._examiner_on("cpu"), oracle, own=self._alone)
+        held = probe.held([Case.of(case) for case in job.cases], job.seed)
+        return reports.Probed(held=[one.plain() for one in held])
 
     def judge(self, job: jobs.Judge) -> reports.Judged:
         """Compare a call's outputs with the truth: a lesson's own sets by the stated tolerances, all else by what the
@@ -246,12 +256,15 @@ class Verifier:
 
     @functools.cached_property
     def _examiner(self) -> Examiner:
+        return self._examiner_on(self._device)
+
+    def _examiner_on(self, device: str) -> Examiner:
         found: dict[str, Any] = {}
         for entry, wanted in (("make", "made"), ("pose", "posed")):
             if any(getattr(spec, wanted) for spec in self._target.inputs):
                 found[entry] = callable_of(import_module(self._folder, "inputs"), entry)
         make, pose = found.get("make"), found.get("pose")
-        return Examiner(self._target, self._reference, make, self._device, pose=pose)
+        return Examiner(self._target, self._reference, make, device, pose=pose)
 
     def _inputs_of(
         self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None

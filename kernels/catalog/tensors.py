@@ -39,6 +39,15 @@ DTYPES: dict[str, int] = {
     "bool": 1,
 }
 
+# What torch has and nobody judges here: an error of a complex number is neither that of its parts nor exact.
+COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+
+
+def parts_of(dtype: str) -> str:
+    """What to write in place of a complex dtype."""
+    return f"give real and imaginary parts, {COMPLEX[dtype]} [..., 2]: torch.view_as_real(y), torch.view_as_complex(x)"
+
+
 # Relative to max(RMS of the reference, |reference|). Integers and booleans must be equal.
 DEFAULT_TOLERANCE: dict[str, float] = {
     "float64": 1e-12,
@@ -121,6 +130,8 @@ def _parse(line: str, output: bool) -> _Parts:
     dtype, rest = head.group(1), line[head.end() :]
     if dtype == "made":
         return _made(rest, output)
+    if dtype in COMPLEX:
+        raise GrammarError(f"{dtype} is not judged", parts_of(dtype))
     if dtype not in DTYPES and dtype != ANY:
         raise GrammarError(f"unknown dtype {dtype!r}", suggest(dtype, DTYPES, "use a dtype that torch has"))
     if not rest.startswith("["):

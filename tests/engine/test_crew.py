@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from aisp.engine.crew import Crew
+from aisp.engine.arms import ArmEnd, Limits
+from aisp.engine.crew import Ask, Crew
 from aisp.engine.protocol import jobs, reports
+from aisp.store.outcomes import State
 from tests.engine.targets import write_target
 
 
@@ -47,3 +49,60 @@ async def test_calls_of_ranks_are_traced_alone_on_their_gpus(
     finally:
         crew.arena.close()
     assert (asked.most, asked.answers) == (most, 4)
+
+
+class Judge:
+    """A process that plays the verifier. Its context is lost to one case, as by a device assert."""
+
+    alive, pid = True, 1
+
+    def __init__(self, name: str) -> None:
+        self.name, self.lost = name, False
+        self.asked: list[str] = []
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.Report:
+        assert isinstance(job, (jobs.Pose, jobs.Expect))
+        self.asked.append(job.case["text"])
+        await asyncio.sleep(0.001)
+        self.lost = self.lost or job.case["text"] == "deadly"
+        if self.lost:
+            return reports.Failed(job="Pose", kind="poisoned", summary="device-side assert triggered", traceback="")
+        return reports.Expected(nbytes=0)
+
+    async def end(self, *, gently: bool = True) -> int | None:
+        self.alive = False
+        return 0
+
+
+async def test_a_verifier_that_is_lost_to_what_a_run_can_do_without_is_replaced_before_anybody_else_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services: Any = SimpleNamespace(caches=None, limits=Limits())
+    crew = Crew(services, target=write_target(tmp_path, {}), files={}, snapshot="", device="cpu", interpret=False)
+    first, second = Judge("first"), Judge("second")
+
+    async def start(heard: Any) -> None:
+        crew.verifier = second  # type: ignore[assignment]
+
+    async def teach(ask: Ask, job: jobs.AnyJob) -> None:
+        assert isinstance(job, jobs.Pose)
+        await ask(jobs.Expect(case={"text": f"known before {job.case['text']}"}), reports.Expected, "reference.py")
+
+    monkeypatch.setattr(crew, "start_verifier", start)
+    crew.verifier = first  # type: ignore[assignment]
+    deadly = jobs.Pose(case={"text": "deadly"}, seed=1, blob=jobs.Blob(name=""))
+    plain = jobs.Expect(case={"text": "plain"})
+    lost, answer = await asyncio.gather(
+        crew.ask_verifier(deadly, reports.Posed, "reference.py", teach=teach),
+        crew.ask_verifier(plain, reports.Expected),
+        return_exceptions=True,
+    )
+    assert isinstance(lost, ArmEnd) and lost.state is State.USER_ERROR
+    assert "device-side assert" in lost.reason
+    assert isinstance(answer, reports.Expected)
+    assert (first.asked, second.asked) == (["deadly"], ["known before deadly", "plain"])
+    assert not first.alive
+    with pytest.raises(ArmEnd) as needed:
+        await crew.ask_verifier(deadly, reports.Posed, "reference.py")
+    assert needed.value.state is State.CUDA_POISONED, "what a run cannot do without ends it"
+    crew.arena.close()

@@ -235,6 +235,8 @@ def test_a_module_beside_the_file_cannot_come_along(load: Load, tmp_path: Path) 
         ({"inputs": {"x": 3.5}}, "x is a float; describe it in words"),
         ({"inputs": {"x": "float32 [M, N]"}}, "the input x: it does not say how its values are made"),
         ({"outputs": "float33 [M]"}, "unknown dtype 'float33'"),
+        ({"outputs": "complex64 [M]"}, "complex64 is not judged"),
+        ({"inputs": {"x": types.SimpleNamespace(dtype="torch.complex64", shape=(4,))}}, "x is complex64, which is not"),
         ({"tolerance": {"float33": 1.0}}, "float33"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aisp.checks.oracle import families
+from aisp.checks.oracle.fixed import Held
 from aisp.engine import arena
 from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.gate import Gate
@@ -39,8 +40,12 @@ def inputs(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 class Counting:
     """A verifier and a worker that count what they are asked, and answer as they are told to."""
 
-    def __init__(self, *, wrong: tuple[str, ...] = (), failing: str = "") -> None:
+    def __init__(
+        self, *, wrong: tuple[str, ...] = (), failing: str = "", judging: str = "", held: tuple[Held, ...] = ()
+    ) -> None:
+        self.judging = judging
         self.asked: list[jobs.AnyJob] = []
+        self.held = held
         self.wrong, self.failing = wrong, failing
 
     async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
@@ -49,7 +54,11 @@ class Counting:
             if self.failing == _what(job):
                 raise ArmEnd(State.USER_ERROR, "reference.py: ValueError: no such size")
             return reports.Posed(blob=BLOB)
+        if isinstance(job, jobs.Probe):
+            return reports.Probed(held=[held.plain() for held in self.held])
         assert isinstance(job, jobs.Judge)
+        if self.judging == _what(job):
+            raise ArmEnd(State.USER_ERROR, "the verifier: a device assert; a fresh one is ready")
         right = (job.case["strategy"] if _what(job) == SHAPE else str(job.case["number"])) not in self.wrong
         finding = "nothing" if right else WRONG
         policy = TolerancePolicy.DERIVED
@@ -95,7 +104,8 @@ async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_ca
     assert known.count(jobs.Pose, SHAPE) == known.count(jobs.Pose, VALUES) == 2, "once for all arms"
     assert known.count(jobs.Try) == known.count(jobs.Judge, SHAPE) == 2 * len(arms)
     assert known.count(jobs.Execute) == known.count(jobs.Judge, VALUES) == 2 * len(arms)
-    assert len(known.asked) == 4 + 8 * len(arms)
+    assert known.count(jobs.Probe) == 1
+    assert len(known.asked) == 5 + 8 * len(arms)
     elements = sum(case.axes["M"] * case.axes["N"] for case, _, _ in made.drawn)
     assert elements <= 2 * families.GATE_ELEMENTS
     assert all(len(arm.families) == 2 and arm.doubt is None for arm in arms)
@@ -188,6 +198,73 @@ async def test_a_reference_that_fails_on_the_drawn_cases_is_told_and_does_not_en
     assert any("no such size" in why for why in made.facts().why)
 
 
+async def test_what_cannot_be_judged_is_dropped_for_all_and_blames_no_rung() -> None:
+    for what in (SHAPE, VALUES):
+        known = Counting(judging=what)
+        made, arms = await through(known)
+        assert known.count(jobs.Judge, what) == 2, "no rung after the first is asked for it"
+        assert [arm.running and arm.doubt is None for arm in arms] == [True, True]
+        assert (made.drawn == []) is (what == SHAPE)
+        assert len(made.facts().why) == 2
+        assert all("device assert" in why for why in made.facts().why)
+
+
+async def test_a_fresh_verifier_is_taught_all_that_was_posed_but_what_the_last_one_was_lost_to() -> None:
+    made, arms = gate(Counting())
+    await made.pose([arm.rung for arm in arms])
+    (lost, seed, _), *kept = made.drawn
+    fresh = Counting()
+    await made.teach(fresh.judge, jobs.Judge(case=lost.plain(), seed=seed, rung="baseline", outputs=BLOB))
+    assert [job.case for job in fresh.asked if isinstance(job, jobs.Pose)] == [case.plain() for case, _, _ in kept]
+
+
+async def test_no_further_case_is_posed_behind_two_lost_verifiers() -> None:
+    class Losing(Counting):
+        async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+            if isinstance(job, jobs.Pose):
+                await made.teach(self.judge, job)
+            return await super().judge(job, want, whose)
+
+    known = Losing(failing=SHAPE)
+    made, arms = gate(known)
+    await made.pose([arm.rung for arm in arms], again=[1, 2, 3])
+    assert known.count(jobs.Pose) == 2
+    assert "2 verifiers were lost" in made.facts().why[-1]
+
+
+async def test_a_reference_that_takes_the_verifier_with_it_on_a_drawn_shape_costs_that_shape_alone(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    deadly = (
+        "import os\n\ndef run(x):\n    if x.shape[0] not in (16, 64):\n        os.kill(os.getpid(), 9)\n"
+        "    return x * 2\n"
+    )
+    one = write_target(
+        tmp_path / "mine",
+        {"reference.py": deadly, "optimized.py": "def run(x):\n    return x + x\n"},
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 64 }',
+    )
+    found = await shared.run(tmp_path / "mine", one.id)
+    assert {arm.rung: arm.state for arm in found.record.arms if arm.rung in ("baseline", "optimized")} == {
+        "baseline": State.OK,
+        "optimized": State.OK,
+    }, found.record.reason
+    assert any(flag.startswith("left out: drawn case N=") for flag in found.record.flags)
+
+
+async def test_axes_that_the_task_holds_keep_their_values_in_all_drawn_cases_and_are_said_once() -> None:
+    known = Counting(held=(Held("N", (64,), "the reference refuses N=3: no"),))
+    notes: list[str] = []
+    made, arms = gate(known)
+    made.note = notes.append
+    await made.pose([arm.rung for arm in arms], again=[1])
+    assert {case.axes["N"] for case, _, _ in made.drawn} == {64}
+    assert len({case.axes["M"] for case, _, _ in made.drawn}) > 1
+    assert made.facts().held == ("N is fixed (the reference refuses N=3: no)",)
+    assert not made.facts().only_values
+    assert notes == ["drawn shapes: N is fixed (the reference refuses N=3: no)"]
+
+
 async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verdict(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -272,17 +349,45 @@ async def test_a_rung_that_supports_no_shape_that_was_posed_is_suspect(shared: E
     assert "`supports` admits none" in told["optimized"].evidence
 
 
-async def test_a_run_without_any_drawn_case_is_not_valid(shared: EngineUnderTest, tmp_path: Path) -> None:
-    picky = "def run(x):\n    assert x.shape[0] in (64, 4096), 'no such size'\n    return x * 2\n"
+async def test_an_axis_that_the_reference_holds_fixed_is_noted_and_leaves_the_run_valid(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    top = "import torch\n\ndef run(x):\n    return torch.topk(x, 8).values\n"
+    one = write_target(
+        tmp_path / "mine",
+        {"reference.py": top, "baseline.py": top, "optimized.py": top + "# once more\n"},
+        axes="{ M = 64, N = 256, K = 8 }",
+        inputs='x = "float32 [M, N] normal"',
+        outputs='y = "float32 [M, K]"',
+        cases='[[cases]]\nname = "cpu"\naxes = { M = 32 }',
+    )
+    found = await shared.run(tmp_path / "mine", one.id)
+    assert found.arm("optimized").state is State.OK, found.record.reason
+    (told,) = [f for f in found.record.findings if f.check == "evaluation.drawn_cases"]
+    assert told.status is FindingStatus.PASSED
+    drawn, _, held = told.evidence.partition("K is fixed (the reference refuses K=")
+    assert held
+    assert set(re.findall(r"K=(\d+)", drawn)) == {"8"}
+    assert any(flag.startswith("drawn shapes: K is fixed") for flag in found.record.flags)
+    assert found.record.validity is not Validity.SUSPECT
+
+
+async def test_a_task_that_takes_no_other_shape_gets_other_values(shared: EngineUnderTest, tmp_path: Path) -> None:
+    picky = "def run(x):\n    assert x.shape[0] == 64, 'no such size'\n    return x * 2\n"
     root = tmp_path / "mine"
-    cases = '[[cases]]\nname = "cpu"\naxes = { N = 64 }'
-    one = write_target(root, {"reference.py": picky, "optimized.py": "def run(x):\n    return x + x\n"}, cases=cases)
+    one = write_target(
+        root,
+        {"reference.py": picky, "optimized.py": "def run(x):\n    return x + x\n"},
+        axes="{ N = 64 }",
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 64 }',
+    )
     found = await shared.run(root, one.id)
     assert found.arm("optimized").state is State.OK, found.record.reason
-    told = [f for f in found.record.findings if f.check == "evaluation.drawn_cases"]
-    assert [f.status for f in told] == [FindingStatus.SUSPECT]
-    assert "no such size" in told[0].evidence
-    assert found.record.validity is Validity.SUSPECT
+    (told,) = [f for f in found.record.findings if f.check == "evaluation.drawn_cases"]
+    assert told.status is FindingStatus.PASSED
+    assert told.evidence.startswith("1 drawn: N=64; N is fixed (the reference refuses N=")
+    assert "no such size" in told.evidence
+    assert told.evidence.endswith("no axis is left to draw, so only the values vary")
 
 
 async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_prepare_is_written(
@@ -299,3 +404,23 @@ async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_
         "baseline": (State.OK, ""),
         "optimized": (State.OK, ""),
     }
+
+
+@pytest.mark.parametrize("wrong", [".to(torch.int16).long()", ".clamp(max=32767)"], ids=["wraps", "clamped"])
+async def test_a_histogram_whose_counts_wrap_or_are_clamped_is_refused_in_a_run(
+    shared: EngineUnderTest, tmp_path: Path, wrong: str
+) -> None:
+    right = "import torch\n\ndef run(x):\n    return torch.bincount(x, minlength=256)\n"
+    one = write_target(
+        tmp_path / "mine",
+        {"reference.py": right, "baseline.py": right, "optimized.py": f"{right.rstrip()}{wrong}\n"},
+        axes="{ N = 262144 }",
+        inputs='x = "uint8 [N] integers(0, 256)"',
+        outputs='y = "int64 [256]"',
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 262144 }',
+    )
+    found = await shared.run(tmp_path / "mine", one.id)
+    assert found.arm("baseline").state is State.OK, found.record.reason
+    assert found.arm("optimized").state is State.INCORRECT
+    ended = [f for f in found.record.findings if f.arm == "optimized" and f.status is FindingStatus.CAUGHT]
+    assert [f.check for f in ended] == ["evaluation.value_families"]

@@ -256,6 +256,7 @@ def test_an_input_line_is_read_whole(line: str, spec: TensorSpec) -> None:
     [
         ("", "the line is empty", "float32 [M, N] normal"),
         ("float23 [M] normal", "unknown dtype 'float23'", "did you mean 'float32'?"),
+        ("complex64 [M] normal", "complex64 is not judged", "float32 [..., 2]: torch.view_as_real(y)"),
         ("float32 normal", "the dimensions are missing after 'float32'", "float32 [M, N] normal"),
         ("float32 [M normal", "the dimensions are not closed", "close them with ]"),
         ("float32 [M,, N] normal", "an empty place between commas", "take the extra comma out"),

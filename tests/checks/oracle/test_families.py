@@ -121,7 +121,8 @@ def test_two_sets_of_other_values_are_posed_at_the_timed_shape_one_of_each_stage
         ("float32 [M, N] positive", [Values.ROWS, Values.FAR]),
         ("float32 [M, N] uniform(0.5, 2)", [Values.ROWS, Values.ROWS]),  # bounds are never left
         ("float32 [M, N] normal static", []),
-        ("int64 [M, N] integers(0, 9)", []),
+        ("int64 [M, N] integers(0, 9)", [*families.WHOLE_SETS]),
+        ("int64 [M, N] integers(0, 9) static", []),
     ],
 )
 def test_values_stay_within_what_an_input_is_declared_to_hold(line: str, kinds: list[Values]) -> None:
@@ -135,6 +136,8 @@ def test_values_stay_within_what_an_input_is_declared_to_hold(line: str, kinds: 
             assert float(x.min()) > 0
         if "uniform" in line:
             assert float(x.min()) >= 0.5 and float(x.max()) <= 2
+        if "integers" in line:
+            assert float(x.min()) >= 0 and float(x.max()) <= 8
 
 
 def test_a_lossy_task_is_asked_for_its_declared_values_alone() -> None:
@@ -339,3 +342,59 @@ def test_a_rung_of_large_sizes_alone_gets_the_least_that_it_supports() -> None:
         own = [case for case in families.drawn_shapes(plain, seed, [narrow], host=True)
                if not narrow.unsupported(case.axes)]  # fmt: skip
         assert [dict(case.axes) for case in own] == [{"M": 300, "N": 512}]
+
+
+# -- whole numbers -------------------------------------------------------------------------------------------------
+
+COUNTED = ('x = "uint8 [N] integers(0, 256)"', 'y = "int64 [256]"')
+
+
+def refused_whole(of: Target, reference: Any, rung: Any) -> dict[Values, bool]:
+    """Of each set of whole numbers, whether a rung is wrong there; without those on which nobody could be right."""
+    found = {}
+    for case in families.value_sets(of, of.cases[0]):
+        inputs = drawn(of, case)
+        family = families.ValueFamily(of, reference, "cpu", case, inputs, {})
+        if not family.impossible:
+            found[case.values["x"]] = not family.judge({"y": rung(inputs["x"])})[0].right
+    return found
+
+
+def counts(x: torch.Tensor) -> torch.Tensor:
+    return torch.bincount(x, minlength=256)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda x: counts(x).to(torch.int16).long(), lambda x: counts(x).clamp(max=32767)],
+    ids=["wraps at 32768", "clamped"],
+)
+def test_counts_that_wrap_or_are_clamped_are_right_on_even_draws_and_refused_at_the_timed_shape(wrong: Any) -> None:
+    of = target(*COUNTED, axes="{ N = 262144 }")
+    declared = values.inputs_of(of, Case.of_set(of.cases[0]), 9)["x"]
+    assert torch.equal(wrong(declared), counts(declared))
+    found = refused_whole(of, counts, wrong)
+    assert found[Values.LOWEST] and found[Values.HIGHEST] and found[Values.DOMINANT]
+    assert set(refused_whole(of, counts, counts).values()) == {False}, "an honest one is right on all of them"
+    assert all(families.gating(case) for case in families.value_sets(of, of.cases[0]))
+
+
+def test_whole_numbers_that_hardly_ever_meet_are_sorted_alone_and_others_keep_what_they_promise() -> None:
+    def kinds(line: str) -> set[Values]:
+        of = target(f'x = "{line}"', 'y = "int64 [N]"', axes="{ N = 64 }")
+        return {case.values["x"] for case in families.value_sets(of, of.cases[0])}
+
+    assert kinds("int64 [N] integers(0, 1000000)") == {Values.SORTED}
+    assert kinds("int64 [N] integers(0, 8)") == set(families.WHOLE_SETS)
+    assert kinds("int64 [N] permutation") == set()
+    assert kinds("int64 [N] integers(0, 8) static") == set()
+    assert kinds("int64 [N] integers(7, 8)") == set()
+
+
+def test_values_on_which_nobody_can_be_right_are_not_posed() -> None:
+    of = target('x = "int32 [N] integers(-1000000, 1000000)"', 'y = "int32 []"', axes="{ N = 262144 }")
+    found = refused_whole(of, lambda x: x.long().sum(), lambda x: x.long().sum().int())
+    assert Values.HIGHEST not in found, "the sum is beyond int32"
+    assert not any(found.values())
+    mean = target('x = "int64 [N] integers(0, 2)"', 'y = "float32 []"', axes="{ N = 4096 }")
+    assert Values.LOWEST not in refused_whole(mean, *[lambda x: x.sum() / (x != 0).sum()] * 2)

@@ -149,7 +149,7 @@ def test_boundary_cases_have_the_sizes_at_which_tiles_end_and_regular_ones_have_
 def test_mixed_cases_have_every_layout_that_is_declared_and_tame_values_alone() -> None:
     seen = cases(RICH, Strategy.MIXED, 150)
     assert {layout for case in seen for layout in case.layouts.values()} == {*Layout} - {Layout.CONTIGUOUS}
-    assert {kind for case in seen for kind in case.values.values()} <= {*schema.TAME, Values.EXTREMES}
+    assert {kind for case in seen for kind in case.values.values()} <= {*schema.TAME, Values.EXTREMES, *schema.WHOLE}
     assert {case.dtype for case in seen} == {"float32", "float16", "bfloat16"}
 
 
@@ -170,8 +170,8 @@ def test_layouts_that_an_input_cannot_have_are_never_drawn() -> None:
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
-        ("x", {*Values} - {Values.EXTREMES}),
-        ("state", {*Values} - {Values.EXTREMES, Values.NONFINITE}),
+        ("x", {*Values} - {Values.EXTREMES, *schema.WHOLE}),
+        ("state", {*Values} - {Values.EXTREMES, Values.NONFINITE, *schema.WHOLE}),
         (
             "scale",
             {
@@ -180,7 +180,10 @@ def test_layouts_that_an_input_cannot_have_are_never_drawn() -> None:
             },
         ),
         ("gate", {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.ROWS}),
-        ("index", {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.EXTREMES}),
+        (
+            "index",
+            {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.EXTREMES, *schema.WHOLE},
+        ),
         ("order", {Values.DECLARED}),
         ("mask", {Values.DECLARED, Values.CONSTANT, Values.SORTED}),
     ],
@@ -348,3 +351,10 @@ def test_a_case_reads_as_one_line() -> None:
         relation="slice",
     )
     assert case.text == "M=3 N=129 float16 x:transposed,large w:ties (slice)"
+
+
+def test_a_counter_is_asked_for_long_inputs_that_are_far_from_even() -> None:
+    counts = target('x = "uint8 [N] integers(0, 256)"', 'y = "int64 [256]"', axes="{ N = 4096 }")
+    seen = [case for case in cases(counts, Strategy.MIXED, 60) if case.values.get("x") in schema.WHOLE]
+    assert max(case.axes["N"] for case in seen) > 32768
+    assert all(schema.fits(schema.Schema.of(counts, host=True), case.axes) for case in seen)

@@ -355,6 +355,7 @@ def test_a_reference_that_gives_other_values_each_time_is_found_in_every_eighth_
         (lambda x: (x, x), "returned 2 outputs, lesson.md declares 1"),
         (lambda x: x[:1], r"y is \[1, 3\], lesson.md declares \[2, 3\]"),
         (lambda x: "y", "y is str, lesson.md declares"),
+        (lambda x: torch.complex(x, x), r"y is complex128, which is not judged; give real and imaginary parts"),
     ],
 )
 def test_a_reference_of_another_form_is_told_with_what_lesson_md_declares(run: Any, told: str) -> None:

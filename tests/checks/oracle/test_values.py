@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from aisp.checks.oracle import values
-from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
+from aisp.checks.oracle.schema import WHOLE, Case, Layout, Strategy, Values
 from tests.checks.oracle.targets import case, target
 
 DTYPES = ["float32", "float16", "bfloat16"]
@@ -94,7 +94,7 @@ def test_a_further_input_leaves_the_values_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", [k for k in Values if k not in (Values.NONFINITE, Values.EXTREMES)])
+@pytest.mark.parametrize("kind", [k for k in Values if k not in (Values.NONFINITE, Values.EXTREMES, *WHOLE)])
 def test_every_kind_is_finite_of_the_right_form_and_not_all_zeros(kind: Values, dtype: str) -> None:
     found = normal(kind, dtype)
     assert (found.shape, found.dtype) == ((37, 129), getattr(torch, dtype))
@@ -185,13 +185,13 @@ def test_no_kind_leaves_the_declared_bounds(line: str, low: float, high: float, 
     assert low <= float(found.min()) <= float(found.max()) <= high
 
 
-@pytest.mark.parametrize("kind", [k for k in Values if k is not Values.EXTREMES])
+@pytest.mark.parametrize("kind", [k for k in Values if k not in (Values.EXTREMES, *WHOLE)])
 @pytest.mark.parametrize(("m", "n"), [(0, 4), (4, 0), (1, 1)])
 def test_empty_and_single_inputs_have_every_kind(kind: Values, m: int, n: int) -> None:
     assert one("float32 [M, N] normal", kind, m=m, n=n).shape == (m, n)
 
 
-@pytest.mark.parametrize("kind", [k for k in Values if k is not Values.EXTREMES])
+@pytest.mark.parametrize("kind", [k for k in Values if k not in (Values.EXTREMES, *WHOLE)])
 def test_a_scalar_input_has_every_kind(kind: Values) -> None:
     assert one("float32 [] normal", kind).shape == ()
 
@@ -228,3 +228,27 @@ def test_a_digest_sees_values_dtype_and_shape_and_not_the_layout() -> None:
     assert len({values.digest(other) for other in (tensor, *others)}) == 6
     assert values.digest(torch.tensor(0.0)) != values.digest(torch.tensor(-0.0)), "bits count"
     assert values.digest(torch.zeros(0, 4)) != values.digest(torch.zeros(4, 0))
+
+
+@pytest.mark.parametrize(
+    ("line", "low", "high"),
+    [
+        ("uint8 [M, N] integers(0, 256)", 0, 255),
+        ("int64 [M, N] integers(5, 9)", 5, 8),
+        ("int16 [M, N] integers(-300, -100)", -300, -101),
+        ("int64 [M, N] integers(-9223372036854775808, 9223372036854775807)", -(2**63), 2**63 - 2),
+    ],
+)
+def test_whole_numbers_far_from_even_stay_within_their_bounds(line: str, low: int, high: int) -> None:
+    lowest, highest, dominant, powers = (one(line, kind) for kind in WHOLE)
+    assert set(lowest.unique().tolist()) == {low}
+    assert set(highest.unique().tolist()) == {high}
+    assert 0.85 < float((dominant == dominant.mode().values.mode().values).double().mean()) < 0.99
+    for found in (dominant, powers):
+        assert low <= int(found.min()) <= int(found.max()) <= high
+    assert {abs(n).bit_count() for n in powers.unique().tolist()} == {1}
+
+
+def test_bounds_without_a_power_of_two_leave_the_declared_values() -> None:
+    line = "int64 [M, N] integers(5, 8)"
+    assert torch.equal(one(line, Values.POWERS), one(line, Values.DECLARED))
