@@ -1284,7 +1284,8 @@ ISSUES: tuple[Issue, ...] = (
         "The answers to the test's own data were known beforehand.",
         How.PREVENTED,
         "There is no fixed test data: the seed of each run is drawn from the operating system when it is planned, so "
-        "answers that were prepared are wrong ones.",
+        "answers that were prepared are wrong ones. Until the run has ended the engine and the verifier alone know it; "
+        "what is stored is a commitment (tests/engine/test_secrets.py).",
         "evaluation/test_data_leakage",
     ),
     Issue(

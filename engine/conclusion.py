@@ -104,7 +104,7 @@ class Conclusion:
         comparisons = facts.without_doubted(comparisons, self._doubted)
         verdict = standing.verdict(arms, comparisons) if validity is Validity.VALID else Verdict.NONE
         last = records.Step("verdict", "", start_ns, (time.monotonic_ns() - start_ns) / 1e6)
-        record = msgspec.structs.replace(
+        ended = msgspec.structs.replace(
             run,
             state=state,
             correctness=correctness,
@@ -120,6 +120,7 @@ class Conclusion:
             steps=(*self._reporter.steps, last),
             findings=findings,
         )
+        record = self._plan.secrets.shown(ended)
         samples = {arm.name: frozen(Samples, arm.samples) for arm in self._arms if arm.samples.device_ms}
         await self._services.store(lambda store: store.finish(record, samples, telemetry))
         if state is State.INFRA_ERROR:

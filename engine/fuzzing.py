@@ -24,6 +24,7 @@ from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.crew import Crew
+from aisp.engine.gate import tried_with
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.services import Services
 from aisp.engine.spawner import Child
@@ -49,7 +50,7 @@ class FuzzPlan:
 
     Attributes:
         what: "fuzz", "lint" or "replay".
-        drawn: whether the seed is a new one, and was not asked for.
+        drawn: whether the seed is a new one, and was not asked for: nobody else knows it before the fuzz has ended.
         obstacles: by rung, why it cannot run here.
         problem: why nothing can.
         case_s: patience with one case in seconds; 0 for the engine's limits.
@@ -76,6 +77,11 @@ class FuzzPlan:
     replay: Failure | None = None
 
     @property
+    def told_seed(self) -> int | None:
+        """The seed as it is told before the end; None where rungs could foresee the cases by it."""
+        return None if self.drawn and self.what == "fuzz" else self.seed
+
+    @property
     def sought(self) -> FuzzPlan:
         """What two have alike that are the same job: all that was decided, but what was drawn and who asked."""
         return replace(self, id="", wall="", trigger="", seed=0 if self.drawn else self.seed)
@@ -91,7 +97,7 @@ class FuzzPlan:
             device=self.device,
             rungs=[rung.name for rung in self.rungs],
             cases=self.cases,
-            seed=self.seed,
+            seed=self.told_seed,
             strategies=[str(strategy) for strategy in self.strategies],
             wall=self.wall,
             trigger=self.trigger,
@@ -287,6 +293,9 @@ class Fuzzing:
         except StoreError as error:
             told = clean_line(f"it ended {state}, but could not be stored: {error}")
             record = msgspec.structs.replace(record, state="failed", reason=told)
+        if plan.told_seed is None:
+            for each in kept:  # now with its seed and script
+                publish(events.FuzzFailure(fuzz_id=plan.id, failure=each, shrunk=each.tried > 0))
         publish(events.FuzzFinished(fuzz=record))
 
     # -- processes -------------------------------------------------------------------------------------------------
@@ -382,7 +391,7 @@ class Fuzzing:
             if subject.child is None:
                 subject.child = await self._in_its_role(child, whose)
             patience_s = plan.case_s or (limits.compile_s if subject.fresh else limits.progress_s)
-            job = jobs.Try(case=case.plain(), seed=plan.seed, inputs=posed.blob, outputs=self._outputs)
+            job = tried_with(plan.target, case, plan.seed, posed.blob, self._outputs)
             tried = await ask(child, job, reports.Tried, patience_s, whose)
         except ArmEnd as end:
             return await self._failed(subject, end)
@@ -505,7 +514,7 @@ class Fuzzing:
         failure = self._failure(subject, case, case, tried, new_ulid())
         subject.failures = sorted([*subject.failures, failure], key=_smallness)[:KEPT_FAILURES]
         if failure in subject.failures:
-            self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure))
+            self._tell(failure)
 
     def _failure(
         self, subject: _Subject, case: Case, drawn: Case, tried: _Tried, failure_id: str, tries: int = 0
@@ -558,7 +567,13 @@ class Fuzzing:
         if best is not None:
             smallest = self._failure(subject, search.best, drawn, best, first.id, search.tries)
         subject.failures = [smallest if kept.id == first.id else kept for kept in subject.failures]
-        self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest, shrunk=True))
+        self._tell(smallest, shrunk=True)
+
+    def _tell(self, failure: Failure, *, shrunk: bool = False) -> None:
+        """Tell a failure while the fuzz goes on."""
+        if self.plan.told_seed is None:
+            failure = failure.unseeded()
+        self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure, shrunk=shrunk))
 
     async def _ask_naively(self, subject: _Subject) -> None:
         """What a naive harness says: the default case's shape, each dtype once."""

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from aisp.checks.oracle import families, fixed, truth
+from aisp.checks.oracle import calling, families, fixed, truth, values
 from aisp.checks.oracle.fixed import Held
 from aisp.checks.oracle.schema import Case, Schema, SchemaError
 from aisp.checks.registry import Drawn, Refusal
@@ -26,8 +26,6 @@ from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Rung, Target
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
-
-FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set of another family
 
 MOST_FIXED_BYTES = (1 << 30, 1 << 34)
 """What the truth of a drawn case may take, on a CPU and on a GPU, that has the timed shape since the axes leave no
@@ -164,7 +162,7 @@ class Gate:
             case, seed, posed = entry
             if entry not in self.drawn:  # dropped meanwhile
                 continue
-            job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=stint.outputs)
+            job = tried_with(self.target, case, seed, posed.blob, stint.outputs)
             tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
             judged = await self._judged(case, seed, stint.arm, tried.outputs)
             if judged is None:
@@ -275,3 +273,14 @@ class Gate:
                     else:
                         self._values.append((case, posed))
             return self._values
+
+
+def tried_with(target: Target, case: Case, seed: int, inputs: jobs.Blob, outputs: jobs.Blob) -> jobs.Try:
+    """The job that poses a drawn case to a rung: with what the rung's process draws itself, without the seed."""
+    return jobs.Try(
+        case=case.plain(),
+        made_seed=values.made_seed(target, case, seed),
+        others={name: list(key) for name, key in calling.keys_before(target, case, seed).items()},
+        inputs=inputs,
+        outputs=outputs,
+    )

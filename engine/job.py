@@ -218,9 +218,10 @@ class RunJob(Job[Plan]):
 
     async def unstarted(self, reason: str) -> None:
         flags = (SUPERSEDED,) if self.superseded else ()
-        record = msgspec.structs.replace(
+        ended = msgspec.structs.replace(
             self.plan.record, state=State.CANCELLED, reason=self.superseded or reason, flags=flags
         )
+        record = self.plan.secrets.shown(ended)
         await self._services.store(lambda store: store.finish(record, {}))
         self._services.publish(events.RunFinished(run=record))
 

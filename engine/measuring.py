@@ -34,7 +34,7 @@ class Measuring:
         self._plan, self._limits = plan, services.limits
         self._crew, self._verification, self._reporter = crew, verification, reporter
         self._outside = Outside(plan, services, crew, reporter)
-        chance = random.Random(plan.seed)
+        chance = plan.chance("measuring")
         self._rounds_order = Alternation(chance)
         self.turns = Turns(
             plan.id,

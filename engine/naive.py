@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.engine.arms import Arm, ArmEnd, ask
 from aisp.engine.crew import Crew
 from aisp.engine.plan import Plan
@@ -41,7 +43,7 @@ async def opinion(plan: Plan, crew: Crew, inputs: jobs.Blob, arm: Arm) -> Naive:
         chapter=plan.target.chapter,
         device=plan.device,
         case=plan.case.name,
-        seed=plan.seed,
+        made_seed=values.made_seed(plan.target, PosedCase.of_set(plan.case), plan.seed),
         sets=[inputs],
         baseline=plan.rungs[0].name,
         rung=arm.rung.name,

@@ -63,7 +63,7 @@ class Outside:
         if timed.judged is not None and not timed.judged.right:
             if FRESH_VALUES in self._plan.without:
                 return
-            raise wrong(timed.judged, FRESH_VALUES, " in a batch whose inputs the judge had made for it")
+            raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
         if timed.gone:
             told = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
             raise ArmEnd(State.INFRA_ERROR, told, check="evaluation.result_channel")

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aisp.checks.oracle.schema import subseed
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Kind, Rung, Target
 from aisp.store import record as records
+from aisp.store.commitment import COMMITMENT, Secrets
 
 PATIENCE = "patience_s"  # in a manifest, where a request asked for less than the limits
-HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that is decided before a run starts."""
 
-    record: records.Run  # state planned
+    record: records.Run  # state planned, without its seed
     target: Target
     case: Case
     rungs: tuple[Rung, ...]  # in the order of arms, the baseline first
     rule: StopRule
+    secrets: Secrets
     files: dict[str, bytes]
     problem: str = ""  # why it cannot run here ("needs sm_90")
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
     naive: bool = False  # ask what the naive harness would say
-    held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
 
     @property
     def id(self) -> str:
@@ -44,8 +46,16 @@ class Plan:
     @property
     def seed(self) -> int:
         """The master seed, from which all inputs are drawn."""
-        assert self.record.seed is not None
-        return self.record.seed
+        return self.secrets.seed
+
+    @property
+    def held_out(self) -> tuple[int, ...]:
+        """Numbers of held-out sets, see `new_secrets`; no worker knows one before it is due."""
+        return self.secrets.held_out
+
+    def chance(self, purpose: str) -> random.Random:
+        """A source for what workers see of a run, as the order of its turns: their inputs do not follow from it."""
+        return random.Random(subseed(self.seed, self.target.id, "chance", purpose)[0])
 
     @property
     def patience_s(self) -> float:
@@ -84,7 +94,7 @@ class Plan:
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record
-        told = {name: value for name, value in run.manifest.items() if name != HELD_OUT}
+        told = {name: value for name, value in run.manifest.items() if name != COMMITMENT}
         return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
 
     def source(self, rung: Rung) -> bytes:
@@ -94,6 +104,17 @@ class Plan:
     def compiles(self, rung: Rung) -> bool:
         """Whether the rung uses torch's compiler."""
         return catalog.compiles(self.source(rung))
+
+
+FIRST_HELD_OUT = 1 << 20  # above every number of a known set
+
+
+def new_secrets(replicas: int) -> Secrets:
+    """What a run of that many replicas draws beyond its known sets, each number by itself from the operating system: a
+    held-out set for each replica, for both kinds in a run of one, and last the first set of another family of values.
+    """
+    numbers = (FIRST_HELD_OUT + (new_seed() >> 16) for _ in range(max(replicas, 2) + 1))
+    return Secrets(new_seed(), tuple(numbers), os.urandom(16).hex())
 
 
 def new_seed() -> int:

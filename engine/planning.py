@@ -16,7 +16,7 @@ from aisp.checks import registry
 from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
 from aisp.engine.fuzzing import FuzzPlan
-from aisp.engine.plan import HELD_OUT, PATIENCE, Plan, new_seed
+from aisp.engine.plan import PATIENCE, Plan, new_secrets, new_seed
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
@@ -26,6 +26,7 @@ from aisp.kernels.catalog.frontmatter import definition
 from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
 from aisp.kernels.catalog.sources import LESSON
 from aisp.kernels.catalog.tensors import ANY
+from aisp.store.commitment import COMMITMENT
 from aisp.store.outcomes import State, Trigger
 from aisp.store.record import Failure, Run
 from aisp.store.text import clean_line
@@ -33,7 +34,6 @@ from aisp.store.ulid import new_ulid
 
 LEAST_PATIENCE_S = 1.0  # below it a machine that is busy for a moment would end a rung
 MOST_CASES = 1_000_000  # of one fuzz
-FIRST_HELD_OUT = 1 << 20  # above every number of a known set
 CPU_CASES = 16  # a named case on a CPU may be as large as this many of the target's `cpu` cases
 
 
@@ -161,8 +161,8 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    held_out = FIRST_HELD_OUT + (new_seed() >> 16)
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
+    secrets = new_secrets(rule.replicas)
     record = Run(
         id=new_ulid(),
         target=target.id,
@@ -172,7 +172,7 @@ def plan(
         case=chosen_case.name,
         quick=quick,
         trigger=trigger,
-        seed=new_seed(),
+        seed=None,  # until the end: `secrets`
         epoch=epoch,
         seq=seq,
         wall=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -189,7 +189,7 @@ def plan(
             "without": sorted(without),
             **({"contract": _contract(contract)} if contract is not None else {}),
             **({PATIENCE: float(patience_s)} if patience_s else {}),
-            HELD_OUT: held_out,
+            COMMITMENT: secrets.commitment,
         },
     )
     obstacles = {
@@ -205,12 +205,12 @@ def plan(
         chosen_case,
         chosen,
         rule,
+        secrets,
         files,
         problem,
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
-        held_out,
     )
 
 
@@ -334,7 +334,7 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
     """Do a stored failure again, from the sources in `folder`, where they were laid out.
 
     Raises:
-        PlanError: the sources are no target any more, or the rung is not among them.
+        PlanError: the sources are no target any more, the rung is not among them, or the failure has no seed.
     """
     target = catalog.load_target(folder, root=folder.parent, chapter=failure.target.rpartition(":")[0])
     if not isinstance(target, Target):
@@ -344,6 +344,8 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
         rung = target.rung(failure.rung)
     except LookupError as error:
         raise PlanError(str(error.args[0])) from None
+    if failure.seed is None:
+        raise PlanError(f"the failure {failure.id} is stored without its seed; `aisp bench fuzz` looks for it again")
     problem = ""
     if failure.device == "cuda" and not hardware.gpus:
         problem = f"it failed on a GPU, and there is none here: {hardware.note}"

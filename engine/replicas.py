@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -78,7 +77,7 @@ class Replicas:
 
     async def _all_replicas(self) -> None:
         """One replica after the other, until a look finds every comparison decided or there are no more."""
-        rule, order = self._plan.rule, Alternation(random.Random(self._plan.seed))
+        rule, order = self._plan.rule, Alternation(self._plan.chance("replicas"))
         for replica in range(rule.replicas):
             self._reporter.begin_replica(replica)
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from aisp.checks.oracle import values
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Drawn
@@ -58,7 +59,7 @@ class Verification:
             device=plan.device,
             seed=plan.seed,
             without=plan.without,
-            first_set=plan.held_out + gate.FIRST_SET,
+            first_set=plan.held_out[-1],
             ask_judge=self._ask_beyond,
             blob=crew.arena.blob,
             note=self.notes.append,
@@ -147,7 +148,7 @@ class Verification:
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self._plan.target.inputs):
             return []
         which = [replica] if self._plan.rule.replicas > 1 else [0, 1]
-        return [(self._plan.held_out + number, None if number % 2 == 0 else 0) for number in which]
+        return [(self._plan.held_out[place], None if place % 2 == 0 else 0) for place in which]
 
     async def _known(self) -> None:
         """Wait until what is expected is known. Raises ArmEnd where the reference fails."""
@@ -220,7 +221,9 @@ class Verification:
     async def _compile(self, stint: Stint, case: str, numbers: Iterable[int]) -> reports.Prepared:
         async with self._reporter.step("compile", stint.arm):
             sets = [self.inputs[case, number] for number in numbers]
-            taking = jobs.TakeInputs(case=case, seed=self._plan.seed, sets=sets)
+            posed = PosedCase.of_set(self._plan.target.case(case))
+            word = values.made_seed(self._plan.target, posed, self._plan.seed)
+            taking = jobs.TakeInputs(case=case, made_seed=word, sets=sets)
             await ask(stint.child, taking, reports.Taken, self._limits.progress_s, stint.name)
             ready = jobs.Prepare(case=case)
             return await ask(stint.child, ready, reports.Prepared, self._limits.compile_s, stint.name)

@@ -90,6 +90,8 @@ FUZZ_COLUMNS = ("id", "target", "folder", "device", "wall", "state", "content", 
 FAILURE_COLUMNS = ("id", "target", "rung", "wall", "content", "sha256")
 QUARANTINE_COLUMNS = ("folder", "rung", "code", "target", "run", "check", "evidence", "wall")
 
+NO_SEED = "-"
+"""In the column of a run that has not ended, or whose engine was lost: its seed is not known here."""
 EVIDENCE_CHARS = 2000
 """Longest evidence of a finding; what goes beyond is cut, with an ellipsis."""
 NOTABLE = frozenset({FindingStatus.CAUGHT.value, FindingStatus.SUSPECT.value})
@@ -293,7 +295,8 @@ class RunRows:
             raise ContradictionError(f"run {record.id}: more than one arm is called {', '.join(twice)}")
         manifest = canonical_json(record.manifest, f"the manifest of run {record.id}")
         special: Row = {
-            "seed": str(_whole("seed", record.seed)),  # text: a seed may need all 64 bits
+            # Text: a seed may need all 64 bits.
+            "seed": NO_SEED if record.seed is None else str(_whole("seed", record.seed)),
             "manifest": sha256(manifest.encode("ascii")),
             "flags": json.dumps(list(record.flags)),
         }
@@ -322,7 +325,7 @@ class RunRows:
                 **{
                     **{name: run[name] for name in RUN_COLUMNS},
                     "quick": bool(run["quick"]),
-                    "seed": int(run["seed"]),
+                    "seed": None if run["seed"] == NO_SEED else int(run["seed"]),
                     "trigger": Trigger(run["trigger"]),
                     "state": State(run["state"]),
                     "correctness": Correctness(run["correctness"]),

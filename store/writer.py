@@ -36,6 +36,7 @@ from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, 
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
+    NO_SEED,
     PeakRows,
     RunRows,
     failure_row,
@@ -378,7 +379,7 @@ class Store:
             for seed, number, rung in self._db.execute(caught, [run.folder, run.device, check]).fetchall():
                 if len(seeds) == limit:
                     break
-                if seed is not None and not self._db.execute(right, [*of_target, number, rung]).fetchone():
+                if seed not in (None, NO_SEED) and not self._db.execute(right, [*of_target, number, rung]).fetchone():
                     seeds[int(seed)] = None
         return list(seeds)
 

@@ -175,7 +175,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp engine logs")
     same_keys({"schema": 1, "runs": [example("aisp bench run")]}, printed("aisp bench history"))
     whole = printed("aisp bench history", a.id)
-    same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
+    same_keys(example("aisp bench run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
     check("aisp bench lessons", "--root", root)
     check("aisp bench suite")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)

@@ -20,12 +20,17 @@ RECOMPILE_LIMITS = ("recompile_limit", "accumulated_recompile_limit")  # of torc
 NO_LIMIT = 1 << 20
 
 
+def keys_before(target: Target, case: Case, seed: int) -> dict[str, tuple[int, int]]:
+    """Keys of the values that prepare() sees: all that a rung's process needs of the seed."""
+    return values.keys_of(target, replace(case, number=case.number + OTHERS), seed)
+
+
 def attempt(
     target: Target,
     run: Callable[..., Any] | None,
     prepare: Callable[..., Any] | None,
     case: Case,
-    seed: int,
+    others: Mapping[str, tuple[int, int]],
     posed: Mapping[str, Any],
     made: Mapping[str, Any],
     device: str,
@@ -37,6 +42,7 @@ def attempt(
 
     Args:
         run: None where there is only prepare; where both are there, what prepare returns is called.
+        others: `keys_before`, by which what prepare() sees is drawn.
         posed: Examiner's inputs, and gradients of the outputs as "g_<output>"; host memory.
         made: what inputs.py made, for this process.
 
@@ -61,9 +67,9 @@ def attempt(
         buffers.append(buffer)
     with _compiled_as_often_as_it_takes():
         if prepare is not None:
-            others = values.inputs_of(target, replace(case, number=case.number + OTHERS), seed)
+            before = values.inputs_by(target, case, others)
             blank = {s.name: torch.zeros_like(posed[s.name]) for s in target.inputs if s.posed}
-            _refill(target, buffers, blank | others)
+            _refill(target, buffers, blank | before)
             run = prepare(*buffers)
             _refill(target, buffers, posed)
         assert run is not None, "a rung has run or prepare"

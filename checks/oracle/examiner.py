@@ -231,7 +231,8 @@ class Examiner:
         """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
         if self._make is None:
             return {}
-        return values.made_inputs(self._target, case, seed, self._device, self._make)
+        made_seed = values.made_seed(self._target, case, seed)
+        return values.made_inputs(self._target, case, made_seed, self._device, self._make)
 
     def _gradients(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
         if not self._target.fuzz.backward:

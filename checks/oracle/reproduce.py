@@ -12,10 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from aisp.checks.oracle.calling import attempt
+from aisp.checks.oracle.calling import attempt, keys_before
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.schema import Case
-from aisp.checks.oracle.values import made_inputs
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 
@@ -38,10 +37,11 @@ def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]
     make, pose = getattr(inputs, "make", None), getattr(inputs, "pose", None)
     examiner = Examiner(target, _module(path, "reference").run, make, device, pose=pose)
     posed = examiner.pose(posed_case, seed)
-    made = made_inputs(target, posed_case, seed, device, make) if make else {}
+    made = examiner.made(posed_case, seed)
     module = _module(path, rung)
     run, prepare = (getattr(module, name, None) for name in ("run", "prepare"))
-    outputs = attempt(target, run, prepare, posed_case, seed, posed.inputs, made, device)
+    others = keys_before(target, posed_case, seed)
+    outputs = attempt(target, run, prepare, posed_case, others, posed.inputs, made, device)
     right = True
     for opinion in examiner.judge(posed_case, seed, rung, outputs):
         right &= opinion.right

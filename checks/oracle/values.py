@@ -89,19 +89,38 @@ def inputs_of(
         like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
         return _with_one_changed(target, case, seed, like)
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
+    return inputs_by(target, case, keys_of(target, case, seed), posed)
+
+
+def inputs_by(
+    target: Target, case: Case, keys: Mapping[str, tuple[int, int]], posed: Mapping[str, torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """`inputs_of` for a process that is given keys and no seed; an input that is neither in `keys` nor in `posed` is
+    left out.
+    """
+    found: dict[str, torch.Tensor] = {}
     for spec in target.inputs:
-        if spec.made or (spec.posed and pose is None):
-            continue
-        if spec.posed:
+        if posed is not None and spec.name in posed:
             found[spec.name] = posed[spec.name]
+        if spec.name not in keys:
             continue
         own = replace(spec, dtype=retyped(target, spec, case.dtype))
-        key = _key(target, case, seed, spec)
-        tensor = _values(own, case.axes, key, case.values.get(spec.name, Values.DECLARED))
+        tensor = _values(own, case.axes, keys[spec.name], case.values.get(spec.name, Values.DECLARED))
         if case.layouts.get(spec.name) is Layout.EXPANDED and tensor.numel():
             tensor = tensor[:1].expand(tensor.shape).contiguous()
         found[spec.name] = tensor
     return found
+
+
+def keys_of(target: Target, case: Case, seed: int) -> dict[str, tuple[int, int]]:
+    """The key of each input that the grammar describes. The seed does not follow from them, nor does another key."""
+    drawn = (spec for spec in target.inputs if not spec.made and not spec.posed)
+    return {spec.name: _key(target, case, seed, spec) for spec in drawn}
+
+
+def made_seed(target: Target, case: Case, seed: int) -> int:
+    """What `made_inputs` are drawn by: one for all sets of a case. Nothing else follows from it, nor does the seed."""
+    return subseed(seed, target.id, case.label, "made")[0] >> 1
 
 
 def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, int]:
@@ -190,18 +209,18 @@ def _told(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
     return dict(result)
 
 
-def made_inputs(target: Target, case: Case, seed: int, device: str, make: Maker) -> dict[str, object]:
+def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: Maker) -> dict[str, object]:
     """What the target's own `inputs.make(axes, device, generator)` makes, by name.
 
-    The generator lives on the CPU and is seeded the same for all sets of a case and everywhere, so that worker and
-    verifier get the same weights; `make` moves them to `device` itself.
+    The generator lives on the CPU and is seeded with the case's `made_seed` everywhere, so that worker and verifier get
+    the same weights; `make` moves them to `device` itself.
 
     Raises:
         InputsError: make returned something else than the declared names.
     """
     import torch
 
-    generator = torch.Generator("cpu").manual_seed(subseed(seed, target.id, case.label, "made")[0] >> 1)
+    generator = torch.Generator("cpu").manual_seed(made_seed)
     wanted = {spec.name for spec in target.inputs if spec.made}
     return _told("make", make(dict(case.axes), device, generator), wanted)
 

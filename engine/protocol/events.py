@@ -322,7 +322,7 @@ class FuzzPlanned(Event, tag="fuzz_planned", kw_only=True):
     device: str
     rungs: list[str]
     cases: int
-    seed: int
+    seed: int | None  # None where the engine drew it, until the end
     strategies: list[str]
     wall: str
     trigger: str = "cli"
@@ -353,7 +353,11 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
 
 
 class FuzzFailure(Event, tag="fuzz_failure", kw_only=True):
-    """A failing case was kept: the drawn one at once (`shrunk` false), the smallest found later under the same id."""
+    """A failing case was kept: the drawn one at once (`shrunk` false), the smallest found later under the same id.
+
+    Where the engine drew the seed it has neither that nor its script before the end, and comes once more with both just
+    before FuzzFinished.
+    """
 
     fuzz_id: str
     failure: Failure

@@ -143,10 +143,15 @@ class Judge(Job, tag="judge", frozen=True, kw_only=True):
 
 
 class TakeInputs(Job, tag="take_inputs", frozen=True, kw_only=True):
-    """Worker: make the device buffers of a case and hold these sets' values for refilling them."""
+    """Worker: make the device buffers of a case and hold these sets' values for refilling them.
+
+    Attributes:
+        made_seed: checks.oracle.values.made_seed of the case. No job to a rung's process carries the master seed, nor
+            anything that it follows from.
+    """
 
     case: str
-    seed: int
+    made_seed: int
     sets: list[Blob]
 
 
@@ -275,7 +280,8 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     """A process of its own: evaluate a rung as a naive harness would (store.record.Naive).
 
     Attributes:
-        sets: one set of the case's inputs, as for TakeInputs.
+        made_seed: as for TakeInputs.
+        sets: one set of the case's inputs, likewise.
         baseline, rung: modules; both are imported into this one process.
         rank, ranks, rendezvous, caches: as for Load.
     """
@@ -285,7 +291,7 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     chapter: str
     device: str
     case: str
-    seed: int
+    made_seed: int
     sets: list[Blob]
     baseline: str
     rung: str
@@ -306,10 +312,15 @@ class Try(Job, tag="try", frozen=True, kw_only=True):
 
     Where gradients are judged the blob holds them too: the outputs' gradients go in after the inputs, the inputs'
     come out after the outputs, as "d_<input>".
+
+    Attributes:
+        made_seed: as for TakeInputs.
+        others: by input, the key of the values that prepare() sees and the call does not; two words each.
     """
 
     case: dict[str, Any]
-    seed: int
+    made_seed: int
+    others: dict[str, list[int]]
     inputs: Blob
     outputs: Blob
 

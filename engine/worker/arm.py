@@ -208,7 +208,7 @@ class Arm:
         target = self._target
         case = target.case(job.case)
         arrived = [self._mine(blob) for blob in job.sets]
-        made = self._made(PosedCase.of_set(case), job.seed)
+        made = self._made(PosedCase.of_set(case), job.made_seed)
         buffers: list[object] = []
         sets: list[dict[int, torch.Tensor]] = [{} for _ in arrived]
         held = 0
@@ -252,11 +252,11 @@ class Arm:
         buffer = raw[MARGIN_BYTES : MARGIN_BYTES + nbytes].view(values.dtype).view(values.shape)
         return buffer.copy_(values)
 
-    def _made(self, case: PosedCase, seed: int) -> dict[str, object]:
+    def _made(self, case: PosedCase, made_seed: int) -> dict[str, object]:
         if not any(spec.made for spec in self._target.inputs):
             return {}
         make: Any = callable_of(import_module(self._folder, "inputs"), "make")
-        return made_inputs(self._target, case, seed, self._device, make)
+        return made_inputs(self._target, case, made_seed, self._device, make)
 
     def _refill(self, bound: _Bound, number: int) -> None:
         self._fill(bound, bound.buffers, number)
@@ -449,9 +449,10 @@ class Arm:
         names = [slot.name for slot in job.inputs.slots]
         # Copies: the shared file belongs to another process.
         posed = {name: view.clone() for name, view in zip(names, tensors.read(job.inputs), strict=True)}
-        made = self._made(case, job.seed)
+        made = self._made(case, job.made_seed)
+        others = {name: (first, second) for name, (first, second) in job.others.items()}
         start = time.perf_counter()
-        outputs = calling.attempt(self._target, self._run, self._prepare, case, job.seed, posed, made, self._device)
+        outputs = calling.attempt(self._target, self._run, self._prepare, case, others, posed, made, self._device)
         self._synchronize()
         took_ms = (time.perf_counter() - start) * 1e3
         blob = tensors.write(job.outputs.name, outputs)

@@ -77,7 +77,7 @@ def _inputs(job: jobs.Naive, target: Target, folder: Path, ranks: Ranks) -> list
     made: dict[str, object] = {}
     if any(spec.made for spec in target.inputs):
         make: Any = callable_of(import_module(folder, "inputs"), "make")
-        made = made_inputs(target, Case.of_set(case), job.seed, job.device, make)
+        made = made_inputs(target, Case.of_set(case), job.made_seed, job.device, make)
     found: list[Any] = []
     for spec in target.inputs:
         if spec.made:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -156,7 +156,7 @@ class Failure(msgspec.Struct, frozen=True):
     target: str
     rung: str
     device: str
-    seed: int
+    seed: int | None  # None until the end of a fuzz whose seed the engine drew
     stage: str
     strategy: str
     case: Mapping[str, Any]
@@ -187,6 +187,10 @@ class Failure(msgspec.Struct, frozen=True):
             raise ContradictionError(f"failure {self.id}: {self.verdict} is none")
         if self.histogram and len(self.histogram) != len(ERROR_BINS):
             raise ContradictionError(f"failure {self.id}: {len(self.histogram)} bins, not {len(ERROR_BINS)}")
+
+    def unseeded(self) -> Self:
+        """Without what would let anybody foresee the cases that come."""
+        return msgspec.structs.replace(self, seed=None, script="")
 
     def plain(self) -> dict[str, Any]:
         """As data for JSON."""

@@ -416,7 +416,8 @@ class Step(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """A run of one target: the unit that is planned, journalled, finished and remembered.
 
-    `seed` is None as long as the run goes on for all but the engine: what it draws must not be foreseen.
+    `seed` is None until the run has ended, since what it draws must not be foreseen, and stays so where its engine was
+    lost (store.commitment).
     """
 
     id: str  # ULID: sorts by creation
@@ -527,9 +528,9 @@ class Run(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, steps=tuple(kept))
 
     def announced(self, rungs: Iterable[Arm]) -> Self:
-        """The run as it is told when it is planned, with these arms: without its seed, and without what else would let
-        anybody foresee what is drawn."""
-        kept = ("code", "stop_rule", "validity", "without")
+        """The run as it is told when it is planned, with these arms: with the commitment to what is drawn, without
+        what would let anybody foresee it."""
+        kept = ("code", "commitment", "stop_rule", "validity", "without")
         told = {name: value for name, value in self.manifest.items() if name in kept}
         return msgspec.structs.replace(self, seed=None, manifest=told, arms=tuple(rungs))
 

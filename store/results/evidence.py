@@ -359,7 +359,7 @@ def failing_case(failure: Failure) -> FailingCase:
         wrong=_whole(figures.get("wrong")),
         count=_whole(figures.get("count")),
         ulp=figures.get("ulp_max"),
-        detail=clean_line(_without(failure.detail, {failure.seed}), limit=MESSAGE_CHARS)
+        detail=clean_line(_without(failure.detail, {failure.seed or 0}), limit=MESSAGE_CHARS)
         if failure.verdict.compared
         else fuzz.case_text(failure.case),
     )

@@ -24,6 +24,7 @@ import msgspec
 import torch
 
 from aisp.checks import registry
+from aisp.checks.oracle import values
 from aisp.checks.oracle.schema import Case
 from aisp.checks.output import Poison
 from aisp.engine import arena, arms
@@ -83,10 +84,14 @@ class Play:
             without=SENSED,
         )
 
+    def made_seed(self, case: str) -> int:
+        """What a rung's process makes its own inputs of a case by."""
+        return values.made_seed(self.target, Case.of_set(self.target.case(case)), SEED)
+
     def arm(self, rung: str = "optimized", *, prepared: bool = True) -> Arm:
         """The rung with its inputs, called once."""
         arm = Arm(self.load(rung), self.target, 0)
-        arm.take_inputs(jobs.TakeInputs(case=self.case, seed=SEED, sets=self.inputs))
+        arm.take_inputs(jobs.TakeInputs(case=self.case, made_seed=self.made_seed(self.case), sets=self.inputs))
         if prepared:
             arm.prepare(jobs.Prepare(case=self.case))
         return arm
@@ -470,7 +475,7 @@ def tell_several_cases(root: Path) -> dict[str, Any]:
     play = Play(root, {}, cases=RAGGED)
     ragged = play.pose(case="ragged")
     arm = play.arm()
-    arm.take_inputs(jobs.TakeInputs(case="ragged", seed=SEED, sets=[ragged]))
+    arm.take_inputs(jobs.TakeInputs(case="ragged", made_seed=play.made_seed("ragged"), sets=[ragged]))
     unprepared = error_of(lambda: arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob())))
     arm.prepare(jobs.Prepare(case="ragged"))
     small = arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob()))
@@ -981,7 +986,7 @@ def tell_left_out(root: Path) -> dict[str, Any]:
     play = Play(root, {"optimized.py": code})
     told = {"with": error_of(lambda: play.arm())["kind"]}
     arm = Arm(msgspec.structs.replace(play.load("optimized"), without=["output.form", "output.poison"]), play.target, 0)
-    arm.take_inputs(jobs.TakeInputs(case="default", seed=SEED, sets=play.inputs))
+    arm.take_inputs(jobs.TakeInputs(case="default", made_seed=play.made_seed("default"), sets=play.inputs))
     arm.prepare(jobs.Prepare(case="default"))
     return told | {"without": play.right(arm), "poison": "poison" in facts_of(arm)}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aisp.checks.oracle import families
+from aisp.checks.oracle.calling import keys_before
 from aisp.checks.oracle.fixed import Held
 from aisp.engine import arena
 from aisp.engine.arms import Arm, ArmEnd, Stint
@@ -150,9 +151,13 @@ async def test_the_shapes_for_which_a_rung_was_caught_are_posed_again_with_their
     earlier = [f"{text}, as when a rung was caught" for text in then.facts().posed]
     assert made.facts().posed == (*now.facts().posed, *earlier)
     assert all(arm.shapes == [*earlier, *now.facts().posed] for arm in arms)
-    for kind in (jobs.Pose, jobs.Try, jobs.Judge):
+    for kind in (jobs.Pose, jobs.Judge):
         seeds = {job.case["text"]: job.seed for job in known.asked if isinstance(job, kind)}
         assert seeds == dict.fromkeys(then.facts().posed, 1) | dict.fromkeys(now.facts().posed, 2)
+    keys = {job.case["text"]: job.others["x"] for job in known.asked if isinstance(job, jobs.Try)}
+    drawn = {case.text: list(keys_before(made.target, case, seed)["x"]) for case, seed, _ in made.drawn}
+    assert keys == drawn
+    assert len({tuple(key) for key in keys.values()}) == len(keys)
 
 
 async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is_a_doubt() -> None:

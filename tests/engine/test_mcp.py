@@ -312,7 +312,7 @@ def secrets_of(run_ids: list[str], fuzz_id: str) -> set[str]:
     with History(paths.database_file()) as history:
         records = [history.run(run_id) for run_id in run_ids]
         found = {record.seed for record in records} | {history.fuzz(fuzz_id).seed}
-        found |= {record.manifest["surprise"] for record in records}
+        found |= {number for record in records for number in record.manifest["surprise"]}
     return {str(number) for number in found} | {f"{number:x}" for number in found if number is not None}
 
 

@@ -305,8 +305,12 @@ def test_prose_behind_an_editors_mark_is_prose(ladder: Target) -> None:
 
 
 def test_no_two_runs_have_the_same_seed_or_id(ladder: Target) -> None:
-    made = [planned(ladder, machine(90)).record for _ in range(20)]
-    assert len({record.seed for record in made}) == 20
+    plans = [planned(ladder, machine(90)) for _ in range(20)]
+    made = [plan.record for plan in plans]
+    assert {record.seed for record in made} == {None}, "nobody but the engine knows it before the end"
+    assert len({plan.seed for plan in plans}) == 20
+    assert len({number for plan in plans for number in plan.held_out}) == sum(len(plan.held_out) for plan in plans)
+    assert all(plan.secrets.commitment == plan.record.manifest["commitment"] for plan in plans)
     assert len({record.id for record in made}) == 20
 
 

@@ -119,6 +119,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     assert ["gpu", "NVIDIA H100 80GB HBM3"] in cells
     told = json.loads(bench("history", run.id, "--json").stdout)
     assert (told["run_id"], told["environment"]["gpu_uuid"], told["manifest"]) == (run.id, "GPU-1", {})
+    assert told.pop("commitment_kept") is None
     optimized = next(arm for arm in told["arms"] if arm["rung"] == "optimized")
     assert (optimized["calls"], optimized["light"]["limiter"], optimized["quality"]["drift"]) == (16, "bytes", 0.004)
     assert told["comparisons"][0]["cycles_high"] == 2.3

@@ -335,8 +335,9 @@ class Following(Interruptible):
                 self._progress.step(f"{self._place(ask)}{_counted(ask)}")
         elif isinstance(event, events.FuzzFailure):
             failure = event.failure
+            heard = ask.failures.get(failure.id)
             ask.failures[failure.id] = failure
-            if ask.of_task:
+            if ask.of_task or (heard is not None and heard.seed is None and failure.seed is not None):
                 return
             how = "smallest" if event.shrunk else "fails"
             self._progress.step(f"{ask.name}: {failure.rung} {how}: {case_text(failure.case)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.engine.documents import run_json
+from aisp.store.commitment import kept
 from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
 from aisp.store.record import Comparison
 from aisp.store.results.comparison import flat
@@ -140,7 +141,7 @@ def show(opened: Opened, run_id: str, *, as_json: bool) -> None:
     id."""
     record = opened.run(run_id)
     run, environment = opened.read(record), opened.facts(record)
-    more = {"manifest": record.manifest, "environment": environment}
+    more = {"manifest": record.manifest, "commitment_kept": kept(record), "environment": environment}
     common.answer(as_json, lambda: {**run_json(run), **more}, whole_lines, run, record.manifest, environment)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from aisp.checks.oracle import truth, values
-from aisp.checks.oracle.calling import OTHERS, attempt
+from aisp.checks.oracle.calling import OTHERS, attempt, keys_before
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.examiner import KEPT, Examiner
 from aisp.checks.oracle.returned import FormError
@@ -35,7 +35,7 @@ def call(
     posed: Mapping[str, torch.Tensor],
     prepare: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
-    return attempt(of, run, prepare, what, 7, posed, {}, "cpu")
+    return attempt(of, run, prepare, what, keys_before(of, what, 7), posed, {}, "cpu")
 
 
 def test_a_case_is_posed_with_its_inputs_their_hashes_and_the_truth() -> None:

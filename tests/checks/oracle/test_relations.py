@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aisp.checks.oracle import relations
-from aisp.checks.oracle.calling import attempt
+from aisp.checks.oracle.calling import attempt, keys_before
 from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.schema import Case, Layout, Relation, Values
@@ -40,13 +40,13 @@ def related(of: Target, reference: Run, run: Run, what: Case, rung: str = "optim
     """
     examiner = Examiner(of, reference, None, "cpu")
     first = examiner.pose(what, 7)
-    outputs = attempt(of, run, None, what, 7, first.inputs, {}, "cpu")
+    outputs = attempt(of, run, None, what, keys_before(of, what, 7), first.inputs, {}, "cpu")
     opinions = examiner.judge(what, 7, rung, outputs)
     assert all(opinion.right for opinion in opinions), opinions[0].detail
     second = examiner.pose(what, 7, changed=True)
     if second.impossible:
         return second.impossible
-    outputs = attempt(of, run, None, what, 7, second.inputs, {}, "cpu")
+    outputs = attempt(of, run, None, what, keys_before(of, what, 7), second.inputs, {}, "cpu")
     found = examiner.judge(what, 7, rung, outputs, changed=True)
     return found[0] if found else None
 

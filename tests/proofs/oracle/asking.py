@@ -155,12 +155,12 @@ class Subject:
     def _outputs(self, case: Case, seed: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
-        from aisp.checks.oracle.calling import attempt
-        from aisp.checks.oracle.values import made_inputs
+        from aisp.checks.oracle.calling import attempt, keys_before
 
-        made = made_inputs(self.target, case, seed, self.job.device, self._make) if self._make else {}
+        made = self._examiner.made(case, seed)
+        others = keys_before(self.target, case, seed)
         run, prepare = (getattr(self._module, name, None) for name in ("run", "prepare"))
-        outputs = attempt(self.target, run, prepare, case, seed, inputs, made, self.job.device)
+        outputs = attempt(self.target, run, prepare, case, others, inputs, made, self.job.device)
         if self.job.device == "cuda":
             torch.cuda.synchronize()  # a fault shows here, not in the verifier's next operation
         return outputs
