@@ -17,6 +17,7 @@ PROGRAMS = {
     "cheats": ("tests.proofs.audit.cheats", "every check proven by the cheat that it alone catches"),
     "honest": ("tests.proofs.audit.honest", "shipped lessons again and again: what is held against honest rungs"),
     "held_out": ("tests.proofs.held_out", "cheats that no check was written for"),
+    "unusual": ("tests.proofs.honest", "honest rungs that look like cheats: what is held against them"),
     "busy": ("tests.proofs.audit.busy", "verdicts beside processes that burn the processors"),
     "audit": ("tests.proofs.audit.report", "take in what those four left (docs/audit.md)"),
     "timers": ("tests.proofs.agreement.timers", "the same callables by four timers; needs a GPU"),

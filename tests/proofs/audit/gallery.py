@@ -27,6 +27,7 @@ from tests.store.examples import planned
 GALLERY = Path(__file__).resolve().parents[3] / "checks" / "gallery"
 HELD_OUT = "held_out"  # the one category that lies beside this file: no check was written for what is in it
 PATIENCE_S = 200.0  # a run that is not a quick one takes 80 s on two cores, and longer beside others
+USUAL_REPLICAS = 0  # as many as a run that is not quick has where nobody says
 
 TAKES_CORES = frozenset({"environment/numa_inconsistency"})
 """Cheats that take cores which their rivals were not given. With fewer than four the engine gives all there are."""
@@ -127,6 +128,7 @@ async def run(
     quick = fixture not in FULL if quick is None else quick
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
+    options |= {"replicas": 1 if quick else USUAL_REPLICAS}
     async with suited(under_test, fixture) as fit:
         try:
             result = await fit.run(root_of(fixture), found.id, patience_s=PATIENCE_S, **options)
