@@ -220,6 +220,7 @@ class Stint:
         outputs: where the process hands over what it computed. No other process has it.
         verified: by set of values, the fingerprint of its verified outputs.
         calls: in one sample.
+        batch_held: whether its calls may be launched ahead in these.
         batch_calls: in the smaller of the judge's batches; 0 before the first.
         sent, digest: how many samples arrived, and the hash of their times.
         measured_ms: of all calls in them.
@@ -233,6 +234,7 @@ class Stint:
     verified: dict[int, list[float]] = field(default_factory=dict)
     calls: int = 1
     batch_calls: int = 0
+    batch_held: bool = True
     per_call_ms: float = 0.0
     per_sample_ms: float = 0.0
     sent: int = 0

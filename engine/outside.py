@@ -29,12 +29,14 @@ class Outside:
 
     def __init__(self, plan: Plan, services: Services, crew: RunCrew, reporter: Reporter) -> None:
         self._plan, self._limits, self._crew, self._reporter = plan, services.limits, crew, reporter
+        self._round = 0
         self._case = PosedCase.of_set(plan.case).plain()
 
     async def take(self, stints: Sequence[Stint]) -> None:
         """All rounds of a replica. A failure ends its arm."""
-        async with self._reporter.step("judge's clock"):
+        async with self._reporter.step("outside"):
             for _ in range(ROUNDS):
+                self._round += 1
                 for stint in random.sample(stints, len(stints)):
                     if stint.running and not stint.arm.inside:
                         await self._crew.guarded(stint, self._pair)
@@ -53,6 +55,8 @@ class Outside:
             pid=stint.child.pid,
             pairs=1,
             calls=stint.batch_calls,
+            round=self._round,
+            held=stint.batch_held,
             patience_s=patience_s,
         )
         try:
@@ -71,7 +75,7 @@ class Outside:
             arm.inside = clean_line(timed.inside)
             return
         arm.outside_read += timed.read
-        stint.batch_calls = timed.calls
+        stint.batch_calls, stint.batch_held = timed.calls, timed.held
         arm.outside_calls = max(arm.outside_calls, timed.calls)
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 

@@ -261,6 +261,9 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
         pid: of the worker.
         pairs: how many pairs of batches, of N and of 3N calls.
         calls: N, as it was found in an earlier pair; 0 where there was none.
+        round: of the run. In each, one set is new for all arms, and every batch has it in a place of its own: the
+            outputs of that call are read, and its truth is computed once.
+        held: whether calls may be launched behind a hold; not where an earlier pair found that they cannot.
         patience_s: how long the worker may give no sign.
     """
 
@@ -269,6 +272,8 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     pid: int
     pairs: int
     calls: int
+    round: int
+    held: bool
     patience_s: float
 
 

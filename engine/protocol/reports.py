@@ -172,6 +172,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     Attributes:
         slopes_ms: time per call, from each pair of batches; what copies took is taken off.
         calls: N.
+        held: see engine.protocol.jobs.TimeBatches.
         copies_ms: what was taken off each call.
         distinct: different sets of inputs in the larger batch.
         read: outputs that were read and compared.
@@ -182,6 +183,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
 
     slopes_ms: list[float] = []
     calls: int = 0
+    held: bool = True
     copies_ms: float = 0.0
     distinct: int = 0
     read: int = 0

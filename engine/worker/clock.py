@@ -20,7 +20,7 @@ import os
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,7 @@ MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand l
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
-ARMED_S = 5.0  # a call that waits for the GPU is never launched behind a hold
+ARMED_S = 1.0  # a call that waits for the GPU is never launched behind a hold
 COPY_TRIES = 5
 PATTERN = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
@@ -66,21 +66,28 @@ class CannotError(Exception):
 
 
 class FreshSets:
-    """Sets of inputs that nobody has seen: two are drawn, the others are mixed from these, element by element.
+    """Sets of inputs that nobody has seen: one is drawn, and mixed with a known one, element by element.
 
     Where the task poses inputs itself, whose values may hang together, each set is drawn.
 
     Args:
         draw: makes a set from a number, in host memory.
         names: of the inputs that are refilled.
+        known: a set that is at hand, which one that nobody has seen is mixed with.
     """
 
     def __init__(
-        self, target: Target, draw: Callable[[int], Mapping[str, torch.Tensor]], names: Sequence[str], device: str
+        self,
+        target: Target,
+        draw: Callable[[int], Mapping[str, torch.Tensor]],
+        names: Sequence[str],
+        device: str,
+        known: Mapping[str, torch.Tensor],
     ) -> None:
         self._draw, self._names, self._device = draw, names, device
         self._specs = {spec.name: spec for spec in target.inputs}
         self.mixes = not any(self._specs[name].posed for name in names)
+        self._known = known
         self._drawn: tuple[Inputs, Inputs] | None = None
         self.made = 0
 
@@ -90,7 +97,7 @@ class FreshSets:
         if not self.mixes:
             return self._whole()
         if self._drawn is None:
-            self._drawn = self._whole(), self._whole()
+            self._drawn = {n: self._known[n].to(self._device) for n in self._names}, self._whole()
         one, other = self._drawn
         return {name: self._mixed(name, one[name], other[name]) for name in self._names}
 
@@ -121,7 +128,9 @@ class Outside:
         target: whose inputs they are.
         sets: makes inputs.
         like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
-        compare: inputs and outputs of a call that was picked: what is wrong with it.
+        compare: what is wrong with the outputs for `judged`.
+        pid: of the worker.
+        judged: inputs of the call whose outputs are read, in a place of each batch that is drawn for it.
     """
 
     def __init__(
@@ -130,16 +139,18 @@ class Outside:
         target: Target,
         sets: FreshSets,
         like: Mapping[str, torch.Tensor],
-        compare: Callable[[Inputs, dict[str, torch.Tensor]], reports.Judged],
+        compare: Callable[[dict[str, torch.Tensor]], reports.Judged],
         pid: int,
+        judged: Inputs,
     ) -> None:
         self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
         self._pid = pid
+        self._round_set, self._picked = judged, 0
         self._names = [n for n in like if n in refilled(target)]
         self._read = 0
         self._judged: reports.Judged | None = None
 
-    def timed(self, pairs: int, device: str, calls: int = 0) -> reports.BatchesTimed:
+    def timed(self, pairs: int, device: str, calls: int = 0, *, held: bool = True) -> reports.BatchesTimed:
         """All pairs, of `calls` and three times as many where that is known.
 
         Raises:
@@ -150,7 +161,7 @@ class Outside:
         if not isinstance(forms, Forms) or len(forms.outputs) != len(self._target.outputs):
             raise LineError("it did not say what its calls give")
         side: _HostSide | _DeviceSide
-        side = (_DeviceSide if device == "cuda" else _HostSide)(self, forms)
+        side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
             calls = min(calls, side.room // WIDE) or side.settle()
             copies_ms = side.copies_ms()
@@ -168,6 +179,7 @@ class Outside:
         return reports.BatchesTimed(
             slopes_ms=slopes,
             calls=calls,
+            held=side.held,
             copies_ms=copies_ms,
             distinct=distinct,
             read=self._read,
@@ -176,10 +188,9 @@ class Outside:
 
     def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
         """Milliseconds of one batch, one of whose outputs is compared."""
-        took_ms, picked, outputs = side.batch(calls)
+        took_ms, outputs = side.batch(calls)
         if self._judged is None or self._judged.right:
-            inputs = {**self._like, **picked}
-            self._judged = self._compare(inputs, outputs)
+            self._judged = self._compare(outputs)
             self._read += 1
         return took_ms
 
@@ -203,10 +214,6 @@ class Outside:
         """In declared order."""
         return [spec.name for spec in self._target.outputs]
 
-    def like(self, name: str) -> torch.Tensor:
-        """An input of set 0."""
-        return self._like[name]
-
     @property
     def line(self) -> Line:
         """To the worker."""
@@ -220,6 +227,17 @@ class Outside:
     def fresh(self) -> Inputs:
         """One more set of inputs."""
         return self._sets.next()
+
+    def batch_of(self, calls: int) -> Iterator[Inputs]:
+        """So many sets of inputs, one of them the round's, in a place that is drawn."""
+        self._picked = secrets.randbelow(calls)
+        for number in range(calls):
+            yield self._round_set if number == self._picked else self._sets.next()
+
+    @property
+    def picked(self) -> int:
+        """Number of the call that had the round's set."""
+        return self._picked
 
     @property
     def mixes(self) -> bool:
@@ -271,6 +289,8 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
 class _HostSide:
     """Batches on a CPU."""
 
+    held = False
+
     def __init__(self, outside: Outside, forms: Forms) -> None:
         self._outside, self._forms = outside, forms.outputs
         self._offsets, self._set_bytes = strides(outside.sizes())
@@ -317,8 +337,7 @@ class _HostSide:
         memory = mmap.mmap(fd, 0)
         if self._set_bytes:
             raw = torch.frombuffer(memory, dtype=torch.uint8)
-            for number in range(calls):
-                made = self._outside.fresh()
+            for number, made in enumerate(self._outside.batch_of(calls)):
                 for name, offset in zip(self._outside.names, self._offsets, strict=True):
                     values = made[name].contiguous().view(-1).view(torch.uint8)
                     start = number * self._set_bytes + offset
@@ -327,8 +346,8 @@ class _HostSide:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
         return fd, memory
 
-    def batch(self, calls: int) -> tuple[float, Inputs, dict[str, Any]]:
-        """Milliseconds of so many calls, and inputs and outputs of one that is picked when they are over."""
+    def batch(self, calls: int) -> tuple[float, dict[str, Any]]:
+        """Milliseconds of so many calls, and the outputs of the one that had the round's set."""
         import torch
 
         fd, memory = self._filled(calls)
@@ -340,7 +359,7 @@ class _HostSide:
             end, ran = time.perf_counter_ns(), self._ran_ns()
             if not isinstance(message, Done):
                 raise LineError(f"{type(message).__name__} instead of the end of a batch")
-            number = secrets.randbelow(calls)
+            number = self._outside.picked
             raw = torch.frombuffer(self._outputs, dtype=torch.uint8)
             outputs: dict[str, Any] = {}
             names, sizes = self._outside.output_names(), self._output_sizes
@@ -348,15 +367,10 @@ class _HostSide:
                 begin = number * self._output_bytes + offset
                 outputs[name] = _tensor(raw[begin : begin + size].clone(), form)
             late_ns = max(self._ran_ns() - ran, 0)
-            source = torch.frombuffer(memory, dtype=torch.uint8) if self._set_bytes else raw
-            inputs: Inputs = {}
-            for name, offset, size in zip(self._outside.names, self._offsets, self._outside.sizes(), strict=True):
-                like = self._outside.like(name)
-                begin = number * self._set_bytes + offset
-                inputs[name] = source[begin : begin + size].clone().view(like.dtype).view(like.shape)
         finally:
             os.close(fd)
-        return (end - start + late_ns) / 1e6, inputs, outputs
+            del memory
+        return (end - start + late_ns) / 1e6, outputs
 
     def _ran_ns(self) -> int:
         """Processor time of the worker's process; it may be gone."""
@@ -402,11 +416,11 @@ class _HostSide:
 class _DeviceSide:
     """Batches on a GPU."""
 
-    def __init__(self, outside: Outside, forms: Forms) -> None:
+    def __init__(self, outside: Outside, forms: Forms, *, held: bool) -> None:
         import torch
 
         self._outside, self._told = outside, forms
-        self._forms, self._held = forms.outputs, forms.held
+        self._forms, self.held = forms.outputs, forms.held and held
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
@@ -455,18 +469,17 @@ class _DeviceSide:
     def _fill(self, calls: int) -> None:
         import torch
 
-        for number in range(calls):
-            made = self._outside.fresh()
+        for number, made in enumerate(self._outside.batch_of(calls)):
             for name, offset in zip(self._outside.names, self._offsets, strict=True):
                 values = made[name].contiguous().view(-1).view(torch.uint8)
                 start = number * self._set_bytes + offset
                 self._memory[start : start + values.numel()].copy_(values)
         torch.cuda.synchronize()
 
-    def batch(self, calls: int) -> tuple[float, Inputs, dict[str, Any]]:
-        """Milliseconds of so many calls, and inputs and outputs of one that is picked when they are over."""
+    def batch(self, calls: int) -> tuple[float, dict[str, Any]]:
+        """Milliseconds of so many calls, and the outputs of the one that had the round's set."""
         line = self._outside.line
-        if self._held:
+        if self.held:
             line.send(Run(calls=calls, held=True))
             armed = line.waits(ARMED_S)
             if armed:
@@ -479,7 +492,7 @@ class _DeviceSide:
             self._page[LINE_WORDS] = self._turn
             if not armed:
                 # It waits for the device in a call: launched ahead it never comes to the end.
-                self._held = False
+                self.held = False
                 message, _ = line.receive()
         else:
             self._fill(calls)
@@ -490,15 +503,9 @@ class _DeviceSide:
         where, _ = line.receive()
         if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
             raise LineError("it did not say where its outputs lie")
-        number = secrets.randbelow(calls)
-        outputs = self._read(where, number)
+        outputs = self._read(where, self._outside.picked)
         line.send(Read())
-        inputs: Inputs = {}
-        for name, offset, size in zip(self._outside.names, self._offsets, self._outside.sizes(), strict=True):
-            like = self._outside.like(name)
-            begin = number * self._set_bytes + offset
-            inputs[name] = self._memory[begin : begin + size].clone().view(like.dtype).view(like.shape)
-        return (end - start) / 1e6, inputs, outputs
+        return (end - start) / 1e6, outputs
 
     def _read(self, where: Done, number: int) -> dict[str, Any]:
         outputs: dict[str, Any] = {}

@@ -73,6 +73,7 @@ class Verifier:
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
         self._fresh: dict[str, clock.FreshSets] = {}  # of batches, by case
+        self._round_inputs: tuple[tuple[str, int], dict[str, torch.Tensor]] | None = None
         self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -297,10 +298,11 @@ class Verifier:
                 self._target,
                 self._fresh_sets(case),
                 self._first[case.name],
-                functools.partial(self._compared, case),
+                functools.partial(self._compared, case, job.round),
                 job.pid,
+                self._round_set(case, job.round),
             )
-            return outside.timed(job.pairs, self._device, job.calls)
+            return outside.timed(job.pairs, self._device, job.calls, held=job.held)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error))
         except LineError as error:
@@ -315,20 +317,25 @@ class Verifier:
                 return self._inputs_of(case, seed)
 
             names = clock.refilled(self._target)
-            self._fresh[case.name] = clock.FreshSets(self._target, draw, names, self._device)
+            known = self._first[case.name]
+            self._fresh[case.name] = clock.FreshSets(self._target, draw, names, self._device, known)
         return self._fresh[case.name]
 
-    def _compared(
-        self, case: Case, inputs: Mapping[str, torch.Tensor], outputs: dict[str, torch.Tensor]
-    ) -> reports.Judged:
-        """A call of a batch, against the truth for its inputs."""
-        own = replace(case, number=BATCH_SETS)
-        self._inputs[own.name, own.number] = dict(inputs)
-        self.expect(jobs.Expect(case=own.plain()))
-        try:
-            return self._stated(own, outputs)
-        finally:
-            del self._expected[own.name, own.number], self._pointed[own.name, own.number]
+    def _round_set(self, case: Case, number: int) -> dict[str, torch.Tensor]:
+        """The set whose outputs are read in a round, the same for all arms; that of the round before is forgotten."""
+        if self._round_inputs is None or self._round_inputs[0] != (case.name, number):
+            for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
+                del self._expected[key], self._pointed[key]
+            self._round_inputs = (case.name, number), self._fresh_sets(case).next()
+        return self._round_inputs[1]
+
+    def _compared(self, case: Case, number: int, outputs: dict[str, torch.Tensor]) -> reports.Judged:
+        """The call of a batch that had the round's set, against the truth."""
+        own = replace(case, number=BATCH_SETS + number)
+        if (own.name, own.number) not in self._expected:
+            self._inputs[own.name, own.number] = {**self._first[case.name], **self._round_set(case, number)}
+            self.expect(jobs.Expect(case=own.plain()))
+        return self._stated(own, outputs)
 
     # -- the task itself -------------------------------------------------------------------------------------------
 

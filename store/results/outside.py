@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from aisp.store.record import Arm
+if TYPE_CHECKING:
+    from aisp.store.record import Arm
 
 COVER = 2.0  # standard errors on either side, for some 95 %
 

@@ -152,6 +152,7 @@ STEP_WORDS: Mapping[str, str] = {
     "cooling": "wait for a cooler GPU",
     "measure": "measure",
     "challenge": "check timed calls",
+    "outside": "time by the judge's clock",
     "values": "check other values",
     "inspect": "collect what checks saw",
     "naive": "ask the naive harness",

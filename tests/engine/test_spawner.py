@@ -203,7 +203,7 @@ def test_a_channel_without_a_key_is_refused() -> None:
 
 
 def make_inputs(*blobs: jobs.Blob, pad: int = 0) -> jobs.TakeInputs:
-    return jobs.TakeInputs(case="x" * pad, seed=1, sets=list(blobs))
+    return jobs.TakeInputs(case="x" * pad, made_seed=1, sets=list(blobs))
 
 
 def test_a_shared_file_travels_with_the_job_that_names_it_and_is_closed_after_it() -> None:

@@ -110,6 +110,10 @@ class StandIn:
             case jobs.HeldOut():
                 times = [call_ms() for _ in job.seen]
                 return reports.HeldOutTimes(seen_ms=times, unseen_ms=times, outputs=fill(job.outputs))
+            case jobs.ServeBatches():
+                return reports.BatchesServed()
+            case jobs.TimeBatches():
+                return reports.BatchesTimed(inside="a stand-in makes no calls")
             case jobs.FetchLast():
                 return reports.LastOutputs(outputs=fill(job.outputs), set_index=0)
             case jobs.Inspect() if self._verifies:
