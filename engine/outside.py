@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
 
 from aisp.checks.oracle.schema import Case as PosedCase
@@ -21,6 +22,7 @@ from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
 ROUNDS = 2  # of a replica
+BUDGET_S = 12.0  # of a replica, beyond which no pair begins
 FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
 
 
@@ -35,10 +37,16 @@ class Outside:
     async def take(self, stints: Sequence[Stint]) -> None:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
+            until = time.monotonic() + BUDGET_S
             for _ in range(ROUNDS):
                 self._round += 1
                 for stint in random.sample(stints, len(stints)):
-                    if stint.running and not stint.arm.inside:
+                    if not stint.running or stint.arm.inside:
+                        continue
+                    if time.monotonic() > until:
+                        if not stint.arm.outside_ms:
+                            stint.arm.inside = f"{BUDGET_S:.0f} s were spent on other rungs"
+                    else:
                         await self._crew.guarded(stint, self._pair)
 
     async def _pair(self, stint: Stint) -> None:

@@ -61,10 +61,12 @@ def serve(
     """
     batches: _OnHost | _OnGpu | None = None
     try:
+        _collect(0)
         first = outputs_of(call(*buffers))
         forms = [Form(dtype=str(o.dtype).removeprefix("torch."), shape=list(o.shape)) for o in first]
         if device is None:
             del first
+            _collect(0)
             line.send(Forms(outputs=forms))
             batches = _OnHost(line, call, buffers, refilled, outputs_of)
         else:

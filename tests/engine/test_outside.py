@@ -56,6 +56,7 @@ def test_without_the_judges_clock_a_verdict_stays() -> None:
     assert confirmed_outside(FASTER, None, (1.0, 0.01)) is FASTER
 
 
+CPU = '\n[[cases]]\nname = "cpu"\naxes = { N = 4096 }\n'
 LATE = """
 calls = 0
 def run(x):
@@ -73,7 +74,7 @@ def run(x):
 
 
 async def test_an_arm_is_timed_and_read_from_outside(shared: EngineUnderTest, tmp_path: Path) -> None:
-    target = write_target(tmp_path, {"optimized_lazy.py": LATE}, axes="{ N = 4096 }")
+    target = write_target(tmp_path, {"optimized_lazy.py": LATE}, axes="{ N = 4096 }", cases=CPU)
     result = await shared.run(tmp_path, target.id, device="cpu", quick=True)
     arms = {arm.rung: arm for arm in result.record.arms}
     honest = arms["optimized"].quality

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,13 @@ async def judged(engine: EngineUnderTest, place: Path, case: str = "") -> tuple[
 
 @pytest.mark.parametrize("case", ["", "22222222", "33333333"], ids=["random", "from a file", "by its own function"])
 async def test_a_right_solution_of_sol_is_right_in_every_workload(
-    shared: EngineUnderTest, tmp_path: Path, case: str
+    own: Callable[..., EngineUnderTest], tmp_path: Path, case: str
 ) -> None:
-    result, rule = await judged(shared, laid_out(tmp_path, text.sol(tmp_path), text.solution()), case)
+    data = tmp_path / "data"
+    data.mkdir()
+    engine = own(AISP_READABLE=str(data))
+    await engine.start()
+    result, rule = await judged(engine, laid_out(tmp_path, text.sol(data), text.solution()), case)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert (rule.right, rule.name.partition(":")[0]) == (True, "SOL-ExecBench")
 
