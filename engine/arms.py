@@ -133,7 +133,6 @@ class Arm:
         shapes, families: drawn shapes, and other values at the timed shape, that it got right.
         doubt: what its declaration does not promise, and it got wrong.
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
-        outside_calls: in the smaller batch, at most.
         outside_read: outputs of batches that the judge read and found right.
         inside: why its calls cannot be judged from outside.
         cost_us: of each sensor around one sample.
@@ -173,7 +172,6 @@ class Arm:
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
-    outside_calls: int = 0
     outside_read: int = 0
     inside: str = ""
     naive: Naive | None = None

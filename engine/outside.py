@@ -84,7 +84,6 @@ class Outside:
             return
         arm.outside_read += timed.read
         stint.batch_calls, stint.batch_held = timed.calls, timed.held
-        arm.outside_calls = max(arm.outside_calls, timed.calls)
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:

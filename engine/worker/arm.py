@@ -56,7 +56,6 @@ LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only how calls are batched is decided
 SEVERAL = 8  # more tensors than this are written to by one launch on a GPU
-MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
 LAUNCHING = ("cuda",)  # devices on which short work costs its launch
 SHORT_OUTPUT, TOGETHER = 1 << 20, 1 << 22  # elements of an output, and of those that are projected side by side
@@ -762,16 +761,12 @@ class Arm:
     def _mixed(self, bound: _Bound, first: int, shift: int) -> dict[int, torch.Tensor]:
         """Known set `first` and the one after it, mixed as `shift` decides."""
         second = bound.sets[(first + 1) % len(bound.sets)]
-        generator = self._torch.Generator("cpu").manual_seed(shift)
-        pattern = self._torch.rand(MIXTURE, generator=generator) < 0.5
         mixed: dict[int, torch.Tensor] = {}
         for index, values in bound.sets[first].items():
             if self._target.inputs[index].distribution == "permutation" or len(bound.sets) < 2:
                 mixed[index] = values.reshape(-1).roll(shift).reshape(values.shape)
                 continue
-            repeats = -(-values.numel() // MIXTURE)
-            ours = pattern.to(values.device).repeat(repeats)[: values.numel()].reshape(values.shape)
-            mixed[index] = self._torch.where(ours, values, second[index])
+            mixed[index] = tensors.mixed(values, second[index], shift)
         return mixed
 
     def serve_batches(self, job: jobs.ServeBatches) -> reports.BatchesServed:

@@ -89,6 +89,14 @@ def serve(
         line.close()
 
 
+def _layout(line: Line) -> tuple[Layout, int]:
+    """What the judge says of its memory, and the descriptor that comes with it."""
+    layout, files = line.receive()
+    if not isinstance(layout, Layout) or len(files) != 1:
+        raise LineError("no layout came")
+    return layout, files[0]
+
+
 class _OnHost:
     def __init__(
         self,
@@ -99,12 +107,10 @@ class _OnHost:
         outputs_of: Callable[[object], Sequence[torch.Tensor]],
     ) -> None:
         self._line, self._call, self._buffers, self._outputs_of = line, call, buffers, outputs_of
-        layout, files = line.receive()
-        if not isinstance(layout, Layout) or len(files) != 1:
-            raise LineError("no layout came")
+        layout, file = _layout(line)
         self._layout = layout
-        self._memory = mmap.mmap(files[0], 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        os.close(files[0])
+        self._memory = mmap.mmap(file, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        os.close(file)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._views: list[tuple[int, Any]] = []
         for place in refilled:
@@ -152,14 +158,12 @@ class _OnGpu:
         self._line, self._call, self._outputs_of = line, call, outputs_of
         self._hold, self._device = hold, device
         self._clones = clones
-        layout, files = line.receive()
-        if not isinstance(layout, Layout) or len(files) != 1:
-            raise LineError("no layout came")
+        layout, file = _layout(line)
         try:
-            self._meeting = Meeting(files[0], 0, 2)
+            self._meeting = Meeting(file, 0, 2)
             address, size = ipc.open_shared(layout.handle)
         finally:
-            os.close(files[0])
+            os.close(file)
         self._opened = address
         memory = ipc.bytes_at(address, size)
         self._arguments: list[list[Any]] = []

@@ -42,6 +42,7 @@ from aisp.engine.protocol.batches import (
 )
 from aisp.engine.worker import ipc
 from aisp.engine.worker.probe import LINE_WORDS
+from aisp.engine.worker.tensors import mixed
 from aisp.kernels.catalog.model import Flag, Target
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
 ARMED_S = 1.0  # a call that waits for the GPU is never launched behind a hold
 COPY_TRIES = 5
-PATTERN = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
 Inputs = dict[str, "torch.Tensor"]
@@ -86,15 +86,13 @@ class FreshSets:
     ) -> None:
         self._draw, self._names, self._device = draw, names, device
         self._specs = {spec.name: spec for spec in target.inputs}
-        self.mixes = not any(self._specs[name].posed for name in names)
+        self._mixes = not any(self._specs[name].posed for name in names)
         self._known = known
         self._drawn: tuple[Inputs, Inputs] | None = None
-        self.made = 0
 
     def next(self) -> Inputs:
         """One more set."""
-        self.made += 1
-        if not self.mixes:
+        if not self._mixes:
             return self._whole()
         if self._drawn is None:
             self._drawn = {n: self._known[n].to(self._device) for n in self._names}, self._whole()
@@ -106,18 +104,12 @@ class FreshSets:
         return {name: made[name].to(self._device) for name in self._names}
 
     def _mixed(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        import torch
-
         count = one.numel()
         if not count:
             return one
-        shift = secrets.randbelow(count)
         if self._specs[name].distribution == "permutation":
-            return one.reshape(-1).roll(shift).reshape(one.shape)
-        generator = torch.Generator("cpu").manual_seed(secrets.randbits(62))
-        pattern = (torch.rand(min(PATTERN, count), generator=generator) < 0.5).to(one.device)
-        ours = pattern.repeat(-(-count // len(pattern)))[:count].reshape(one.shape)
-        return torch.where(ours, one, other)
+            return one.reshape(-1).roll(secrets.randbelow(count)).reshape(one.shape)
+        return mixed(one, other, secrets.randbits(62))
 
 
 class Outside:
@@ -238,11 +230,6 @@ class Outside:
     def picked(self) -> int:
         """Number of the call that had the round's set."""
         return self._picked
-
-    @property
-    def mixes(self) -> bool:
-        """Whether a set costs little."""
-        return self._sets.mixes
 
 
 def refilled(target: Target) -> list[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ALIGNMENT_BYTES = 256
 KEPT = 12  # files that stay mapped: one for each arm of a wide run, so that none is mapped anew in every round
 LEAST_LOCKED_BYTES = 1 << 20
+MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 STAGED_BYTES = 64 << 20  # of a GPU's memory, on its way into a file
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
@@ -156,6 +157,16 @@ def read(blob: Blob, *, size: int | None = None) -> Sequence[torch.Tensor]:
         flat = torch.frombuffer(mapping, dtype=torch.uint8, count=slot.nbytes, offset=slot.offset)
         views.append(flat.view(dtype).view(slot.shape))
     return views
+
+
+def mixed(one: torch.Tensor, other: torch.Tensor, seed: int) -> torch.Tensor:
+    """A tensor whose elements come from either of two of one shape, as `seed` decides."""
+    import torch
+
+    generator = torch.Generator("cpu").manual_seed(seed)
+    pattern = (torch.rand(MIXTURE, generator=generator) < 0.5).to(one.device)
+    ours = pattern.repeat(-(-one.numel() // MIXTURE))[: one.numel()].reshape(one.shape)
+    return torch.where(ours, one, other)
 
 
 class _Kept:
