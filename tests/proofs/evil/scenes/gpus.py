@@ -18,7 +18,7 @@ from aisp.engine import client
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import Correctness, State, Validity
-from tests.engine import fake_nvml
+from tests.engine import fake_nvml, started
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Result, Stream
 from tests.proofs.evil import corpus
@@ -74,13 +74,28 @@ def run(x):
 """
 
 
+def refusing_filters(stage: Stage, then: Path | None = None) -> dict[str, str]:
+    """Settings of an engine in a container that refuses seccomp, as some do: none of its processes can be held from
+    tracing another. `then`: a folder whose `sitecustomize` runs as well.
+    """
+    folder = stage.home / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import runpy\n\nfrom aisp.engine import seccomp as s\n\n"
+        "steps = [s._word(s._LOAD, 0), s._word(s._EQUAL, s._MACHINES[s._machine()][1], 0, 1), s._REFUSE, s._PASS]\n"
+        "assert not s.available() or s._install(s._machine(), b''.join(steps))\n"
+        + (f"runpy.run_path({str(then / 'sitecustomize.py')!r})\n" if then else "")
+    )
+    return {started.SITE: str(folder)}
+
+
 async def on_a_gpu(stage: Stage, *answers: str, **settings: str) -> tuple[EngineUnderTest, FakeNvml]:
     """An engine that sees one GPU, whose driver answers so."""
     (stage.home / "driver").mkdir()
     driver = FakeNvml(stage.home / "driver")
     driver.answers(*answers)
     engine = stage.own(**{"AISP_GIVE_BACK_S": "5", **settings})
-    engine.environment |= driver.settings()
+    engine.environment |= driver.settings() | settings
     await engine.start()
     return engine, driver
 
@@ -162,7 +177,7 @@ async def gpu_not_given_back(stage: Stage) -> str:
 )
 async def unkillable(stage: Stage) -> str:
     row = Row("held", HELD.format(options="0x40"), State.INFRA_ERROR)
-    engine, _ = await on_a_gpu(stage, OURS, AISP_PROGRESS_LIMIT_S="2")
+    engine, _ = await on_a_gpu(stage, OURS, AISP_PROGRESS_LIMIT_S="2", **refusing_filters(stage, fake_nvml.STAND_IN))
     root = stage.target("held", row, lesson=corpus.GPU_LESSON)
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "held")
@@ -194,7 +209,7 @@ async def unkillable(stage: Stage) -> str:
 )
 async def unreapable(stage: Stage) -> str:
     row = Row("kept", HELD.format(options="0"), State.TIMEOUT_PROGRESS)
-    engine = await stage.started(AISP_PROGRESS_LIMIT_S="2")
+    engine = await stage.started(AISP_PROGRESS_LIMIT_S="2", **refusing_filters(stage))
     root = stage.target("kept", row)
     async with engine.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:kept")
