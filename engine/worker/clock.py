@@ -54,7 +54,8 @@ MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand l
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
-ARMED_S = 1.0  # a call that waits for the GPU is never launched behind a hold
+ARMED_S = 0.5  # within which calls are launched behind a hold: one that waits for the GPU never is
+FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
@@ -155,14 +156,18 @@ class Outside:
         side: _HostSide | _DeviceSide
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
+            side.meet()
             calls = min(calls, side.room // WIDE) or side.settle()
             copies_ms = side.copies_ms()
             slopes: list[float] = []
             distinct = 0
-            for _ in range(pairs):
+            while len(slopes) < pairs:
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
                 distinct = min(WIDE * calls, side.room)
-                slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
+                if isinstance(side, _DeviceSide) and side.late:
+                    calls = side.fewer(calls)
+                else:
+                    slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
             self._line.send(Over())
@@ -273,6 +278,14 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
     return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
 
 
+def _map(line: Line, layout: Layout, file: int) -> None:
+    """Say what the memory is like, and wait until the worker reaches it. Raises LineError."""
+    line.send(layout, [file])
+    message, _ = line.receive()
+    if not isinstance(message, Mapped):
+        raise LineError("it did not map its memory")
+
+
 class _HostSide:
     """Batches on a CPU."""
 
@@ -290,18 +303,18 @@ class _HostSide:
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, max(self.room * self._output_bytes, mmap.PAGESIZE))
         self._outputs = mmap.mmap(self._file, 0)
+        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+
+    def meet(self) -> None:
+        """Have the worker map the memory. Raises LineError."""
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=self._output_offsets,
             output_bytes=self._output_bytes,
             most=self.room,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
-        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+        _map(self._outside.line, layout, self._file)
 
     def settle(self) -> int:
         """N."""
@@ -408,6 +421,7 @@ class _DeviceSide:
 
         self._outside, self._told = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
+        self.late = False  # the last batch was to be launched ahead and was not
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
@@ -420,24 +434,34 @@ class _DeviceSide:
         os.ftruncate(self._file, mmap.PAGESIZE)
         self._page = np.frombuffer(mmap.mmap(self._file, mmap.PAGESIZE), np.uint64)
         self._turn = 0
+        self._address = 0
+
+    def meet(self) -> None:
+        """Have the worker map memory for the inputs. Raises LineError, CannotError."""
+        nbytes = max(self.room * self._set_bytes, 1)
         try:
-            self._address = ipc.allocate(max(self.room * self._set_bytes, 1))
+            self._address = ipc.allocate(nbytes)
             handle, _ = ipc.share(self._address)
         except ipc.IpcError as error:
             raise CannotError(f"its memory cannot be shared ({error})") from None
-        self._memory = ipc.bytes_at(self._address, max(self.room * self._set_bytes, 1))
+        self._memory = ipc.bytes_at(self._address, nbytes)
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=[],
             output_bytes=0,
             most=self.room,
             handle=handle,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
+        _map(self._outside.line, layout, self._file)
+
+    def fewer(self, calls: int) -> int:
+        """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
+        self.late = False
+        if calls >= FEWER:
+            return calls // FEWER
+        self.held = False
+        return calls
 
     def settle(self) -> int:
         """N."""
@@ -451,6 +475,8 @@ class _DeviceSide:
             fill_ms = (time.perf_counter() - start) * 1e3
         self.batch(2)
         few, many = self.batch(2)[0], self.batch(min(8, self.room))[0]
+        if self.late:
+            self.held = self.late = False
         return _calls(max((many - few) / max(min(8, self.room) - 2, 1), 1e-3), self.room, fill_ms)
 
     def _fill(self, calls: int) -> None:
@@ -478,8 +504,8 @@ class _DeviceSide:
             self._turn += 1
             self._page[LINE_WORDS] = self._turn
             if not armed:
-                # It waits for the device in a call: launched ahead it never comes to the end.
-                self.held = False
+                # It waits for the device in a call, or the device takes no more launches.
+                self.late = True
                 message, _ = line.receive()
         else:
             self._fill(calls)
@@ -550,5 +576,6 @@ class _DeviceSide:
         """Give the memory back."""
         for address, _ in self._opened.values():
             ipc.close_shared(address)
-        ipc.free(self._address)
+        if self._address:
+            ipc.free(self._address)
         os.close(self._file)

@@ -11,6 +11,7 @@ import pytest
 from aisp.engine import statistics
 from aisp.engine.protocol.batches import Done, Line, LineError, Run, strides
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
+from aisp.engine.worker import clock
 from aisp.store.outcomes import Correctness, State, Verdict
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -54,6 +55,16 @@ def test_faster_must_hold_by_the_judges_clock(base_ms: float, rung_ms: float, ve
 
 def test_without_the_judges_clock_a_verdict_stays() -> None:
     assert confirmed_outside(FASTER, None, (1.0, 0.01)) is FASTER
+
+
+def test_a_batch_that_no_gpu_takes_ahead_of_time_has_fewer_calls_until_none_are_held() -> None:
+    side = object.__new__(clock._DeviceSide)
+    side.held, found = True, [64]
+    while side.held:
+        side.late = True
+        found.append(side.fewer(found[-1]))
+        assert not side.late
+    assert found == [64, 16, 4, 1, 1]
 
 
 CPU = '\n[[cases]]\nname = "cpu"\naxes = { N = 4096 }\n'
