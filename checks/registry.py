@@ -519,6 +519,11 @@ class RunFacts:
     history: tuple[Mapping[str, Any], ...] = ()
     drawn: Drawn | None = None
 
+    @property
+    def baseline(self) -> ArmFacts | None:
+        """What the others are compared with; the first one of its rung."""
+        return next((arm for arm in self.arms if arm.rung.role is Role.BASELINE), None)
+
 
 ArmJudge: TypeAlias = Callable[[ArmFacts, RunFacts], Answer]
 RunJudge: TypeAlias = Callable[[RunFacts], Answer]
