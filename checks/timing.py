@@ -42,6 +42,7 @@ from aisp.checks.registry import (
     suspect,
     unavailable,
 )
+from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
@@ -190,11 +191,13 @@ def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
         return _sustained(arm)
     time_ms, error = judged
     base, usual = run.baseline, 1.0
-    if base is not None and base is not arm and base.median_ms and (theirs := _by_the_judge(base)):
+    if base is not None and base.median_ms and (theirs := _by_the_judge(base)):
         usual = max(1.0, theirs[0] * math.exp(JUDGE_ERRORS * theirs[1]) / base.median_ms)
     held = arm.timing.held
     factor, least_ms = (JUDGE_FACTOR, JUDGE_LEAST_MS) if held else (max(WALL_FACTOR.values()), WALL_LEAST_MS)
     words = f"{_ms(arm.median_ms)} by the samples, {_ms(time_ms)} by the judge's clock"
+    if arm.rung.role is Role.BASELINE:
+        return passed(words)  # it claims nothing, and is what the others are held against
     if time_ms * math.exp(-JUDGE_ERRORS * error) > factor * usual * arm.median_ms + least_ms:
         return caught(words + (f"; of the baseline {usual:.2f} times its samples" if usual > 1 else ""))
     return passed(words)

@@ -176,7 +176,7 @@ def test_a_call_takes_no_longer_by_the_judges_clock_than_the_baseline_makes_like
 
 
 def test_a_baseline_is_held_against_nobody() -> None:
-    base = baseline(1.55)
+    base = baseline(4.1)  # 256 launches a call, which a GPU does not take ahead of time
     assert timing.wall_clock(base, run_of(base))[0] is Status.PASSED
 
 
