@@ -143,8 +143,17 @@ class Outside:
         self._read = 0
         self._judged: reports.Judged | None = None
 
-    def timed(self, pairs: int, device: str, calls: int = 0, *, held: bool = True) -> reports.BatchesTimed:
-        """All pairs, of `calls` and three times as many where that is known.
+    def timed(
+        self, pairs: int, device: str, per_call_ms: float, calls: int = 0, *, held: bool = True
+    ) -> reports.BatchesTimed:
+        """All pairs.
+
+        Args:
+            pairs: how many.
+            device: "cpu" or "cuda".
+            per_call_ms: as the worker has it. A pair of another length than is meant is less exact, and no more.
+            calls: N, where it is known.
+            held: whether calls may be launched ahead.
 
         Raises:
             LineError: the worker does not come to the end.
@@ -156,14 +165,17 @@ class Outside:
         side: _HostSide | _DeviceSide
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
-            side.meet()
-            calls = min(calls, side.room // WIDE) or side.settle()
+            calls = calls or _calls(per_call_ms, side.room, self._fill_ms(device))
+            side.meet(WIDE * calls)
+            side.batch(1)  # what only the first one costs
+            if isinstance(side, _DeviceSide) and side.late:
+                side.held = side.late = False
             copies_ms = side.copies_ms()
             slopes: list[float] = []
             distinct = 0
             while len(slopes) < pairs:
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
-                distinct = min(WIDE * calls, side.room)
+                distinct = WIDE * calls
                 if isinstance(side, _DeviceSide) and side.late:
                     calls = side.fewer(calls)
                 else:
@@ -182,6 +194,19 @@ class Outside:
             read=self._read,
             judged=self._judged,
         )
+
+    def _fill_ms(self, device: str) -> float:
+        """What one more set takes; the first one has the two drawn that all are mixed of."""
+        import torch
+
+        settle = torch.cuda.synchronize if device == "cuda" else lambda: None
+        for _ in range(2):
+            settle()
+            start = time.perf_counter()
+            self.fresh()
+            settle()
+            took_ms = (time.perf_counter() - start) * 1e3
+        return took_ms
 
     def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
         """Milliseconds of one batch, one of whose outputs is compared."""
@@ -301,32 +326,20 @@ class _HostSide:
         if self.room < WIDE:
             raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.0f} MiB")
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, max(self.room * self._output_bytes, mmap.PAGESIZE))
-        self._outputs = mmap.mmap(self._file, 0)
         self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
 
-    def meet(self) -> None:
-        """Have the worker map the memory. Raises LineError."""
+    def meet(self, most: int) -> None:
+        """Have the worker map memory for the outputs of so many calls. Raises LineError."""
+        os.ftruncate(self._file, max(most * self._output_bytes, mmap.PAGESIZE))
+        self._outputs = mmap.mmap(self._file, 0)
         layout = Layout(
             offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=self._output_offsets,
             output_bytes=self._output_bytes,
-            most=self.room,
+            most=most,
         )
         _map(self._outside.line, layout, self._file)
-
-    def settle(self) -> int:
-        """N."""
-        start = time.perf_counter()
-        self._outside.fresh()
-        fill_ms = (time.perf_counter() - start) * 1e3
-        took_ms = min(self.batch(2)[0] for _ in range(2)) / 2
-        found = _calls(took_ms, self.room, fill_ms)
-        if found > 8:  # what a batch costs once was a part of that
-            few, many = self.batch(4)[0], self.batch(8)[0]
-            found = _calls(max((many - few) / 4, 1e-3), self.room, fill_ms)
-        return found
 
     def _filled(self, calls: int) -> tuple[int, mmap.mmap]:
         """A file with the inputs of a batch, which nobody else can write to, and our mapping of it."""
@@ -383,7 +396,8 @@ class _HostSide:
         """What the copies of one call take here."""
         import torch
 
-        count = min(self.room, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
+        most = len(self._outputs) // max(self._output_bytes, 1)
+        count = min(most, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
         fd, memory = self._filled(min(count, 8))
         try:
             sizes = [size for size in self._outside.sizes() if size]
@@ -436,9 +450,9 @@ class _DeviceSide:
         self._turn = 0
         self._address = 0
 
-    def meet(self) -> None:
-        """Have the worker map memory for the inputs. Raises LineError, CannotError."""
-        nbytes = max(self.room * self._set_bytes, 1)
+    def meet(self, most: int) -> None:
+        """Have the worker map memory for so many sets of inputs. Raises LineError, CannotError."""
+        nbytes = max(most * self._set_bytes, 1)
         try:
             self._address = ipc.allocate(nbytes)
             handle, _ = ipc.share(self._address)
@@ -450,7 +464,7 @@ class _DeviceSide:
             set_bytes=self._set_bytes,
             output_offsets=[],
             output_bytes=0,
-            most=self.room,
+            most=most,
             handle=handle,
         )
         _map(self._outside.line, layout, self._file)
@@ -462,25 +476,6 @@ class _DeviceSide:
             return calls // FEWER
         self.held = False
         return calls
-
-    def settle(self) -> int:
-        """N."""
-        import torch
-
-        for _ in range(2):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            self._outside.fresh()
-            torch.cuda.synchronize()
-            fill_ms = (time.perf_counter() - start) * 1e3
-        self.batch(2)
-        if self.late:
-            self.held = self.late = False
-        few, many = self.batch(2)[0], self.batch(min(8, self.room))[0]
-        if self.late:
-            self.late = False
-            return 1  # and three: some GPU takes no more ahead of time
-        return _calls(max((many - few) / max(min(8, self.room) - 2, 1), 1e-3), self.room, fill_ms)
 
     def _fill(self, calls: int) -> None:
         import torch

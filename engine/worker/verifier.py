@@ -302,7 +302,7 @@ class Verifier:
                 job.pid,
                 self._round_set(case, job.round),
             )
-            return outside.timed(job.pairs, self._device, job.calls, held=job.held)
+            return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error))
         except LineError as error:
