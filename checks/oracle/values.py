@@ -138,7 +138,7 @@ def _with_one_changed(
     elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
     found = dict(first)
     for spec in target.inputs:
-        if spec.made or Flag.STATIC in spec.flags or spec.name not in found or not found[spec.name].numel():
+        if not spec.refilled or spec.name not in found or not found[spec.name].numel():
             continue
         found[spec.name] = found[spec.name].clone()
         flat = found[spec.name].reshape(-1)

@@ -158,10 +158,8 @@ class Outside:
             calls = min(calls, side.room // WIDE) or side.settle()
             copies_ms = side.copies_ms()
             slopes: list[float] = []
-            distinct = 0
             for _ in range(pairs):
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
-                distinct = min(WIDE * calls, side.room)
                 slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
@@ -172,8 +170,6 @@ class Outside:
             slopes_ms=slopes,
             calls=calls,
             held=side.held,
-            copies_ms=copies_ms,
-            distinct=distinct,
             read=self._read,
             judged=self._judged,
         )
@@ -234,7 +230,7 @@ class Outside:
 
 def refilled(target: Target) -> list[str]:
     """Names of the inputs that are new in each call."""
-    return [spec.name for spec in target.inputs if not spec.made and Flag.STATIC not in spec.flags]
+    return [spec.name for spec in target.inputs if spec.refilled]
 
 
 def why_inside(target: Target, device: str) -> str:
