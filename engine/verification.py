@@ -24,7 +24,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
-from aisp.kernels.catalog.model import Case, Flag, Rung
+from aisp.kernels.catalog.model import Case, Rung
 from aisp.store.outcomes import Correctness, State
 from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
@@ -145,7 +145,7 @@ class Verification:
         A replica gets one of the two kinds in turn; a run of one replica gets both. There are none where no input is
         refilled.
         """
-        if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self._plan.target.inputs):
+        if not any(spec.refilled for spec in self._plan.target.inputs):
             return []
         which = [replica] if self._plan.rule.replicas > 1 else [0, 1]
         return [(self._plan.held_out[place], None if place % 2 == 0 else 0) for place in which]

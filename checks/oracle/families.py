@@ -27,7 +27,7 @@ from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, St
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case as NamedCase
-from aisp.kernels.catalog.model import Extent, Flag, Rung, Target, TensorSpec
+from aisp.kernels.catalog.model import Extent, Rung, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -182,11 +182,9 @@ def _supported(schema: Schema, rung: Rung) -> Schema | None:
 def able(target: Target, kind: Values) -> tuple[str, ...]:
     """Inputs whose values may be of another family at the timed shape: floating ones that are drawn for every set."""
 
-    def usable(spec: TensorSpec) -> bool:
-        fixed = spec.made or Flag.STATIC in spec.flags or "float" not in spec.dtype
-        return not fixed and takes(target, spec, kind)
-
-    return tuple(spec.name for spec in target.inputs if usable(spec))
+    return tuple(
+        spec.name for spec in target.inputs if spec.refilled and "float" in spec.dtype and takes(target, spec, kind)
+    )
 
 
 def lossy(target: Target) -> bool:
@@ -232,7 +230,7 @@ def countable(target: Target, axes: Mapping[str, int], kind: Values) -> tuple[st
     """
 
     def usable(spec: TensorSpec) -> bool:
-        if spec.distribution != "integers" or Flag.STATIC in spec.flags or not takes(target, spec, kind):
+        if spec.distribution != "integers" or not spec.refilled or not takes(target, spec, kind):
             return False
         low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
         count = math.prod(catalog.shape(spec, axes))

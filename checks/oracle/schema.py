@@ -451,13 +451,13 @@ def _huge(schema: Schema) -> dict[str, int]:
     target = schema.target
     for axis in schema.axes:
         base = dict.fromkeys((a.name for a in schema.axes), 0) | {a.name: a.regular[0] for a in schema.axes}
-        extent = target.fuzz.axes.get(axis.name)
-        if extent is not None and (extent.values or extent.most is not None):
+        extent = axis.extent
+        if extent is None or extent.most is not None:
             continue
         base[axis.name] = 1
         try:
             each = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
-            step = extent.multiple if extent else 1
+            step = extent.multiple
             base[axis.name] = math.ceil(HUGE_ELEMENTS / max(each, 1) / step) * step
             largest = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
         except catalog.GrammarError:

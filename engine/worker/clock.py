@@ -165,17 +165,15 @@ class Outside:
         side: _HostSide | _DeviceSide
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
-            calls = calls or _calls(per_call_ms, side.room, self._fill_ms(device))
+            calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
             side.meet(WIDE * calls)
             side.batch(1)  # what only the first one costs
             if isinstance(side, _DeviceSide) and side.late:
                 side.held = side.late = False
             copies_ms = side.copies_ms()
             slopes: list[float] = []
-            distinct = 0
             while len(slopes) < pairs:
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
-                distinct = WIDE * calls
                 if isinstance(side, _DeviceSide) and side.late:
                     calls = side.fewer(calls)
                 else:
@@ -189,8 +187,6 @@ class Outside:
             slopes_ms=slopes,
             calls=calls,
             held=side.held,
-            copies_ms=copies_ms,
-            distinct=distinct,
             read=self._read,
             judged=self._judged,
         )
@@ -264,7 +260,7 @@ class Outside:
 
 def refilled(target: Target) -> list[str]:
     """Names of the inputs that are new in each call."""
-    return [spec.name for spec in target.inputs if not spec.made and Flag.STATIC not in spec.flags]
+    return [spec.name for spec in target.inputs if spec.refilled]
 
 
 def why_inside(target: Target, device: str) -> str:
