@@ -430,7 +430,7 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     if not found:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
     told = f"later samples take {_range([step.ratio for step in found])} times as long as earlier ones"
-    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 else LONE_STEP)]
+    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 or run.again else LONE_STEP)]
     if len(stepped) < max(AGREE * len(found), min(2, len(found))):
         return passed(f"{told}, in {len(found)} processes")
     base = run.arms[0].rung.name if run.arms else ""
