@@ -77,7 +77,7 @@ class Again:
             async with asyncio.timeout(budget_s), self._reporter.step("again"):
                 await self._replicas.again(self.arms)
         except TimeoutError:
-            why = f"it took more than {budget_s:.0f} s"
+            why = f"it took more than {budget_s:.3g} s"
         except ArmEnd as end:
             why = end.reason
         if why:

@@ -178,15 +178,13 @@ async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Pat
 async def test_where_there_is_no_time_no_process_or_too_little_of_either_the_suspicion_stands_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disturbed(monkeypatch, times=1)
-
     async def none(self: Replicas, arms: object) -> None:
         raise ArmEnd(State.INFRA_ERROR, "no process can be started")
 
     for number, (member, value, why) in enumerate(
         (
             ("LEAST_S", 1e6, "the run had no time left"),
-            ("BUDGET_S", 0.1, "it took more than 0 s"),
+            ("BUDGET_S", 0.1, "it took more than 0.1 s"),
             ("again", none, "no process can be started"),
         )
     ):
