@@ -137,6 +137,7 @@ class Arm:
         inside: why its calls cannot be judged from outside.
         cost_us: of each sensor around one sample.
         stints: those of its processes that have not been ended.
+        again: it is asked again about a suspicion, and nothing of it is among the run's figures.
     """
 
     name: str  # the rung's, or "baseline (A/A)"
@@ -178,6 +179,7 @@ class Arm:
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
     stints: list[Stint] = field(default_factory=list)
+    again: bool = False
 
     @property
     def running(self) -> bool:

@@ -114,6 +114,15 @@ class Verification:
                 await ask(jobs.Expect(case=plain), reports.Expected, "reference.py")
         await self._beyond.teach(ask, job)
 
+    async def recall(self) -> None:
+        """Teach a fresh verifier the timed case, where the run has parted with the one that knew it. Raises ArmEnd."""
+        async with self._reporter.step("inputs"):
+            for case, number in self._sets(gate=False):
+                before = self.inputs[case.name, number]
+                await self._make_set(case, number)
+                self._crew.arena.free(before)
+                await self._expect_set(case, number)
+
     def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
         """The timed case's sets; with the gate, every untimed case too, which an arm must get right before."""
         timed = [(self._plan.case, number) for number in range(self._plan.rule.input_sets)]
@@ -147,7 +156,7 @@ class Verification:
         """
         if not any(spec.refilled for spec in self._plan.target.inputs):
             return []
-        which = [replica] if self._plan.rule.replicas > 1 else [0, 1]
+        which = [replica] if replica or self._plan.rule.replicas > 1 else [0, 1]
         return [(self._plan.held_out[place], None if place % 2 == 0 else 0) for place in which]
 
     async def _known(self) -> None:
