@@ -429,6 +429,9 @@ def _whole(
     if kind is Values.DOMINANT:
         others = _integers(base.numel(), DOMINANT_OF, key).reshape(base.shape) == 0
         return torch.where(others, base, base.reshape(-1)[0])
+    if kind is Values.UPPER:
+        width = max(1, (high - low) // 4)
+        return (_integers(base.numel(), width, key) + (high - width)).reshape(base.shape).to(base.dtype)
     powers = [sign << bit for bit in range(63) for sign in (1, -1) if low <= sign << bit < high]
     if not powers:
         return base
@@ -464,7 +467,8 @@ def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
     """What differs from set 0 of a lesson's case where `case` gives inputs another kind of values, by name.
 
     At most MOST_CHANGED elements altogether are drawn, whatever the shape: the first row, the last one and others by
-    the seed. A row longer than a quarter of that is changed in a stretch of it. Raises as `inputs_of`.
+    the seed. A row longer than a quarter of that is changed in a stretch of it. A static input is changed whole. Raises
+    as `inputs_of`.
     """
     found: dict[str, Change] = {}
     for spec in target.inputs:
@@ -474,7 +478,8 @@ def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
         if not math.prod(shape):
             continue
         key = subseed(seed, target.id, case.name, case.number, spec.name)
-        at, width = _stretches(shape, MOST_CHANGED // len(case.values), key)
+        most = math.prod(shape) if Flag.STATIC in spec.flags else MOST_CHANGED // len(case.values)
+        at, width = _stretches(shape, most, key)
         part = replace(spec, dims=(str(len(at)), str(width)))
         found[spec.name] = Change(at, _values(part, case.axes, key, case.values[spec.name]))
     return found
