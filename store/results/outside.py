@@ -1,4 +1,6 @@
-"""What the judge's clock says of two arms: their ratio, from its own process, with its interval."""
+"""What the judge's clock says of two arms: their ratio, from its own process, with its interval. And the words for
+where arms were judged, which every frontend uses.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,22 @@ def outside_of(rung: Arm, baseline: Arm) -> OutsideRatio | None:
     return outside_ratio(mine, theirs)
 
 
-def how_judged(arm: Arm) -> str:
-    """Of an arm: "judged outside", "judged inside (why)", or "" where nothing is known."""
-    quality = arm.quality
-    if quality is None:
-        return ""
-    if quality.inside is not None:
-        return f"judged inside ({quality.inside})"
-    return "judged outside" if quality.outside_ms else ""
+def judged(*arms: Arm) -> str:
+    """Where arms were judged: "judged outside", "judged inside (why)", "optimized judged inside (why)" of one among
+    several. "" where it is not known of each.
+    """
+    inside: dict[str, list[str]] = {}
+    known = bool(arms)
+    for arm in arms:
+        quality = arm.quality
+        if quality is not None and quality.inside is not None:
+            inside.setdefault(quality.inside, []).append(arm.rung)
+        elif quality is None or not quality.outside_ms:
+            known = False
+    if not inside:
+        return "judged outside" if known else ""
+    told = [
+        f"{'' if len(rungs) == len(arms) else ', '.join(rungs) + ' '}judged inside ({why})"
+        for why, rungs in inside.items()
+    ]
+    return "; ".join(told)
