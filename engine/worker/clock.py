@@ -28,6 +28,7 @@ import numpy as np
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Armed,
+    Cannot,
     Done,
     Form,
     Forms,
@@ -56,6 +57,7 @@ HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
 ARMED_S = 1.0  # a call that waits for the GPU is never launched behind a hold
 COPY_TRIES = 5
+NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
 Inputs = dict[str, "torch.Tensor"]
@@ -155,13 +157,12 @@ class Outside:
         side: _HostSide | _DeviceSide
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
+            side.meet()
             calls = min(calls, side.room // WIDE) or side.settle()
             copies_ms = side.copies_ms()
             slopes: list[float] = []
-            distinct = 0
             for _ in range(pairs):
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
-                distinct = min(WIDE * calls, side.room)
                 slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
@@ -173,7 +174,7 @@ class Outside:
             calls=calls,
             held=side.held,
             copies_ms=copies_ms,
-            distinct=distinct,
+            sets=side.room if _cramped(calls, slopes, copies_ms, side.room) else 0,
             read=self._read,
             judged=self._judged,
         )
@@ -273,6 +274,22 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
     return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
 
 
+def _mapped(line: Line, layout: Layout, file: int) -> None:
+    """Give the worker what is shared. Raises LineError, CannotError."""
+    line.send(layout, [file])
+    message, _ = line.receive()
+    if isinstance(message, Cannot):
+        raise CannotError("its process cannot open memory that CUDA shares")
+    if not isinstance(message, Mapped):
+        raise LineError("it did not map its memory")
+
+
+def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
+    """Whether there would have been more calls in a batch, had there been memory for more sets."""
+    per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
+    return room < MOST_CALLS and calls == room // WIDE < math.ceil(BATCH_MS / per_call_ms)
+
+
 class _HostSide:
     """Batches on a CPU."""
 
@@ -290,18 +307,18 @@ class _HostSide:
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, max(self.room * self._output_bytes, mmap.PAGESIZE))
         self._outputs = mmap.mmap(self._file, 0)
+        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+
+    def meet(self) -> None:
+        """Have the worker map what is shared."""
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=self._output_offsets,
             output_bytes=self._output_bytes,
             most=self.room,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
-        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+        _mapped(self._outside.line, layout, self._file)
 
     def settle(self) -> int:
         """N."""
@@ -414,30 +431,42 @@ class _DeviceSide:
         free, _ = torch.cuda.mem_get_info()
         self.room = min(MOST_CALLS, int(free * DEVICE_SHARE / max(self._set_bytes + output_bytes, 1)))
         if self.room < WIDE:
-            raise CannotError(f"there is no memory for {WIDE} sets of its inputs and outputs")
+            raise CannotError(NO_ROOM)
+        self._address = self._allocated()
         self._opened: dict[bytes, tuple[int, int]] = {}
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, mmap.PAGESIZE)
         self._page = np.frombuffer(mmap.mmap(self._file, mmap.PAGESIZE), np.uint64)
         self._turn = 0
+
+    def _allocated(self) -> int:
+        """Memory for as many sets as there is room for, which may be less than there was."""
+        while True:
+            try:
+                return ipc.allocate(max(self.room * self._set_bytes, 1))
+            except ipc.IpcError as error:
+                if error.status != ipc.OUT_OF_MEMORY:
+                    raise CannotError(f"CUDA gives no memory for its inputs ({error})") from None
+                self.room //= 2
+                if self.room < WIDE:
+                    raise CannotError(NO_ROOM) from None
+
+    def meet(self) -> None:
+        """Share the memory, and have the worker map it."""
         try:
-            self._address = ipc.allocate(max(self.room * self._set_bytes, 1))
             handle, _ = ipc.share(self._address)
         except ipc.IpcError as error:
-            raise CannotError(f"its memory cannot be shared ({error})") from None
+            raise CannotError(f"its inputs lie in memory that cannot be shared ({error})") from None
         self._memory = ipc.bytes_at(self._address, max(self.room * self._set_bytes, 1))
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=[],
             output_bytes=0,
             most=self.room,
             handle=handle,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
+        _mapped(self._outside.line, layout, self._file)
 
     def settle(self) -> int:
         """N."""
@@ -488,6 +517,8 @@ class _DeviceSide:
         message, _ = line.receive()
         end = time.perf_counter_ns()
         where, _ = line.receive()
+        if isinstance(where, Cannot):
+            raise CannotError("its outputs lie in memory that cannot be shared")
         if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
             raise LineError("it did not say where its outputs lie")
         outputs = self._read(where, self._outside.picked)

@@ -30,7 +30,7 @@ from aisp.kernels.catalog.contracts import (
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.store.outcomes import State
 from aisp.store.results import hardware
-from aisp.store.results.outside import judged
+from aisp.store.results.outside import by_the_judge, judged
 from aisp.store.results.reading import Reading
 
 if TYPE_CHECKING:
@@ -278,12 +278,13 @@ def _policy(kept: _Kept, wanted: Value) -> str:
     return "" if wanted == Policy.PORTABLE or has == wanted else f"policy {has}"
 
 
-def _judged(kept: _Kept, wanted: Value) -> str:
+def _judged(kept: _Kept, _: Value) -> str:
     timed = [arm for arm in kept.arms if arm.median_ms is not None]
     if not timed:
         return "no rung that was timed"
-    has = judged(*timed)
-    return "" if has == f"judged {wanted}" else has or "rungs of which it is not known where they were judged"
+    if all(map(by_the_judge, timed)):
+        return ""
+    return judged(*timed) or "rungs of which it is not known where they were judged"
 
 
 def _gpu(kept: _Kept, wanted: Value) -> str:

@@ -38,20 +38,23 @@ def outside_of(rung: Arm, baseline: Arm) -> OutsideRatio | None:
     return outside_ratio(mine, theirs)
 
 
+def by_the_judge(arm: Arm) -> bool:
+    """Whether an arm was judged outside."""
+    return arm.quality is not None and bool(arm.quality.outside_ms)
+
+
 def judged(*arms: Arm) -> str:
     """Where arms were judged: "judged outside", "judged inside (why)", "optimized judged inside (why)" of one among
-    several. "" where it is not known of each.
+    several; and that memory had room for small batches alone. "" where it is not known of each.
     """
     inside: dict[str, list[str]] = {}
-    known = bool(arms)
     for arm in arms:
-        quality = arm.quality
-        if quality is not None and quality.inside is not None:
-            inside.setdefault(quality.inside, []).append(arm.rung)
-        elif quality is None or not quality.outside_ms:
-            known = False
+        if arm.quality is not None and arm.quality.inside is not None:
+            inside.setdefault(arm.quality.inside, []).append(arm.rung)
     if not inside:
-        return "judged outside" if known else ""
+        few = min((q.outside_sets for arm in arms if (q := arm.quality) and q.outside_sets), default=None)
+        cut = f" (in batches of {few} calls at most: memory had no room for more inputs)" if few else ""
+        return f"judged outside{cut}" if arms and all(map(by_the_judge, arms)) else ""
     told = [
         f"{'' if len(rungs) == len(arms) else ', '.join(rungs) + ' '}judged inside ({why})"
         for why, rungs in inside.items()
