@@ -75,6 +75,7 @@ class Outside:
             self._crew.arena.free(ours)
         if timed.judged is not None and not timed.judged.right:
             if FRESH_VALUES in self._plan.without:
+                arm.inside = f"{FRESH_VALUES} was left out"
                 return
             raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
         if timed.gone:
@@ -84,6 +85,7 @@ class Outside:
             arm.inside = clean_line(timed.inside)
             return
         arm.outside_read += timed.read
+        arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
         stint.batch_calls, stint.batch_held = timed.calls, timed.held
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 

@@ -28,6 +28,7 @@ import numpy as np
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Armed,
+    Cannot,
     Done,
     Form,
     Forms,
@@ -57,6 +58,7 @@ DEVICE_SHARE = 0.2  # of the free memory
 ARMED_S = 0.5  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
+NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
 Inputs = dict[str, "torch.Tensor"]
@@ -166,7 +168,7 @@ class Outside:
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
             calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
-            side.meet(WIDE * calls)
+            calls = side.meet(calls)
             side.batch(1)  # what only the first one costs
             if isinstance(side, _DeviceSide) and side.late:
                 side.held = side.late = False
@@ -187,6 +189,7 @@ class Outside:
             slopes_ms=slopes,
             calls=calls,
             held=side.held,
+            sets=side.room if _cramped(calls, slopes, copies_ms, side.room) else 0,
             read=self._read,
             judged=self._judged,
         )
@@ -299,12 +302,20 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
     return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
 
 
-def _map(line: Line, layout: Layout, file: int) -> None:
-    """Say what the memory is like, and wait until the worker reaches it. Raises LineError."""
+def _mapped(line: Line, layout: Layout, file: int) -> None:
+    """Give the worker what is shared. Raises LineError, CannotError."""
     line.send(layout, [file])
     message, _ = line.receive()
+    if isinstance(message, Cannot):
+        raise CannotError("its process cannot open memory that CUDA shares")
     if not isinstance(message, Mapped):
         raise LineError("it did not map its memory")
+
+
+def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
+    """Whether there would have been more calls in a batch, had there been memory for more sets."""
+    per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
+    return room < MOST_CALLS and calls == room // WIDE < math.ceil(BATCH_MS / per_call_ms)
 
 
 class _HostSide:
@@ -324,8 +335,9 @@ class _HostSide:
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
 
-    def meet(self, most: int) -> None:
-        """Have the worker map memory for the outputs of so many calls. Raises LineError."""
+    def meet(self, calls: int) -> int:
+        """Have the worker map memory for batches of so many calls, which are returned. Raises LineError."""
+        most = WIDE * calls
         os.ftruncate(self._file, max(most * self._output_bytes, mmap.PAGESIZE))
         self._outputs = mmap.mmap(self._file, 0)
         layout = Layout(
@@ -335,7 +347,8 @@ class _HostSide:
             output_bytes=self._output_bytes,
             most=most,
         )
-        _map(self._outside.line, layout, self._file)
+        _mapped(self._outside.line, layout, self._file)
+        return calls
 
     def _filled(self, calls: int) -> tuple[int, mmap.mmap]:
         """A file with the inputs of a batch, which nobody else can write to, and our mapping of it."""
@@ -438,7 +451,7 @@ class _DeviceSide:
         free, _ = torch.cuda.mem_get_info()
         self.room = min(MOST_CALLS, int(free * DEVICE_SHARE / max(self._set_bytes + output_bytes, 1)))
         if self.room < WIDE:
-            raise CannotError(f"there is no memory for {WIDE} sets of its inputs and outputs")
+            raise CannotError(NO_ROOM)
         self._opened: dict[bytes, tuple[int, int]] = {}
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, mmap.PAGESIZE)
@@ -446,14 +459,27 @@ class _DeviceSide:
         self._turn = 0
         self._address = 0
 
-    def meet(self, most: int) -> None:
-        """Have the worker map memory for so many sets of inputs. Raises LineError, CannotError."""
-        nbytes = max(most * self._set_bytes, 1)
+    def meet(self, calls: int) -> int:
+        """Have the worker map memory for batches of so many calls, or of fewer where there is less; of how many.
+
+        Raises:
+            LineError, CannotError: see Outside.timed.
+        """
+        while not self._address:
+            most = WIDE * calls
+            nbytes = max(most * self._set_bytes, 1)
+            try:
+                self._address = ipc.allocate(nbytes)
+            except ipc.IpcError as error:
+                if error.status != ipc.OUT_OF_MEMORY:
+                    raise CannotError(f"CUDA gives no memory for its inputs ({error})") from None
+                calls, self.room = calls // 2, most // 2
+                if not calls:
+                    raise CannotError(NO_ROOM) from None
         try:
-            self._address = ipc.allocate(nbytes)
             handle, _ = ipc.share(self._address)
         except ipc.IpcError as error:
-            raise CannotError(f"its memory cannot be shared ({error})") from None
+            raise CannotError(f"its inputs lie in memory that cannot be shared ({error})") from None
         self._memory = ipc.bytes_at(self._address, nbytes)
         layout = Layout(
             offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
@@ -463,7 +489,8 @@ class _DeviceSide:
             most=most,
             handle=handle,
         )
-        _map(self._outside.line, layout, self._file)
+        _mapped(self._outside.line, layout, self._file)
+        return calls
 
     def fewer(self, calls: int) -> int:
         """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
@@ -508,6 +535,8 @@ class _DeviceSide:
         message, _ = line.receive()
         end = time.perf_counter_ns()
         where, _ = line.receive()
+        if isinstance(where, Cannot):
+            raise CannotError("its outputs lie in memory that cannot be shared")
         if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
             raise LineError("it did not say where its outputs lie")
         outputs = self._read(where, self._outside.picked)

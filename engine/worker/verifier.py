@@ -289,6 +289,8 @@ class Verifier:
 
     def time_batches(self, job: jobs.TimeBatches) -> reports.BatchesTimed:
         """Time a worker's calls from outside, and compare what some of them gave."""
+        import torch
+
         line = Line(os.dup(tensors.descriptor(job.line.name)), job.patience_s)
         try:
             if inside := clock.why_inside(self._target, self._device):
@@ -307,6 +309,8 @@ class Verifier:
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error))
+        except (MemoryError, torch.OutOfMemoryError):
+            return reports.BatchesTimed(inside=clock.NO_ROOM)
         except LineError as error:
             return reports.BatchesTimed(gone=str(error))
         finally:
