@@ -1326,7 +1326,7 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation.benchmark_memorization",
         "Results are remembered by input, in files or in the environment, and looked up instead of computed.",
         How.DETECTED,
-        "Calls that read what other calls wrote are noted; values that no process has seen are timed beside known.",
+        "Calls that read what other calls wrote are noted; the judge's batches are on values that no process has seen.",
         "evaluation/benchmark_memorization",
     ),
     Issue(
@@ -1341,7 +1341,7 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation.missing_holdout_sets",
         "What a rung was tuned on is all that it is judged on.",
         How.PREVENTED,
-        "prepare() sees one set of values; others are judged and timed, one of them drawn after the last sample.",
+        "prepare() sees one set of values; others are judged and timed, and the judge's own are drawn after that.",
         "evaluation/missing_holdout_sets",
     ),
     Issue(

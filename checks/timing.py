@@ -847,9 +847,9 @@ ISSUES: tuple[Issue, ...] = (
     Issue(
         "timing.warmup_bleed",
         "Results of the warm-up are kept, and the timed calls only fetch them.",
-        How.DETECTED,
-        "Each call gets fresh values in poisoned outputs; values that the process never saw are timed beside known"
-        " ones, and whoever fetches pays only there.",
+        How.OUTSIDE,
+        "Each call gets fresh values in poisoned outputs, and the judge's batches are on values that were never there:"
+        " there is nothing to fetch.",
         "timing/warmup_bleed",
     ),
     Issue(

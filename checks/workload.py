@@ -724,7 +724,8 @@ ISSUES: tuple[Issue, ...] = (
     _issue(
         "train_test_overlap",
         "What is measured has learnt the very values that it is asked about.",
-        "After the timing come values that nobody has seen, judged in full and timed beside known ones.",
+        "The judge's batches are on values that nobody has seen: what was learnt is wrong there, or of no use.",
+        How.OUTSIDE,
     ),
     _issue(
         "zero_gradients",
