@@ -271,20 +271,6 @@ def struct_of(sensor: type[Sensor[F_co]]) -> type[F_co]:
     return cast("type[F_co]", found)
 
 
-_stand_ins: dict[int, tuple[object, object]] = {}
-
-
-def stand_in(wrapper: object, original: object) -> None:
-    """Say that a sensor put `wrapper` in the place of `original`, so that no other sensor takes it for tampering."""
-    _stand_ins[id(wrapper)] = wrapper, original
-
-
-def original_of(found: object) -> object:
-    """What a sensor's wrapper stands for; anything else is itself."""
-    wrapper, original = _stand_ins.get(id(found), (None, None))
-    return original if wrapper is found and found is not None else found
-
-
 # -- the engine's side -------------------------------------------------------------------------------------------------
 
 

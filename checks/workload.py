@@ -35,7 +35,6 @@ from aisp.checks.registry import (
     caught,
     not_applicable,
     passed,
-    stand_in,
     suspect,
 )
 from aisp.kernels.catalog.model import Case, Kind, Role
@@ -439,7 +438,6 @@ class Launches(Sensor[LaunchesFacts]):
             self._done += 1
             return found
 
-        stand_in(counted, original)
         setattr(owner, name, counted)
 
     def _unpatch(self) -> None:
