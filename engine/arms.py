@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
-from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
+from aisp.checks.registry import Refusal, Sensed, Sustained
 from aisp.engine.arena import sealed
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
@@ -169,7 +169,6 @@ class Arm:
     compared: list[dict[str, float]] = field(default_factory=list)
     accepted: Counter[TolerancePolicy] = field(default_factory=Counter)
     sustained: list[Sustained] = field(default_factory=list)
-    held_out: list[HeldOut] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None

@@ -226,25 +226,6 @@ class Sustain(Job, tag="sustain", frozen=True, kw_only=True):
     calls: int
 
 
-class HeldOut(Job, tag="held_out", frozen=True, kw_only=True):
-    """Worker: time samples on values that this process has not seen, each right after one on values that it has.
-
-    The first unseen values are `blob`'s, and that sample's outputs go into `outputs` whole; further ones are mixed from
-    two known sets, element by element, so that any table of known inputs misses.
-
-    Attributes:
-        blob: a set that was made for this moment.
-        seen: numbers of known sets, one per pair.
-        shifts: one per pair after the first: decides the mixture.
-    """
-
-    case: str
-    blob: Blob
-    seen: list[int]
-    shifts: list[int]
-    outputs: Blob
-
-
 class ServeBatches(Job, tag="serve_batches", frozen=True, kw_only=True):
     """Worker: make the calls that the judge asks for on `line`, until it has had enough (engine.worker.batches)."""
 
@@ -377,7 +358,6 @@ AnyJob: TypeAlias = (
     | Group
     | Measure
     | Sustain
-    | HeldOut
     | ServeBatches
     | TimeBatches
     | Inspect

@@ -154,14 +154,6 @@ class Sustained(Report, tag="sustained", frozen=True, kw_only=True):
     calls: int
 
 
-class HeldOutTimes(Report, tag="held_out_times", frozen=True, kw_only=True):
-    """Pairs of samples, times per call; the outputs of the first unseen one lie in the blob."""
-
-    seen_ms: list[float]
-    unseen_ms: list[float]
-    outputs: Blob
-
-
 class BatchesServed(Report, tag="batches_served", frozen=True, kw_only=True):
     """The judge has had enough."""
 
@@ -383,7 +375,6 @@ AnyReport: TypeAlias = (
     | Grouped
     | Samples
     | Sustained
-    | HeldOutTimes
     | BatchesServed
     | BatchesTimed
     | Inspected

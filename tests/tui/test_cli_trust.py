@@ -154,7 +154,7 @@ def test_every_check_of_the_registry_is_listed_under_its_category() -> None:
     assert [item["id"] for item in listed] == [check.id for check in trust.listing()]
     for item in listed:
         assert item["id"].partition(".")[0] == item["category"]
-        assert item["how"] in ("prevented", "detected", "unavailable")
+        assert item["how"] in ("prevented", "detected", "outside", "unavailable")
         assert item["last"] is None
     assert shown.stdout.splitlines()[-1] == f"=> {len(listed)} checks; no run that was checked is stored yet"
 
