@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ async def judged(engine: EngineUnderTest, place: Path, case: str = "") -> tuple[
 
 
 @pytest.fixture
-def beside(shared: EngineUnderTest) -> Iterator[Path]:
+async def beside(shared: EngineUnderTest) -> AsyncIterator[Path]:
     """A folder that was put beside the state folder when the engine had its standbys already."""
+    await shared.steady()
     with tempfile.TemporaryDirectory(dir=shared.home) as folder:
         yield Path(folder)
 

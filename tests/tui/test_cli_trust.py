@@ -30,7 +30,7 @@ from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
-from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
+from tests.tui.fake_engine import FakeEngine, hear, isolate, make_target, start_aisp
 
 GPU = "NVIDIA H100 80GB HBM3"
 H100: dict[str, object] = {"host": "atlas", "gpu": GPU, "gpu_uuid": "GPU-1"}
@@ -575,9 +575,7 @@ def test_ctrl_c_cancels_what_runs_and_asks_for_no_more() -> None:
     names = [view.target_id for view in trust.fixtures()]
     with Gallery(lambda target, rungs: None if target == names[1] else Script(honest())) as engine:
         process = start_aisp("bench", "audit", names[0], names[1], "--json")
-        assert process.stderr is not None
-        while names[0] not in process.stderr.readline():
-            pass
+        hear(process, names[0])
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
