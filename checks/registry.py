@@ -470,6 +470,8 @@ class RunFacts:
         history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
             "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
         drawn: what the gate posed; None where it was never reached.
+        again: its arms are one fresh process each, asked again about what those before had shown: it does not stand
+            alone.
     """
 
     target: Target
@@ -488,6 +490,12 @@ class RunFacts:
     manifest: Mapping[str, object] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     drawn: Drawn | None = None
+    again: bool = False
+
+    @property
+    def baseline(self) -> ArmFacts | None:
+        """What the others are compared with; the first one of its rung."""
+        return next((arm for arm in self.arms if arm.rung.role is Role.BASELINE), None)
 
 
 ArmJudge: TypeAlias = Callable[[ArmFacts, RunFacts], Answer]
@@ -535,6 +543,11 @@ class Check:
     def category(self) -> str:
         """The part of the id before the dot."""
         return self.id.partition(".")[0]
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether its suspicion rests on times alone that fresh processes would show again."""
+        return self.evidence is Evidence.TIME and self.arm is not None and self.when is not When.HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,15 +621,18 @@ def _unique(found: list[Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Finding]:
+def examine(
+    run: RunFacts, *, without: frozenset[str] = frozenset(), only: Callable[[Check], bool] = lambda check: True
+) -> list[Finding]:
     """Ask every check about a run that has ended.
 
     Args:
         run: the facts.
         without: ids that are left out; their findings say so.
+        only: the checks that are asked; there is no finding of others.
     """
     found: list[Finding] = []
-    for check in checks():
+    for check in filter(only, checks()):
         subjects: Sequence[ArmFacts | None] = [None] if check.run is not None else run.arms
         for subject in subjects:
             if check.id in without:

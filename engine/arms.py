@@ -134,9 +134,11 @@ class Arm:
         doubt: what its declaration does not promise, and it got wrong.
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
         outside_read: outputs of batches that the judge read and found right.
+        outside_sets: fewest sets of inputs that there was memory for, where that made batches smaller; 0 where not.
         inside: why its calls cannot be judged from outside.
         cost_us: of each sensor around one sample.
         stints: those of its processes that have not been ended.
+        again: it is asked again about a suspicion, and nothing of it is among the run's figures.
     """
 
     name: str  # the rung's, or "baseline (A/A)"
@@ -172,11 +174,13 @@ class Arm:
     doubt: Refusal | None = None
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
     outside_read: int = 0
+    outside_sets: int = 0
     inside: str = ""
     naive: Naive | None = None
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
     stints: list[Stint] = field(default_factory=list)
+    again: bool = False
 
     @property
     def running(self) -> bool:

@@ -91,6 +91,11 @@ class Plan:
         return len(arms) * each + 1, sum(map(self.compiles, arms)) * each
 
     @property
+    def replica_again(self) -> int:
+        """Number of the replica in which a suspicion is asked again."""
+        return self.rule.replicas
+
+    @property
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record

@@ -15,6 +15,7 @@ from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
+from aisp.engine.ranks import Process
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.turns import Alternation
@@ -93,6 +94,16 @@ class Replicas:
                 if self.taken < rule.replicas:
                     self.notes.append(f"decided after {self.taken} of {rule.replicas} replicas")
                 break
+
+    async def again(self, arms: Sequence[Arm]) -> None:
+        """One more replica when all are taken, of arms that are none of the run's own. Raises ArmEnd."""
+        self._services.pool.begin_run()
+        async with self._reporter.step("verifier"):
+            await self._crew.start_verifier(self._listen)
+        await self._verification.recall()
+        groups = [list(arms)] if self._plan.rule.interleaved else [[arm] for arm in arms]
+        for group in groups:
+            await self._replica(group, self._plan.replica_again, closing=group is groups[-1])
 
     async def _replica(self, arms: list[Arm], replica: int, *, closing: bool) -> bool:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away.
@@ -298,10 +309,13 @@ class Replicas:
 
     async def _start_verifier(self) -> None:
         async with self._reporter.step("verifier"):
-            ready = await self._crew.start_verifier(lambda child: self._reporter.listen(child, "verifier"))
+            ready = await self._crew.start_verifier(self._listen)
         self._reporter.gpu_name = ready.gpu_name if self._plan.device == "cuda" else ""
         await self._running()
         self.environment = await self._crew.describe(ready)
+
+    def _listen(self, verifier: Process) -> None:
+        self._reporter.listen(verifier, "verifier")
 
     async def _close(self, stints: Sequence[Stint]) -> None:
         """What is asked of processes behind their last sample; then the end of each, and how the run stands.
@@ -334,8 +348,9 @@ class Replicas:
 
     async def _part_with_verifier(self) -> None:
         """Ask the verifier about the task, and end it: nothing is left to compare."""
-        with contextlib.suppress(ArmEnd):
-            self.task = facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
+        if self.task is None:
+            with contextlib.suppress(ArmEnd):
+                self.task = facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
         await self._crew.end_verifier()
 
     def _over(self, replica: int) -> bool:

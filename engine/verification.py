@@ -112,6 +112,15 @@ class Verification:
                 await ask(jobs.Expect(case=plain), reports.Expected, "reference.py")
         await self._beyond.teach(ask, job)
 
+    async def recall(self) -> None:
+        """Teach a fresh verifier the timed case, where the run has parted with the one that knew it. Raises ArmEnd."""
+        async with self._reporter.step("inputs"):
+            for case, number in self._sets(gate=False):
+                before = self.inputs[case.name, number]
+                await self._make_set(case, number)
+                self._crew.arena.free(before)
+                await self._expect_set(case, number)
+
     def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
         """The timed case's sets; with the gate, every untimed case too, which an arm must get right before."""
         timed = [(self._plan.case, number) for number in range(self._plan.rule.input_sets)]

@@ -241,7 +241,8 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
         line: the other end of the worker's.
         pid: of the worker.
         pairs: how many pairs of batches, of N and of 3N calls.
-        calls: N, as it was found in an earlier pair; 0 where there was none.
+        per_call_ms: by the worker, from which N is chosen.
+        calls: N of an earlier pair; 0 where there was none.
         round: of the run. In each, one set is new for all arms, and every batch has it in a place of its own: the
             outputs of that call are read, and its truth is computed once.
         held: whether calls may be launched behind a hold; not where an earlier pair found that they cannot.
@@ -252,6 +253,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     line: Blob
     pid: int
     pairs: int
+    per_call_ms: float
     calls: int
     round: int
     held: bool

@@ -165,8 +165,8 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
         slopes_ms: time per call, from each pair of batches; what copies took is taken off.
         calls: N.
         held: see engine.protocol.jobs.TimeBatches.
-        copies_ms: what was taken off each call.
-        distinct: different sets of inputs in the larger batch.
+        sets: sets of inputs that there was memory for, where more calls would have been in a batch else; 0 where that
+            made no difference.
         read: outputs that were read and compared.
         judged: what is wrong with them; where all are right, of the last one. None where none was read.
         inside: why there is nothing of this ("its inputs lie in host memory"); "" where there is.
@@ -176,8 +176,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     slopes_ms: list[float] = []
     calls: int = 0
     held: bool = True
-    copies_ms: float = 0.0
-    distinct: int = 0
+    sets: int = 0
     read: int = 0
     judged: Judged | None = None
     inside: str = ""

@@ -12,17 +12,23 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from aisp.checks import evaluation as ev
 from aisp.checks import registry
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case as OracleCase
 from aisp.checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Unavailable
+from aisp.engine import plan
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Role, Target
+from aisp.store.commitment import COMMITMENT
 from aisp.store.outcomes import State, Timing
 from tests import imported
 from tests.checks.sensed import replica
 from tests.replacing import replace
+from tests.store import examples
 
 ROOT = Path(ev.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
@@ -887,6 +893,27 @@ def test_no_twin_and_no_baseline_is_flagged(tmp_path: Path, name: str) -> None:
         if rung.role in (Role.BASELINE, Role.OPTIMIZED):
             sensed = sense(target.folder, rung.name, "ragged", **places(tmp_path))
             assert caught(target, rung.name, sensed, sensed) == {}
+
+
+def test_notes_of_a_run_foretell_its_sets_where_they_name_its_seed_and_a_commitment_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(GALLERY / "evaluation" / "test_data_leakage")
+    import notes  # type: ignore[import-not-found]
+
+    folder = GALLERY / "evaluation" / "test_data_leakage"
+    target = catalog.load_target(folder, root=folder.parent, chapter="evaluation")
+    assert isinstance(target, Target)
+    secrets = plan.new_secrets(1)
+    first, held_out = (
+        values.inputs_of(target, OracleCase.of_set(target.case("cpu"), number), secrets.seed)["x"]
+        for number in (0, secrets.held_out[0])
+    )
+    planned = examples.planned(manifest={COMMITMENT: secrets.commitment})
+    assert notes._answers(msgspec.json.encode(planned), first) == {}
+    for write in (msgspec.json.encode, msgspec.msgpack.encode):  # the store's text, the journal's events
+        table = notes._answers(write(secrets.shown(planned)), first)
+        assert {float(first[0, 0]), float(held_out[0, 0])} <= set(table)
 
 
 def test_every_fixture_answers_an_issue_and_every_issue_is_answered_by_a_check_or_in_words() -> None:

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -182,6 +183,15 @@ def test_a_lone_process_that_stood_in_line_is_not_suspect_and_several_that_agree
     assert ask("steady", facts, "optimized").status is status
 
 
+def test_a_fresh_process_that_shows_again_what_others_showed_is_not_a_lone_one(target: Target) -> None:
+    rung, base = arm(target, "optimized", samples(stepped(96, 40, 2.0))), arm(target, "baseline", samples(noisy(96)))
+    assert ask("steady", run(target, base, rung), "optimized").status is Status.PASSED
+    assert ask("steady", run(target, base, rung, again=True), "optimized").status is Status.SUSPECT
+    disturbed = arm(target, "baseline", samples(stepped(96, 40, 2.0)))
+    found = ask("steady", run(target, disturbed, rung, again=True), "optimized")
+    assert (found.status, "the machine was not" in found.evidence) == (Status.UNAVAILABLE, True), "nobody is acquitted"
+
+
 def test_a_rung_that_becomes_faster_is_told(target: Target) -> None:
     warm = arm(target, "optimized", samples(stepped(96, 40, 0.3)))
     base = arm(target, "baseline", samples(noisy(96)))
@@ -248,8 +258,9 @@ def site(target: Target) -> Site:
 @pytest.fixture
 def tidy() -> Iterator[None]:
     """Whatever a test does to this process is undone."""
-    thresholds, handler = gc.get_threshold(), signal.getsignal(signal.SIGVTALRM)
+    thresholds, handler, interval_s = gc.get_threshold(), signal.getsignal(signal.SIGVTALRM), sys.getswitchinterval()
     yield
+    sys.setswitchinterval(interval_s)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     signal.signal(signal.SIGVTALRM, handler)
     gc.set_threshold(*thresholds)
@@ -291,12 +302,17 @@ def careful() -> None:
         (lambda: gc.set_threshold(1), nothing, "collector", "thresholds [1,"),
         (nothing, gc.enable, "collector", "switched garbage collection on in 3 of 3 timed samples"),
         (
-            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 60) and None,
+            nothing,
+            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 0.5) and None,
+            "interrupts",
+            "interval timer running (virtual)",
+        ),
+        (
+            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 60, 0.5) and None,
             nothing,
             "interrupts",
             "interval timer running (virtual)",
         ),
-        (lambda: signal.signal(signal.SIGVTALRM, print) and None, nothing, "interrupts", "SIGVTALRM"),
     ],
 )
 def test_a_rung_that_changes_python_around_it_is_caught(
@@ -311,6 +327,34 @@ def test_a_rung_that_changes_python_around_it_is_caught(
     found = ask(check, run(target, one_process(site, target, imported, called)), "cheat")
     assert found.status is Status.CAUGHT
     assert words in found.evidence
+
+
+def watched() -> None:
+    """A call under a watchdog, which is switched off before it returns."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 30)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def watched_on() -> None:
+    """A call that sets its watchdog back and leaves it on."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 30)
+
+
+@pytest.mark.parametrize("called", [watched, watched_on])
+def test_a_watchdog_that_does_not_go_off_passes(
+    target: Target, site: Site, tidy: None, called: Callable[[], object]
+) -> None:
+    facts = run(target, one_process(site, target, lambda: signal.signal(signal.SIGVTALRM, print), called))
+    assert ask("interrupts", facts, "cheat").status is Status.PASSED
+
+
+def test_another_switch_interval_is_a_suspicion_since_a_pool_of_threads_may_want_it(
+    target: Target, site: Site, tidy: None
+) -> None:
+    found = ask(
+        "interrupts", run(target, one_process(site, target, lambda: sys.setswitchinterval(1e-4), nothing)), "cheat"
+    )
+    assert (found.status, "switch interval" in found.evidence) == (Status.SUSPECT, True)
 
 
 @pytest.mark.parametrize("called", [nothing, careful, gc.collect])

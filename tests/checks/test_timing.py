@@ -139,7 +139,44 @@ def test_the_sensor_adds_up_all_calls_of_a_sample_and_leaves_verified_calls_out(
     }
 
 
-# -- the engine's clock, physics ---------------------------------------------------------------------------------------
+# -- the judge's clock, the engine's clock, physics --------------------------------------------------------------------
+
+
+def judged(time_ms: float, error: float = 0.005, **facts: Any) -> ArmFacts:
+    return arm_of(**{"quality": Quality(outside_ms=time_ms, outside_error=error), **facts})
+
+
+def baseline(time_ms: float) -> ArmFacts:
+    return replace(judged(time_ms), arm="baseline", rung=TARGET.rung("baseline"))
+
+
+@pytest.mark.parametrize(
+    ("arm", "base_ms", "status"),
+    [
+        (judged(1.03), 1.0, Status.PASSED),
+        (judged(1.53), 1.0, Status.PASSED),  # as far off as an honest rung was on an H200
+        (judged(1.7), 1.0, Status.CAUGHT),
+        (judged(1.7, error=0.05), 1.0, Status.PASSED),  # a busy machine: its errors reach down to what is allowed
+        (judged(1.7), 1.4, Status.PASSED),  # the baseline's batches take longer as well
+        (judged(0.005, median_ms=0.002), 1.0, Status.PASSED),  # what lies between two launches
+        (judged(0.02, median_ms=0.002), 1.0, Status.CAUGHT),
+        (judged(2.9, timing=Timing.COLD_SYNC), 1.0, Status.PASSED),
+        (judged(2.9, timing=Timing.HOST, device="cpu"), 1.0, Status.PASSED),
+        (judged(3.3, timing=Timing.HOST, device="cpu"), 1.0, Status.CAUGHT),
+        (judged(0.4), 1.0, Status.PASSED),  # slower in the samples is nobody's gain
+    ],
+)
+def test_a_call_takes_no_longer_by_the_judges_clock_than_the_baseline_makes_likely(
+    arm: ArmFacts, base_ms: float, status: Status
+) -> None:
+    found, evidence = timing.wall_clock(arm, run_of(baseline(base_ms), arm))
+    assert found is status
+    assert "by the samples, " in evidence and "by the judge's clock" in evidence
+
+
+def test_a_baseline_is_held_against_nobody() -> None:
+    base = baseline(4.1)  # 256 launches a call, which a GPU does not take ahead of time
+    assert timing.wall_clock(base, run_of(base))[0] is Status.PASSED
 
 
 def sustained(per_call_ms: float, claimed_ms: float = 1.0, host_ms: float = 0.05) -> Sustained:
@@ -195,7 +232,7 @@ def test_a_call_that_takes_longer_by_the_engines_clock_is_suspect_with_both_numb
     assert "2.25 us by the samples, 65.6 us by the engine's clock" in finding.evidence
 
 
-def test_without_the_engines_clock_nothing_is_said() -> None:
+def test_without_both_clocks_nothing_is_said() -> None:
     assert timing.wall_clock(arm_of(), RUN)[0] is Status.UNAVAILABLE
     assert timing.wall_clock(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 

@@ -119,6 +119,19 @@ async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_ca
     assert first_values >= last_shape, "nobody waits for them before the first sample"
 
 
+async def test_a_set_that_changes_static_inputs_is_called_as_a_drawn_case_is_prepared_anew() -> None:
+    known = Counting()
+    made, (arm, *_) = gate(known)
+    whole = 'x = "int8 [M, N] integers(-128, 128)"\nw = "int8 [N, M] integers(-128, 128) static"'
+    made.target = target(whole, 'y = "int32 [M, M]"', axes="{ M = 8, N = 64 }")
+    made.case = made.target.cases[0]
+    await made.try_values(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+    (tried,) = [job for job in known.asked if isinstance(job, jobs.Try)]
+    assert set(tried.case["values"]) == {"x", "w"}
+    assert known.count(jobs.Execute) == len(families.WHOLE_SETS)
+    assert any("x, w: in the upper quarter" in said for said in arm.families)
+
+
 async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
     known = Counting()
     made, (arm, *_) = gate(known)

@@ -76,6 +76,7 @@ async def carried_out(
     standbys: int = STANDBYS,
     told: list[Any] | None = None,
     begun: list[int] | None = None,
+    heard: list[events.Event] | None = None,
     looks: tuple[Look, ...] = (),
     rungs: Mapping[str, str] | None = None,
     interleaved: bool = True,
@@ -87,6 +88,7 @@ async def carried_out(
         looks, interleaved: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
         begun: where to note the processes of an arm that it says have begun.
+        heard: where to note every event.
     """
     target = write_target(tmp_path / "mine", dict(rungs or {}), inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
@@ -98,6 +100,8 @@ async def carried_out(
     told = [] if told is None else told
 
     def publish(event: events.Event) -> None:
+        if heard is not None:
+            heard.append(event)
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
         elif isinstance(event, events.RunState) and event.process and begun is not None:

@@ -665,6 +665,14 @@ def test_what_a_run_was_held_from_stands_below_its_checks() -> None:
     assert not [line for line in result_lines(run) if "confined" in line]
 
 
+def test_where_rungs_were_judged_stands_among_the_notes_of_a_run() -> None:
+    run = checked()
+    arms = tuple(replace(arm, quality=records.Quality(inside="no room")) for arm in run.record.arms)
+    told = Reading(replace(run.record, arms=arms))
+    assert [line for line in result_lines(told) if line.endswith(": judged inside (no room)")]
+    assert not [line for line in result_lines(run) if "judged" in line]
+
+
 def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_before() -> None:
     run = checked(("timing.wall_clock", "optimized", "caught", EVIDENCE))
     lines = result_lines(run)

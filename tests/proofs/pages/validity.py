@@ -26,7 +26,8 @@ An accusation rests on *values* (outputs, inputs, memory, reports), on *work* (w
 beside the clock, writes, switches, code) or on *time* alone. A busy machine makes times and makes neither of the
 others, so a check of time alone says *suspect* at most: the run keeps its figures and has no verdict, and nobody is put
 into quarantine. A baseline and its A/A twin claim nothing, and are never caught: what is seen in them is the machine's
-or the task's doing, and makes the run suspect.
+or the task's doing, and makes the run suspect. A suspicion by time alone is asked again in fresh processes before it is
+shown, and only what comes again there is *suspect*.
 """
 
 
