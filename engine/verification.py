@@ -83,8 +83,8 @@ class Verification:
         )
         await self._beyond.pose(rungs, again)
 
-    async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
-        plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
+    async def _make_set(self, case: Case, number: int) -> None:
+        plain = self._posed[case.name, number] = PosedCase.of_set(case, number).plain()
         job = jobs.Pose(case=plain, seed=self._plan.seed, blob=self._crew.arena.blob(), later=True)
         posed = await self._crew.ask_verifier(job, reports.Posed, "making the inputs")
         self.inputs[case.name, number] = posed.blob

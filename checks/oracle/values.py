@@ -39,7 +39,6 @@ OUTLIER_EVERY = 64
 BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
 DOMINANT_OF = 10  # of so many values, all but one are the same
-FEW = 64  # values, of which one differs from any that may stand somewhere, unless they are all alike
 # Heavy tails that leave a scale: one element in OUTLIER_EVERY of a row is this much larger, and the row's RMS doubles.
 TAIL = 16.0
 SHIFT = 4.0  # standard deviations
@@ -60,19 +59,15 @@ def inputs_of(
     case: Case,
     seed: int,
     *,
-    first: Mapping[str, torch.Tensor] | None = None,
     pose: Maker | None = None,
     device: str = "cpu",
 ) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
-    In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
-    one element of every input that is not static has another; where the task's own code poses inputs, whose values may
-    hang together (a triangular matrix, sorted offsets), it has fresh values of its own instead. A set with other kinds
-    of values is set 0 with `changes_of`.
+    In all sets of a lesson's own case static inputs are the same. A set with other kinds of values is set 0 with
+    `changes_of`.
 
     Args:
-        first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
         pose: what makes the posed inputs; None in processes that do not know it, where those are left out.
         device: where pose works.
 
@@ -86,9 +81,6 @@ def inputs_of(
         for name, change in changes_of(target, case, seed).items():
             change.laid(found[name])
         return found
-    if case.like is not None and not any(spec.posed for spec in target.inputs):
-        like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
-        return _with_one_changed(target, case, seed, like)
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
     return inputs_by(target, case, keys_of(target, case, seed), posed)
 
@@ -130,31 +122,6 @@ def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, 
         number = 0 if Flag.STATIC in spec.flags else case.number
         return subseed(seed, target.id, case.name, number, spec.name)
     return subseed(seed, target.id, case.strategy, case.number, "value", spec.name)
-
-
-def _with_one_changed(
-    target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
-    elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
-    found = dict(first)
-    for spec in target.inputs:
-        if not spec.refilled or spec.name not in found or not found[spec.name].numel():
-            continue
-        found[spec.name] = found[spec.name].clone()
-        flat = found[spec.name].reshape(-1)
-        word = subseed(seed, target.id, case.name, case.number, spec.name, "changed")[0]
-        place = word % flat.numel()
-        if spec.distribution == "permutation":
-            partner = (place + 1) % flat.numel()
-            flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
-            continue
-        own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
-        others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
-        differing = others[others != flat[place]]
-        if differing.numel():
-            flat[place] = differing[0]
-    return found
 
 
 def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> dict[str, torch.Tensor]:

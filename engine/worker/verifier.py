@@ -99,10 +99,8 @@ class Verifier:
     def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
         self._seeds[case.name] = job.seed
         start = time.monotonic()
-        first = self._first.get(case.name) if case.like == 0 else None
-        inputs = self._inputs_of(case, job.seed, first=first)
-        if case.like is None:
-            self._made_s[case.name] = time.monotonic() - start
+        inputs = self._inputs_of(case, job.seed)
+        self._made_s[case.name] = time.monotonic() - start
         self._check_alike(case, inputs)
         self._inputs[case.name, case.number] = inputs
         if case.number == 0:
@@ -269,10 +267,8 @@ class Verifier:
         make, pose = found.get("make"), found.get("pose")
         return Examiner(self._target, self._reference, make, device, pose=pose)
 
-    def _inputs_of(
-        self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
-    ) -> dict[str, torch.Tensor]:
-        return self._examiner.inputs(case, seed, first=first)
+    def _inputs_of(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
+        return self._examiner.inputs(case, seed)
 
     def _check_alike(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> None:
         """All sets of a case go into the same buffers. Raises InputsError."""

@@ -67,9 +67,9 @@ class Play:
         for number in range(sets):
             self.inputs.append(self.pose(number))
 
-    def pose(self, number: int = 0, *, case: str = "", like: int | None = None) -> jobs.Blob:
+    def pose(self, number: int = 0, *, case: str = "") -> jobs.Blob:
         """A set's inputs as the arms get them; its truth is known."""
-        posed = Case.of_set(self.target.case(case or self.case), number, like).plain()
+        posed = Case.of_set(self.target.case(case or self.case), number).plain()
         return self.judge.pose(jobs.Pose(case=posed, seed=SEED, blob=blob())).blob
 
     def load(self, module: str) -> jobs.Load:

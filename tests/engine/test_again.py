@@ -26,21 +26,6 @@ pytestmark = pytest.mark.timeout(180)
 CHECK = "timing.wall_clock"
 SLOW = "def run(x):\n    y = x * 2\n    for _ in range(40):\n        y = y * 1\n    return y\n"
 
-# Remembers what it was given, and takes its time for what is new.
-TABLE = """
-import time
-
-seen = {}
-
-
-def run(x):
-    key = tuple(x.tolist())
-    if key not in seen:
-        time.sleep(0.004)
-        seen[key] = x * 2
-    return seen[key].clone()
-"""
-
 
 @pytest.fixture(autouse=True, scope="module")
 def _closed_nurseries() -> Iterator[None]:
@@ -111,13 +96,6 @@ async def test_what_every_process_shows_is_suspect_and_says_both(
     assert run.validity is Validity.SUSPECT
 
 
-async def test_a_table_of_known_inputs_shows_it_again(tmp_path: Path) -> None:
-    run, told = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": TABLE})
-    found = said(run, "output.novelty")
-    assert found.status is FindingStatus.SUSPECT and "again in fresh processes" in found.evidence, found
-    assert ("again", "ends") in told
-
-
 async def test_where_nothing_is_suspected_nothing_is_asked_again(tmp_path: Path) -> None:
     run, told = await carried_out(tmp_path, replicas=1)
     assert run.state is State.OK, run.reason
@@ -147,14 +125,17 @@ def run(x):
 """
 
 
-async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(tmp_path: Path) -> None:
+async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=1)
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = HONEST_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:
         run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})
     finally:
         counter.unlink(missing_ok=True)
-    found = said(run, "output.novelty")
+    found = said(run)
     assert found.status is FindingStatus.SUSPECT, found
     assert "not seen again in fresh processes, but optimized is" in found.evidence, found
 
@@ -162,7 +143,10 @@ async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
 WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return seen[key].clone()", "return seen[key] + honest")
 
 
-async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Path) -> None:
+async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=1)
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = WRONG_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:

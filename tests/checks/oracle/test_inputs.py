@@ -352,20 +352,3 @@ def test_make_may_not_change_the_axes_of_the_case() -> None:
 
 def test_the_module_needs_no_torch_to_be_imported() -> None:
     assert "torch" not in vars(values)
-
-
-def test_a_set_like_another_differs_in_one_element_of_each_input_that_is_not_static() -> None:
-    lines = {
-        "x": "bfloat16 [40, 7] normal", "i": "int64 [30] integers(0, 2)", "p": "int64 [9] permutation",
-        "one": "float32 [5] ones", "w": "float32 [6] normal static", "none": "float32 [0] normal",
-    }  # fmt: skip
-    target, case = target_of(lines), Case("default", {})
-    first = inputs_of(target, Posed.of_set(case, 0), 5)
-    kept = {name: tensor.clone() for name, tensor in first.items()}
-    found = [inputs_of(target, Posed.of_set(case, number, 0), 5, first=first) for number in (7, 9)]
-    changed = [{name: int((tensor != one[name]).sum()) for name, tensor in first.items()} for one in found]
-    assert changed == [{"x": 1, "i": 1, "p": 2, "one": 0, "w": 0, "none": 0}] * 2
-    assert any(not torch.equal(found[0][name], found[1][name]) for name in first), "the number says which"
-    again = inputs_of(target, Posed.of_set(case, 7, 0), 5)
-    assert all(torch.equal(again[name], found[0][name]) for name in first), "at hand or not"
-    assert all(torch.equal(first[name], kept[name]) for name in first), "what was at hand is left as it is"
