@@ -885,6 +885,15 @@ ISSUES: tuple[Issue, ...] = (
         listed=False,
     ),
     Issue(
+        "environment.moved_rivals",
+        "What is measured moves the processes of its rivals to other cores, or makes them slower or limits them.",
+        How.PREVENTED,
+        "A seccomp filter refuses it for every process but the caller, in all threads and children of a rung "
+        "(tests/engine/test_seccomp.py); what a kernel cannot hold is told with every result.",
+        "environment/moved_rivals",
+        listed=False,
+    ),
+    Issue(
         "environment.gpu_mode_change",
         "The GPU is partitioned, shared or switched to another memory mode during the run.",
         How.DETECTED,

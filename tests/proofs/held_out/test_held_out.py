@@ -13,8 +13,13 @@ import torch
 
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Kind, Role, TensorSpec
+from aisp.store.outcomes import FindingStatus, State, Validity, Verdict
+from aisp.store.record import Arm, Finding, Run
+from aisp.store.results.reading import Reading
 from tests.proofs.audit.gallery import GALLERY, cheats, root_of, target
-from tests.proofs.held_out import fixtures
+from tests.proofs.held_out import End, ended, fixtures
+from tests.replacing import replace
+from tests.store.examples import finished, planned
 
 ON_A_CPU = [name for name in fixtures() if any(case.name == "cpu" for case in target(name).cases)]
 
@@ -86,3 +91,41 @@ def test_twin_and_baseline_agree_with_the_reference(fixture: str) -> None:
             told = rung(*kept.values())
             assert told.shape == catalog.shape(found.outputs[0], case.axes)
             torch.testing.assert_close(told.double(), truth.double(), rtol=1e-4, atol=1e-3)
+
+
+# -- how a rung ended --------------------------------------------------------------------------------------------------
+
+RUN = finished(planned())
+RUNG = RUN.comparisons[0].rung
+SUSPECT = Finding("timing.steady", RUNG, FindingStatus.SUSPECT, "twice as long later")
+
+
+def _caught(check: str) -> Run:
+    return replace(
+        RUN,
+        comparisons=(RUN.comparisons[0].without_figures("caught"),),
+        findings=(Finding(check, RUNG, FindingStatus.CAUGHT, "seen"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "end"),
+    [
+        (RUN, End.FASTER),
+        (replace(RUN, comparisons=(replace(RUN.comparisons[0], verdict=Verdict.UNDECIDED),)), End.UNDECIDED),
+        (replace(RUN, comparisons=(replace(RUN.comparisons[0], verdict=Verdict.SAME),)), End.NO_FASTER),
+        (replace(RUN, validity=Validity.SUSPECT, findings=(SUSPECT,)), End.SUSPECT),
+        (replace(RUN, validity=Validity.SUSPECT, findings=(replace(SUSPECT, arm="other"),)), End.NONE),
+        (_caught("timing.tampering"), End.CAUGHT),
+        (_caught("output.form"), End.WRONG),
+    ],
+)
+def test_a_rung_is_faster_by_the_verdict_of_a_run_that_holds_nothing_against_it(run: Run, end: End) -> None:
+    assert ended(Reading(run), RUNG).end is end
+
+
+@pytest.mark.parametrize(("state", "end"), [(State.USER_ERROR, End.REFUSED), (State.TIMEOUT_TOTAL, End.UNAVAILABLE)])
+def test_a_rung_that_broke_is_refused_and_of_one_whose_run_was_cut_off_nothing_is_said(state: State, end: End) -> None:
+    arms = (RUN.arms[0], Arm(RUNG, state, role=Role.OPTIMIZED, reason="SIGBUS"))
+    broken = replace(planned(), state=state, reason="SIGBUS", arms=arms, duration_ms=1.0)
+    assert ended(Reading(broken), RUNG).end is end
