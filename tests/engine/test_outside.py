@@ -298,6 +298,7 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
 
     monkeypatch.setattr(of_run, "_timed", timed)
     arm = SimpleNamespace(name="optimized", inside="", outside_ms=[])
-    stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), batch_calls=0, batch_held=False, replica=0)
+    stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0)
+    stint.batch_calls, stint.batch_held, stint.per_call_ms = 0, False, 0.01
     await of_run._pair(stint)
     assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])
