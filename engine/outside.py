@@ -12,17 +12,19 @@ import time
 from collections.abc import Sequence
 
 from aisp.checks.oracle.schema import Case as PosedCase
-from aisp.engine.arms import ArmEnd, Stint, ask, wrong
+from aisp.engine.arms import GONE_PATIENCE_S, ArmEnd, Stint, ask, explain, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
+from aisp.engine.spawner import ChildTimeoutError
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
 ROUNDS = 2  # of a replica; one where a quick run has two of them
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
+PAIR_CALLS = 4  # of the shortest pair: a batch of one call, and one of three
 FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
 
 
@@ -56,6 +58,10 @@ class Outside:
             return
         theirs, ours = self._crew.arena.line()
         patience_s = float(self._limits.progress_s)
+        most_s = min(BUDGET_S, patience_s)
+        if PAIR_CALLS * stint.per_call_ms / 1e3 > most_s:
+            arm.inside = f"a pair of its batches takes longer than {most_s:.0f} s"
+            return
         serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
         timing = jobs.TimeBatches(
             case=self._case,
@@ -90,7 +96,10 @@ class Outside:
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:
-        """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd."""
+        """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd.
+
+        A worker that hangs is ended soon after the judge has given it up: its own limit is that of a verifier.
+        """
         worker = asyncio.create_task(
             ask(stint.child, serving, reports.BatchesServed, self._limits.verifier_s, stint.name)
         )
@@ -99,6 +108,14 @@ class Outside:
         for task in (worker, judge):
             if task.done() and task.exception() is not None:
                 self._crew.arena.hang_up(serving.line)  # the other one would wait for it
+        if judge.done():
+            given_up = judge.exception() is None and judge.result().gone
+            await asyncio.wait([worker], timeout=GONE_PATIENCE_S if given_up else timing.patience_s)
+            if not worker.done():
+                worker.cancel()
+                await asyncio.wait([worker])
+                silent = ChildTimeoutError(f"no sign of progress for {timing.patience_s:.0f} s")
+                raise await explain(stint.child, silent, stint.name)
         await asyncio.wait([worker, judge])
         worker.result()
         timed: reports.BatchesTimed = judge.result()

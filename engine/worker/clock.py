@@ -331,7 +331,7 @@ class _HostSide:
         each = self._set_bytes + self._output_bytes
         self.room = min(MOST_CALLS, HOST_BYTES // max(each, 1))
         if self.room < WIDE:
-            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.0f} MiB")
+            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.3g} MiB")
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
 
