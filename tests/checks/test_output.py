@@ -247,6 +247,17 @@ def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[HeldOut, .
     assert ask("output.novelty", run(target, arm(target, held_out=honest)))[0] is Status.PASSED
 
 
+def test_what_another_cause_may_explain_acquits_nobody_who_is_asked_again(target: Target) -> None:
+    crowded = arm(target, held_out=(HeldOut((1.0,) * 4, (6.0,) * 4, 1, crowding=5.0),))
+    assert ask("output.novelty", run(target, crowded, again=True))[0] is Status.UNAVAILABLE
+    as_slow = arm(target, "baseline", held_out=(TABLE,))
+    assert (
+        ask("output.novelty", run(target, as_slow, arm(target, held_out=(TABLE,)), again=True))[0] is Status.UNAVAILABLE
+    )
+    right = arm(target, held_out=(held_out([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),))
+    assert ask("output.novelty", run(target, right, again=True))[0] is Status.PASSED
+
+
 def test_values_that_were_seen_faster_than_claimed_are_no_table(target: Target) -> None:
     """A machine that was busy while samples were taken, and for the unseen half of the pairs."""
     lucky = held_out([3.2, 3.3, 3.2], [19.0, 19.4, 19.5])

@@ -156,7 +156,7 @@ async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
         counter.unlink(missing_ok=True)
     found = said(run, "output.novelty")
     assert found.status is FindingStatus.SUSPECT, found
-    assert "not seen again in fresh processes, but optimized is" in found.evidence, found
+    assert "; not again in fresh processes (" in found.evidence and "), but optimized is" in found.evidence, found
 
 
 WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return seen[key].clone()", "return seen[key] + honest")
