@@ -80,10 +80,10 @@ SPREADS = 8.0  # times their spread
 # Bound while checks are imported, before any lesson is.
 _process_ns, _thread_ns, _monotonic_ns = time.process_time_ns, time.thread_time_ns, time.monotonic_ns
 _gc_enabled, _gc_threshold, _gc_stats = gc.isenabled, gc.get_threshold, gc.get_stats
-_getitimer, _getsignal = signal.getitimer, signal.getsignal
+_getitimer = signal.getitimer
 
 TIMERS = {"real": signal.ITIMER_REAL, "virtual": signal.ITIMER_VIRTUAL, "profiling": signal.ITIMER_PROF}
-SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+SOON_S = 1.0  # a timer goes off behind the call that set it, and is no watchdog
 
 
 # -- sensors -----------------------------------------------------------------------------------------------------------
@@ -96,7 +96,6 @@ class Setting(enum.StrEnum):
     THRESHOLDS = "thresholds"
     CALLBACKS = "collector callbacks"
     SWITCH_INTERVAL = "switch interval"
-    TIMER_SIGNALS = "timer signals"
 
 
 class InterpreterFacts(Facts, frozen=True, kw_only=True):
@@ -106,7 +105,7 @@ class InterpreterFacts(Facts, frozen=True, kw_only=True):
         calls: timed samples.
         on: those after which the collector was switched on.
         collections: in timed samples.
-        armed: interval timers that the lesson started.
+        armed: interval timers that the lesson left, to go off soon.
         altered: what else differs from how it was before the lesson was imported, each with a sentence.
     """
 
@@ -182,12 +181,12 @@ class Interpreter(Sensor[InterpreterFacts]):
             Setting.THRESHOLDS: list(_gc_threshold()),
             Setting.CALLBACKS: sum(not _ours_or_torch(callback) for callback in gc.callbacks),
             Setting.SWITCH_INTERVAL: sys.getswitchinterval(),
-            Setting.TIMER_SIGNALS: [number.name for number in SIGNALS if callable(_getsignal(number))],
         }
 
     @staticmethod
     def _running() -> set[str]:
-        return {name for name, number in TIMERS.items() if any(_getitimer(number))}
+        """Timers that go off soon, or again and again. One of many seconds is a watchdog: it ends a call that hangs."""
+        return {name for name, number in TIMERS.items() if any(0 < s < SOON_S for s in _getitimer(number))}
 
     @staticmethod
     def _collected() -> int:
@@ -524,10 +523,9 @@ def _interrupts(arm: ArmFacts, run: RunFacts) -> Answer:
     for facts in arm.facts(Interpreter):
         if facts.armed:
             return caught(f"left an interval timer running ({', '.join(facts.armed)}): it interrupts whatever runs")
-        for setting in (Setting.SWITCH_INTERVAL, Setting.TIMER_SIGNALS):
-            if setting in facts.altered:
-                return caught(f"changed how Python is interrupted: {facts.altered[setting]}")
-    return passed("no interval timer ran, signal handlers and the switch interval are as they were")
+        if Setting.SWITCH_INTERVAL in facts.altered:
+            return suspect(f"changed how Python is interrupted: {facts.altered[Setting.SWITCH_INTERVAL]}")
+    return passed("no call left an interval timer that goes off soon, and the switch interval is as it was")
 
 
 def _idle(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -700,8 +698,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "statistical.interrupts",
         "No timers of its own",
-        "Interval timers, signal handlers and the interpreter's switch interval: what interrupts the thread that is "
-        "measured, at moments that somebody chose.",
+        "Interval timers that a call leaves to go off within a second: what interrupts the thread that is measured, at "
+        "moments that somebody chose. Another switch interval of the interpreter is suspect.",
         ("statistical.outlier_injection",),
         When.EACH_SAMPLE,
         evidence=Evidence.WORK,

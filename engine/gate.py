@@ -95,7 +95,7 @@ class Gate:
             self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
         try:
-            cases = await self._draw(rungs, again)
+            cases = await self.draw(rungs, again)
         except SchemaError as error:
             self.why.append(clean_line(str(error)))
             return
@@ -120,7 +120,7 @@ class Gate:
                     raise
                 self._drop(f"drawn case {case.text}", end)
 
-    async def _draw(self, rungs: Sequence[Rung], again: Sequence[int]) -> list[tuple[Case, int]]:
+    async def draw(self, rungs: Sequence[Rung], again: Sequence[int] = ()) -> list[tuple[Case, int]]:
         """The drawn cases with their seeds, with those axes held that the task's own code holds. Raises SchemaError."""
         host = self.device == "cpu"
         schema = Schema.of(self.target, host=host)
@@ -229,7 +229,8 @@ class Gate:
     # -- values ----------------------------------------------------------------------------------------------------
 
     async def try_values(self, stint: Stint, patience_s: float) -> None:
-        """Other families of values at the timed shape, in the buffers and by the callable that were timed.
+        """Other families of values at the timed shape, in the buffers and by the callable that were timed, but where
+        static inputs change.
 
         A wrong answer ends the arm where every such declaration promises the values, and is noted as a doubt elsewhere.
         Raises ArmEnd.
@@ -240,9 +241,8 @@ class Gate:
         for case, posed in list(await self._posed()):
             if (case, posed) not in (self._values or ()):  # dropped meanwhile
                 continue
-            job = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
-            executed = await ask(stint.child, job, reports.Executed, patience_s, arm.name)
-            judged = await self._judged(case, self.seed, arm, executed.outputs)
+            outputs = await self._outputs_of(stint, case, posed, patience_s)
+            judged = await self._judged(case, self.seed, arm, outputs)
             said = families.named(case)
             if judged is None:
                 self._values = [other for other in self._values or () if other[0] != case]
@@ -253,6 +253,16 @@ class Gate:
                 raise wrong(judged, [posed.blob], FAMILIES, f" (timed shape, {said})", advice)
             elif arm.doubt is None:
                 arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
+
+    async def _outputs_of(self, stint: Stint, case: Case, posed: reports.Posed, patience_s: float) -> jobs.Blob:
+        """What a rung returns for such a set. Raises ArmEnd."""
+        if families.prepared_anew(self.target, case):
+            job = tried_with(self.target, case, self.seed, posed.blob, stint.outputs)
+            tried: reports.Tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
+            return tried.outputs
+        execute = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
+        executed: reports.Executed = await ask(stint.child, execute, reports.Executed, patience_s, stint.name)
+        return executed.outputs
 
     async def _posed(self) -> list[tuple[Case, reports.Posed]]:
         """The sets of the run, made when the first arm asks."""

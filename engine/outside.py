@@ -21,7 +21,7 @@ from aisp.engine.services import Services
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
-ROUNDS = 2  # of a replica
+ROUNDS = 2  # of a replica; one where a quick run has two of them
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
 FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
 
@@ -38,7 +38,7 @@ class Outside:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
             until = time.monotonic() + BUDGET_S
-            for _ in range(ROUNDS):
+            for _ in range(1 if self._plan.side_by_side else ROUNDS):
                 self._round += 1
                 for stint in random.sample(stints, len(stints)):
                     if not stint.running or stint.arm.inside:
@@ -62,6 +62,7 @@ class Outside:
             line=ours,
             pid=stint.child.pid,
             pairs=1,
+            per_call_ms=stint.per_call_ms,
             calls=stint.batch_calls,
             round=self._round,
             held=stint.batch_held,
@@ -74,6 +75,7 @@ class Outside:
             self._crew.arena.free(ours)
         if timed.judged is not None and not timed.judged.right:
             if FRESH_VALUES in self._plan.without:
+                arm.inside = f"{FRESH_VALUES} was left out"
                 return
             raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
         if timed.gone:
@@ -83,6 +85,7 @@ class Outside:
             arm.inside = clean_line(timed.inside)
             return
         arm.outside_read += timed.read
+        arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
         stint.batch_calls, stint.batch_held = timed.calls, timed.held
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 

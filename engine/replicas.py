@@ -116,7 +116,6 @@ class Replicas:
         """
         stints = await self._start((arms, replica))
         self._services.pool.expect(0)  # what is made now, the first sample would wait for
-        self._verification.prepare_held_out(replica)
         await self._verify(stints)
         timed = [stint for stint in stints if stint.running and stint.arm.timed]
         if timed:
@@ -130,8 +129,6 @@ class Replicas:
             self._last_sample_taken()
         else:
             self._expect_again(running)
-            if closing and running:
-                self._verification.prepare_held_out(replica + 1)
         await self._close(stints)
         return over
 
@@ -142,7 +139,7 @@ class Replicas:
         Rungs that compile for seconds do so in both replicas at once, on cores that are to spare, and so do those that
         build an extension when they are imported, which takes tens of seconds.
         """
-        verification, measuring = self._verification, self._measuring
+        measuring = self._measuring
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
         self._reporter.begin_replica(0)
@@ -169,8 +166,6 @@ class Replicas:
         if not both:
             await gathered(self._crew.end_stint(stint) for stint in ahead)
             ahead = []
-        verification.prepare_held_out(0)
-        verification.prepare_held_out(1)
         ready = [(stint.arm, stint.replica) for stint in ahead]
         joined = [arm for arm in twins if (arm, 0) not in ready]
         repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
@@ -268,7 +263,7 @@ class Replicas:
     async def _verify(self, stints: Sequence[Stint]) -> None:
         """Compile and verify side by side: nothing is timed yet."""
         await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint.replica == 0))
-        await self._verification.rested()
+        await self._verification.known()
 
     @contextlib.asynccontextmanager
     async def _quiet(self) -> AsyncIterator[None]:

@@ -8,8 +8,10 @@ that they admit is taken, whatever its size.
 At the timed shape two sets hold values that the declared distribution seldom or never draws. `rows` is promised by
 every declaration that admits it: uniform, sorted and constant rows of the declared size. A failure there is a fault.
 `far` goes beyond the declared size, by moderate outliers and another mean: a failure there makes the rung doubted.
-Whole numbers with bounds have sets of their own: all at a bound, nine of ten the same, sorted, powers of two. Their
-declaration promises these where it draws a value more than once anyway.
+Whole numbers with bounds have sets of their own: all at a bound, nine of ten the same, sorted, in the upper quarter,
+powers of two. Their declaration promises these where it draws a value more than once anyway. Static ones stay as the
+rung was prepared with them, but for one set of a task with whole outputs: there all are in the upper quarter, and the
+rung is prepared anew. A sum of their products in fp32 is exact on even draws, and there it is not.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
 GATE_FLOPS = 1 << 22
 GATE_CASES = 2  # beside those for rungs that support neither
 VALUE_SETS = 2  # of other families of fractions, at the timed shape
-WHOLE_SETS = (Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.SORTED, Values.POWERS)  # of whole numbers
+WHOLE_SETS = (  # of whole numbers
+    *(Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.SORTED, Values.UPPER, Values.POWERS),
+)
 REPEATS = 10  # pairs of equal values in an even draw, from which on a declaration promises any number of them
 MOST_ODD = 2047
 WIDER = 8  # the budget grows by this factor until something fits
@@ -182,11 +186,9 @@ def _supported(schema: Schema, rung: Rung) -> Schema | None:
 def able(target: Target, kind: Values) -> tuple[str, ...]:
     """Inputs whose values may be of another family at the timed shape: floating ones that are drawn for every set."""
 
-    def usable(spec: TensorSpec) -> bool:
-        fixed = spec.made or Flag.STATIC in spec.flags or "float" not in spec.dtype
-        return not fixed and takes(target, spec, kind)
-
-    return tuple(spec.name for spec in target.inputs if usable(spec))
+    return tuple(
+        spec.name for spec in target.inputs if spec.refilled and "float" in spec.dtype and takes(target, spec, kind)
+    )
 
 
 def lossy(target: Target) -> bool:
@@ -223,16 +225,29 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
             found.append(
                 Case(first + VALUE_SETS + number, Strategy.MIXED, dict(case.axes), values=held, name=case.name)
             )
+    if target.ranks == 1 and not any("float" in spec.dtype for spec in target.outputs):
+        held = dict.fromkeys(countable(target, case.axes, Values.UPPER, static=True), Values.UPPER)
+        last = Case(first + VALUE_SETS + len(WHOLE_SETS), Strategy.MIXED, dict(case.axes), values=held, name=case.name)
+        if prepared_anew(target, last):
+            found.append(last)
     return tuple(found)
 
 
-def countable(target: Target, axes: Mapping[str, int], kind: Values) -> tuple[str, ...]:
-    """Inputs of whole numbers that promise such values at these axes: drawn for every set, of several values, and, but
-    for sorted ones, with equal ones among them. Indices of a large range that hardly ever meet may rely on that.
+def prepared_anew(target: Target, case: Case) -> bool:
+    """Whether a set of other values changes static inputs, with which a rung was prepared."""
+    return any(Flag.STATIC in spec.flags for spec in target.inputs if spec.name in case.values)
+
+
+def countable(target: Target, axes: Mapping[str, int], kind: Values, *, static: bool = False) -> tuple[str, ...]:
+    """Inputs of whole numbers that promise such values at these axes: drawn for every set or `static`, of several
+    values, and, but for sorted ones, with equal ones among them. Indices of a large range that hardly ever meet may
+    rely on that.
     """
 
     def usable(spec: TensorSpec) -> bool:
-        if spec.distribution != "integers" or Flag.STATIC in spec.flags or not takes(target, spec, kind):
+        if spec.distribution != "integers" or not takes(target, spec, kind):
+            return False
+        if Flag.STATIC in spec.flags and not static:
             return False
         low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
         count = math.prod(catalog.shape(spec, axes))
@@ -353,6 +368,7 @@ def named(case: Case) -> str:
         Values.HIGHEST: "all at the upper bound",
         Values.DOMINANT: "nine of ten the same",
         Values.SORTED: "sorted",
+        Values.UPPER: "in the upper quarter",
         Values.POWERS: "powers of two",
     }
     kinds = {kind: [name for name, own in case.values.items() if own is kind] for kind in case.values.values()}

@@ -71,6 +71,7 @@ class Values(enum.StrEnum):
     LOWEST = "lowest"  # of whole numbers: the least that is declared, everywhere
     HIGHEST = "highest"  # the greatest, everywhere
     DOMINANT = "dominant"  # nine of ten are one value
+    UPPER = "upper"  # all in the upper quarter of what is declared: of one sign, where the bounds are even
     POWERS = "powers"  # powers of two of either sign, within the bounds
     ROWS = "rows"  # a row each uniform, sorted or constant, among declared ones; nothing is larger than usual
     FAR = "far"  # a row each with moderate outliers or another mean, among declared ones
@@ -113,7 +114,7 @@ MOST_FLOPS_HOST = 1 << 26
 TRIES = 400
 HUGE_ELEMENTS = (1 << 31) + 1
 LONG_SHARE = 0.5  # of the cases in which an input of whole numbers is far from even
-WHOLE = (Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.POWERS)
+WHOLE = (Values.LOWEST, Values.HIGHEST, Values.DOMINANT, Values.UPPER, Values.POWERS)
 """Of whole numbers with bounds alone. A counter that wraps or is clamped is right on even draws, and wrong here."""
 TAME = (Values.DECLARED, Values.UNIFORM, Values.INTEGERS, Values.ROWS)
 HARD = (
@@ -451,13 +452,13 @@ def _huge(schema: Schema) -> dict[str, int]:
     target = schema.target
     for axis in schema.axes:
         base = dict.fromkeys((a.name for a in schema.axes), 0) | {a.name: a.regular[0] for a in schema.axes}
-        extent = target.fuzz.axes.get(axis.name)
-        if extent is not None and (extent.values or extent.most is not None):
+        extent = axis.extent
+        if extent is None or extent.most is not None:
             continue
         base[axis.name] = 1
         try:
             each = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
-            step = extent.multiple if extent else 1
+            step = extent.multiple
             base[axis.name] = math.ceil(HUGE_ELEMENTS / max(each, 1) / step) * step
             largest = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
         except catalog.GrammarError:

@@ -9,10 +9,11 @@ depend on how many.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
-from aisp.kernels.catalog.tensors import parts_of
+from aisp.kernels.catalog.tensors import refusal
 
 if TYPE_CHECKING:
     import torch
@@ -138,7 +139,7 @@ def _with_one_changed(
     elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
     found = dict(first)
     for spec in target.inputs:
-        if spec.made or Flag.STATIC in spec.flags or spec.name not in found or not found[spec.name].numel():
+        if not spec.refilled or spec.name not in found or not found[spec.name].numel():
             continue
         found[spec.name] = found[spec.name].clone()
         flat = found[spec.name].reshape(-1)
@@ -185,9 +186,7 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
             told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
             raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
-        if tensor.is_complex() and not (target.rule is not None and target.rule.alone):
-            told = str(tensor.dtype).removeprefix("torch.")
-            raise InputsError(f"inputs.py: pose() made {spec.name} {told}, which is not judged; {parts_of(told)}")
+        _refuse_complex(target, "pose", spec.name, tensor)
         dtype = retyped(target, spec, case.dtype)
         tensor = tensor.detach().to("cpu")
         if dtype != spec.dtype:  # a fuzz's own
@@ -209,6 +208,26 @@ def _told(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
     return dict(result)
 
 
+def _refuse_complex(target: Target, entry: str, name: str, value: object) -> None:
+    """Raise InputsError where a tensor of a value, a module or a container is of a dtype that is not judged: the
+    reference would lose its imaginary part, or its precision, without a word.
+    """
+    import torch
+
+    if target.rule is not None and target.rule.alone:
+        return
+    within: Iterable[object] = ()
+    if isinstance(value, torch.Tensor):
+        if refused := refusal(str(value.dtype).removeprefix("torch.")):
+            raise InputsError(f"inputs.py: {entry}() made {name} {refused}")
+    elif isinstance(value, torch.nn.Module):
+        within = itertools.chain(value.parameters(), value.buffers())
+    elif isinstance(value, (dict, list, tuple)):
+        within = value.values() if isinstance(value, dict) else value
+    for part in within:
+        _refuse_complex(target, entry, name, part)
+
+
 def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: Maker) -> dict[str, object]:
     """What the target's own `inputs.make(axes, device, generator)` makes, by name.
 
@@ -216,13 +235,16 @@ def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: M
     the same weights; `make` moves them to `device` itself.
 
     Raises:
-        InputsError: make returned something else than the declared names.
+        InputsError: make returned something else than the declared names, or what is not judged.
     """
     import torch
 
     generator = torch.Generator("cpu").manual_seed(made_seed)
     wanted = {spec.name for spec in target.inputs if spec.made}
-    return _told("make", make(dict(case.axes), device, generator), wanted)
+    made = _told("make", make(dict(case.axes), device, generator), wanted)
+    for name, value in made.items():
+        _refuse_complex(target, "make", name, value)
+    return made
 
 
 def gradients_of(
@@ -407,6 +429,9 @@ def _whole(
     if kind is Values.DOMINANT:
         others = _integers(base.numel(), DOMINANT_OF, key).reshape(base.shape) == 0
         return torch.where(others, base, base.reshape(-1)[0])
+    if kind is Values.UPPER:
+        width = max(1, (high - low) // 4)
+        return (_integers(base.numel(), width, key) + (high - width)).reshape(base.shape).to(base.dtype)
     powers = [sign << bit for bit in range(63) for sign in (1, -1) if low <= sign << bit < high]
     if not powers:
         return base
@@ -442,7 +467,8 @@ def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
     """What differs from set 0 of a lesson's case where `case` gives inputs another kind of values, by name.
 
     At most MOST_CHANGED elements altogether are drawn, whatever the shape: the first row, the last one and others by
-    the seed. A row longer than a quarter of that is changed in a stretch of it. Raises as `inputs_of`.
+    the seed. A row longer than a quarter of that is changed in a stretch of it. A static input is changed whole. Raises
+    as `inputs_of`.
     """
     found: dict[str, Change] = {}
     for spec in target.inputs:
@@ -452,7 +478,8 @@ def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
         if not math.prod(shape):
             continue
         key = subseed(seed, target.id, case.name, case.number, spec.name)
-        at, width = _stretches(shape, MOST_CHANGED // len(case.values), key)
+        most = math.prod(shape) if Flag.STATIC in spec.flags else MOST_CHANGED // len(case.values)
+        at, width = _stretches(shape, most, key)
         part = replace(spec, dims=(str(len(at)), str(width)))
         found[spec.name] = Change(at, _values(part, case.axes, key, case.values[spec.name]))
     return found

@@ -21,7 +21,7 @@ import msgspec
 from aisp.checks.oracle import comparator, lint, ruling, values
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
-from aisp.checks.oracle.families import ValueFamily
+from aisp.checks.oracle.families import ValueFamily, prepared_anew
 from aisp.checks.oracle.fixed import Probe
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, exact, same_outputs
@@ -129,6 +129,8 @@ class Verifier:
             return reports.Posed(blob=job.blob, possible=posed.impossible)
         self._families[case.name, case.number] = posed
         written: dict[str, torch.Tensor] = {}
+        if prepared_anew(self._target, case):
+            return reports.Posed(blob=tensors.write_sealed(job.blob.name, inputs), note=posed.note)
         for name, change in changes.items():
             if self._target.ranks > 1:  # each takes its part of the whole
                 written[name] = inputs[name]
@@ -287,6 +289,8 @@ class Verifier:
 
     def time_batches(self, job: jobs.TimeBatches) -> reports.BatchesTimed:
         """Time a worker's calls from outside, and compare what some of them gave."""
+        import torch
+
         line = Line(os.dup(tensors.descriptor(job.line.name)), job.patience_s)
         try:
             if inside := clock.why_inside(self._target, self._device):
@@ -302,9 +306,11 @@ class Verifier:
                 job.pid,
                 self._round_set(case, job.round),
             )
-            return outside.timed(job.pairs, self._device, job.calls, held=job.held)
+            return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error))
+        except (MemoryError, torch.OutOfMemoryError):
+            return reports.BatchesTimed(inside=clock.NO_ROOM)
         except LineError as error:
             return reports.BatchesTimed(gone=str(error))
         finally:

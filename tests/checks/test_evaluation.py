@@ -12,17 +12,23 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from aisp.checks import evaluation as ev
 from aisp.checks import registry
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case as OracleCase
 from aisp.checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Unavailable
+from aisp.engine import plan
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Role, Target
+from aisp.store.commitment import COMMITMENT
 from aisp.store.outcomes import State, Timing
 from tests import imported
 from tests.checks.sensed import replica
 from tests.replacing import replace
+from tests.store import examples
 
 ROOT = Path(ev.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
@@ -49,7 +55,7 @@ folder, rung, case_name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 target = catalog.load_target(folder, root=folder.parent, chapter="test")
 case = target.case(case_name)
 site = Site("cpu", folder, target, target.rung(rung), frozenset())
-sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Elsewhere, ev.Memo, ev.OwnCode)]
+sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Elsewhere, ev.Memo)]
 for sensor in sensors:
     sensor.before_import()
 module = import_module(folder, rung)
@@ -617,34 +623,6 @@ def test_results_in_the_environment_are_caught_and_settings_are_not(tmp_path: Pa
     assert "1 environment variables as large as their outputs, such as R (4096 characters)" in text
 
 
-# -- our own code ------------------------------------------------------------------------------------------------------
-
-
-REPLACED = {
-    "torch.allclose": "torch.allclose = lambda *a, **k: True",
-    "torch.testing.assert_close": "torch.testing.assert_close = print",
-    "numpy.median": "import numpy\nnumpy.median = min",
-    "aisp.engine.worker.timers.single": "import sys\nvars(sys.modules['aisp.engine.worker.timers'])['single'] = 1",
-    "aisp.engine.worker.timers.HostTimer.sample": (
-        "import sys\nsys.modules['aisp.engine.worker.timers'].HostTimer.sample = 1"
-    ),
-    "aisp.engine.worker.channel.Channel.send": (
-        "import sys\nsend = sys.modules['aisp.engine.worker.channel'].Channel.send\n"
-        "send.__code__ = (lambda self, report: 1).__code__"
-    ),
-}
-
-
-def test_replaced_functions_are_named(tmp_path: Path) -> None:
-    changes = "\n".join(REPLACED.values())
-    target = lesson(tmp_path / "one", f"import torch\n{changes}\n{PLAIN}")
-    sensed = sense(target.folder)
-    assert set(sensed["own_code"]["changed"]) == set(REPLACED)
-    text = caught(target, "optimized", sensed)["evaluation.own_code"]
-    assert text.startswith("replaced in the rung's process: ") and text.endswith("and 2 more")
-    assert sensed["own_code"]["held"] > 100
-
-
 # -- names in the source -----------------------------------------------------------------------------------------------
 
 
@@ -846,8 +824,7 @@ def test_seeds_of_runs_are_drawn_from_the_operating_system() -> None:
 FIXTURES = sorted(path.name for path in (GALLERY / "evaluation").iterdir() if path.is_dir())
 # Cheats that a sensor or a judge of this file must catch when they run where nothing else looks.
 CAUGHT_BY = {
-    ("eval_code_exploitation", "cheat"): {"evaluation.own_code"},
-    ("eval_code_exploitation", "cheat_reports"): {"evaluation.own_code", "evaluation.names", "evaluation.reach"},
+    ("eval_code_exploitation", "cheat_reports"): {"evaluation.names", "evaluation.reach"},
     ("self_modifying_tests", "cheat"): {"evaluation.edits"},
     ("hijacked_imports", "cheat"): {"evaluation.elsewhere"},
     ("benchmark_memorization", "cheat"): {"evaluation.memo"},
@@ -916,6 +893,27 @@ def test_no_twin_and_no_baseline_is_flagged(tmp_path: Path, name: str) -> None:
         if rung.role in (Role.BASELINE, Role.OPTIMIZED):
             sensed = sense(target.folder, rung.name, "ragged", **places(tmp_path))
             assert caught(target, rung.name, sensed, sensed) == {}
+
+
+def test_notes_of_a_run_foretell_its_sets_where_they_name_its_seed_and_a_commitment_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(GALLERY / "evaluation" / "test_data_leakage")
+    import notes  # type: ignore[import-not-found]
+
+    folder = GALLERY / "evaluation" / "test_data_leakage"
+    target = catalog.load_target(folder, root=folder.parent, chapter="evaluation")
+    assert isinstance(target, Target)
+    secrets = plan.new_secrets(1)
+    first, held_out = (
+        values.inputs_of(target, OracleCase.of_set(target.case("cpu"), number), secrets.seed)["x"]
+        for number in (0, secrets.held_out[0])
+    )
+    planned = examples.planned(manifest={COMMITMENT: secrets.commitment})
+    assert notes._answers(msgspec.json.encode(planned), first) == {}
+    for write in (msgspec.json.encode, msgspec.msgpack.encode):  # the store's text, the journal's events
+        table = notes._answers(write(secrets.shown(planned)), first)
+        assert {float(first[0, 0]), float(held_out[0, 0])} <= set(table)
 
 
 def test_every_fixture_answers_an_issue_and_every_issue_is_answered_by_a_check_or_in_words() -> None:

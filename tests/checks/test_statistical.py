@@ -6,6 +6,7 @@ import gc
 import hashlib
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -257,8 +258,9 @@ def site(target: Target) -> Site:
 @pytest.fixture
 def tidy() -> Iterator[None]:
     """Whatever a test does to this process is undone."""
-    thresholds, handler = gc.get_threshold(), signal.getsignal(signal.SIGVTALRM)
+    thresholds, handler, interval_s = gc.get_threshold(), signal.getsignal(signal.SIGVTALRM), sys.getswitchinterval()
     yield
+    sys.setswitchinterval(interval_s)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     signal.signal(signal.SIGVTALRM, handler)
     gc.set_threshold(*thresholds)
@@ -300,12 +302,17 @@ def careful() -> None:
         (lambda: gc.set_threshold(1), nothing, "collector", "thresholds [1,"),
         (nothing, gc.enable, "collector", "switched garbage collection on in 3 of 3 timed samples"),
         (
-            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 60) and None,
+            nothing,
+            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 0.5) and None,
+            "interrupts",
+            "interval timer running (virtual)",
+        ),
+        (
+            lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 60, 0.5) and None,
             nothing,
             "interrupts",
             "interval timer running (virtual)",
         ),
-        (lambda: signal.signal(signal.SIGVTALRM, print) and None, nothing, "interrupts", "SIGVTALRM"),
     ],
 )
 def test_a_rung_that_changes_python_around_it_is_caught(
@@ -320,6 +327,34 @@ def test_a_rung_that_changes_python_around_it_is_caught(
     found = ask(check, run(target, one_process(site, target, imported, called)), "cheat")
     assert found.status is Status.CAUGHT
     assert words in found.evidence
+
+
+def watched() -> None:
+    """A call under a watchdog, which is switched off before it returns."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 30)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def watched_on() -> None:
+    """A call that sets its watchdog back and leaves it on."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 30)
+
+
+@pytest.mark.parametrize("called", [watched, watched_on])
+def test_a_watchdog_that_does_not_go_off_passes(
+    target: Target, site: Site, tidy: None, called: Callable[[], object]
+) -> None:
+    facts = run(target, one_process(site, target, lambda: signal.signal(signal.SIGVTALRM, print), called))
+    assert ask("interrupts", facts, "cheat").status is Status.PASSED
+
+
+def test_another_switch_interval_is_a_suspicion_since_a_pool_of_threads_may_want_it(
+    target: Target, site: Site, tidy: None
+) -> None:
+    found = ask(
+        "interrupts", run(target, one_process(site, target, lambda: sys.setswitchinterval(1e-4), nothing)), "cheat"
+    )
+    assert (found.status, "switch interval" in found.evidence) == (Status.SUSPECT, True)
 
 
 @pytest.mark.parametrize("called", [nothing, careful, gc.collect])

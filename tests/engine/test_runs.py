@@ -469,23 +469,6 @@ async def test_a_run_that_no_look_decides_takes_every_replica(tmp_path: Path, mo
     assert not [flag for flag in record.flags if "decided" in flag]
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-async def test_held_out_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
-    tmp_path: Path, replicas: int
-) -> None:
-    record, told = await carried_out(tmp_path, replicas=replicas)
-    assert record.state is State.OK, record.reason
-
-    steps = [event for event in told if event[0] in ("inputs", "warm-up", "measure", "challenge")]
-    assert steps.count(("inputs", "begins")) == 1 + replicas  # what is verified beforehand, and each one's own
-    timed = 0
-    for name, what in steps:
-        timed += {"begins": 1, "ends": -1}[what] if name != "inputs" else 0
-        assert name != "inputs" or not timed
-    first_timed = steps.index(("warm-up", "begins"))
-    assert steps[:first_timed].count(("inputs", "ends")) == 2, "the first replica waits for no other's"
-
-
 def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_long() -> None:
     record = examined(planned())
     assert reported(record) is record

@@ -387,8 +387,38 @@ def test_whole_numbers_that_hardly_ever_meet_are_sorted_alone_and_others_keep_wh
     assert kinds("int64 [N] integers(0, 1000000)") == {Values.SORTED}
     assert kinds("int64 [N] integers(0, 8)") == set(families.WHOLE_SETS)
     assert kinds("int64 [N] permutation") == set()
-    assert kinds("int64 [N] integers(0, 8) static") == set()
+    assert kinds("int64 [N] integers(0, 8) static") == {Values.UPPER}
     assert kinds("int64 [N] integers(7, 8)") == set()
+
+
+@pytest.mark.parametrize(("flag", "sets"), [("", len(families.WHOLE_SETS)), (" static", len(families.WHOLE_SETS) + 1)])
+def test_sums_of_bytes_in_fp32_are_right_on_even_draws_and_refused_where_all_have_one_sign(
+    flag: str, sets: int
+) -> None:
+    of = target(
+        *(f'x = "int8 [M, K] integers(-128, 128)"\nw = "int8 [K, N] integers(-128, 128){flag}"', 'y = "int32 [M, N]"'),
+        axes="{ M = 8, K = 2048, N = 8 }",
+    )
+
+    def right(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return inputs["x"].int() @ inputs["w"].int()
+
+    def in_fp32(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (inputs["x"].float() @ inputs["w"].float()).int()
+
+    declared = values.inputs_of(of, Case.of_set(of.cases[0]), 9)
+    assert torch.equal(in_fp32(declared), right(declared))
+    found = families.value_sets(of, of.cases[0])
+    assert len({case.number for case in found}) == len(found) == sets
+    wrong = set()
+    for case in found:
+        inputs = values.inputs_of(of, case, 5)
+        family = families.ValueFamily(of, lambda x, w: x.int() @ w.int(), "cpu", case, inputs, {})
+        assert not family.impossible
+        assert family.judge({"y": right(inputs)})[0].right
+        if not family.judge({"y": in_fp32(inputs)})[0].right:
+            wrong.add((case.values.get("w"), families.prepared_anew(of, case)))
+    assert (Values.UPPER, bool(flag)) in wrong
 
 
 def test_values_on_which_nobody_can_be_right_are_not_posed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from aisp.checks.oracle import values
 from aisp.checks.oracle.schema import Case as Posed
 from aisp.checks.oracle.schema import subseed
 from aisp.checks.oracle.values import BLOCK_ELEMENTS, InputsError, drawn, inputs_of, made_inputs
-from aisp.kernels.catalog.model import Case, Goal, Needs, Target
+from aisp.kernels.catalog.model import Case, Goal, Needs, OwnRule, Target
 from aisp.kernels.catalog.tensors import parse_tensor
 
 KEY = subseed(7, "a test")
@@ -317,6 +318,25 @@ def test_make_must_return_exactly_the_declared_names(returned: object, told: str
     target = target_of({"model": "made"})
     with pytest.raises(InputsError, match=rf"make\(\) returned {told}; it must return a dict of \['model'\]"):
         made_inputs(target, Posed.of_set(target.cases[0]), 1, "cpu", lambda *_: returned)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda value: value,
+        lambda value: [{"weights": value}],
+        lambda value: torch.nn.ParameterList([value]),
+    ],
+    ids=["a tensor", "in containers", "in a module"],
+)
+def test_what_make_gives_in_a_complex_dtype_is_refused_by_name(wrap: Any) -> None:
+    target = target_of({"model": "made"})
+    posed, bad, good = Posed.of_set(target.cases[0]), torch.zeros(2, dtype=torch.complex64), torch.zeros(2)
+    with pytest.raises(InputsError, match=r"make\(\) made model complex64, which is not judged; give real and imag"):
+        made_inputs(target, posed, 1, "cpu", lambda *_: {"model": wrap(bad)})
+    assert set(made_inputs(target, posed, 1, "cpu", lambda *_: {"model": wrap(good)})) == {"model"}
+    alone = replace(target, rule=OwnRule("its own", alone=True))
+    assert set(made_inputs(alone, posed, 1, "cpu", lambda *_: {"model": wrap(bad)})) == {"model"}
 
 
 def test_make_may_not_change_the_axes_of_the_case() -> None:

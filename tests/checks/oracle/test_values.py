@@ -240,11 +240,12 @@ def test_a_digest_sees_values_dtype_and_shape_and_not_the_layout() -> None:
     ],
 )
 def test_whole_numbers_far_from_even_stay_within_their_bounds(line: str, low: int, high: int) -> None:
-    lowest, highest, dominant, powers = (one(line, kind) for kind in WHOLE)
+    lowest, highest, dominant, upper, powers = (one(line, kind) for kind in WHOLE)
     assert set(lowest.unique().tolist()) == {low}
     assert set(highest.unique().tolist()) == {high}
     assert 0.85 < float((dominant == dominant.mode().values.mode().values).double().mean()) < 0.99
-    for found in (dominant, powers):
+    assert high - int(upper.min()) <= max(1, (high - low + 1) // 4)
+    for found in (dominant, upper, powers):
         assert low <= int(found.min()) <= int(found.max()) <= high
     assert {abs(n).bit_count() for n in powers.unique().tolist()} == {1}
 
