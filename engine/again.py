@@ -41,7 +41,8 @@ class Again:
         self._plan, self._crew, self._replicas, self._reporter = plan, crew, replicas, reporter
         self.arms: list[Arm] = []
         self._second: dict[tuple[str, str], Finding] = {}  # what checks say of the replica, by check and arm
-        self._stands: dict[str, str] = {}  # by arm: why its suspicions stand where they do not come again; or ""
+        self._unasked: dict[str, str] = {}  # by arm: why it could not be asked
+        self._apart: dict[str, str] = {}  # by arm: how its speed-up there is another one; "" where it is not
 
     async def ask(self, left_s: float) -> None:
         """Take the replica where an arm is suspected, in the `left_s` that are left of the run's time."""
@@ -55,16 +56,17 @@ class Again:
         own = [arm for arm in own if everyone or arm is own[0] or arm.name in suspected]
         self.arms = [Arm(arm.name, arm.rung, arm.device, True, without=arm.without, again=True) for arm in own]
         if why := await self._replica(min(BUDGET_S, left_s - LEAST_S)):
-            self._stands = dict.fromkeys(suspected, f"not asked again: {why}")
+            self._unasked = dict.fromkeys(suspected, why)
             return
         seconds = await asyncio.to_thread(self._findings, self.arms, 1)
         self._second = {(found.check, found.arm): found for found in seconds}
         pairs = list(zip(own, self.arms, strict=True))
-        apart = [self._apart(*pairs[0], *pair) for pair in pairs]
+        apart = [self._contradiction(*pairs[0], *pair) for pair in pairs]
         for (arm, fresh), differs in zip(pairs, apart, strict=True):
-            ended = f"not asked again: {fresh.reason}" if fresh.reason else ""
             # All speed-ups are a baseline's; the greatest of these sentences is one that says something.
-            self._stands[arm.name] = ended or (max(apart) if arm.rung.role is Role.BASELINE else differs)
+            self._apart[arm.name] = max(apart) if arm.rung.role is Role.BASELINE else differs
+            if fresh.reason:
+                self._unasked[arm.name] = fresh.reason
             if fresh.refusal is not None:  # for what stands there, and not for a time
                 self._crew.end_arm(arm, _same_end(fresh, fresh.refusal.check))
 
@@ -108,17 +110,17 @@ class Again:
         known = facts.arm_facts(arm, self._reporter.record(arm), self._plan.source(arm.rung))
         return replace(known, ended_well=arm.running and arm.correctness is Correctness.CORRECT)
 
-    def _apart(self, base: Arm, fresh_base: Arm, arm: Arm, fresh: Arm) -> str:
+    def _contradiction(self, base: Arm, fresh_base: Arm, arm: Arm, fresh: Arm) -> str:
         """How the fresh process contradicts the arm's speed-up; "" where it does not."""
         times = [self._reporter.record(one).median_ms for one in (base, arm, fresh_base, fresh)]
         if not all(times):
-            return "fresh processes gave no time of it"
+            return "there is no time to hold against its figure"
         base_ms, arm_ms, fresh_base_ms, fresh_ms = (time for time in times if time)
         said, seen = base_ms / arm_ms, fresh_base_ms / fresh_ms
         if max(said, seen) <= AGREE * min(said, seen):
             return ""
         there = f"{arm.name} is {seen:.3g} times as fast as {base.name}"
-        return f"not seen again in fresh processes, but {there} there, and {said:.3g} times by the run's figures"
+        return f"{there} there, and {said:.3g} times by the run's figures"
 
     def settled(self, findings: Iterable[Finding]) -> list[Finding]:
         """What is shown of these findings: a suspicion that did not come again is none."""
@@ -127,14 +129,16 @@ class Again:
         return [self._settled(one) if one.status is suspect and one.check in asked else one for one in findings]
 
     def _settled(self, first: Finding) -> Finding:
-        second = self._second.get((first.check, first.arm))
-        stands = self._stands.get(first.arm, "not asked again: its part in the run had ended")
-        if second is None:
-            told = stands
+        second, apart = self._second.get((first.check, first.arm)), self._apart.get(first.arm)
+        unasked = self._unasked.get(first.arm, "" if second else "its part in the run had ended")
+        if second is None or (unasked and second.status is not FindingStatus.SUSPECT):
+            told = f"not asked again: {unasked}"
         elif second.status is FindingStatus.SUSPECT:
             told = f"again in fresh processes: {second.evidence}"
-        elif stands or second.status is not FindingStatus.PASSED:
-            told = stands or f"fresh processes could not say: {second.evidence}"
+        elif second.status is not FindingStatus.PASSED:
+            told = f"fresh processes could not say: {second.evidence}"
+        elif apart:
+            told = f"not again in fresh processes ({second.evidence}), but {apart}"
         else:
             told = f"seen once, not again in fresh processes: {second.evidence}; before: {first.evidence}"
             return msgspec.structs.replace(first, status=FindingStatus.PASSED, evidence=told)

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aisp.checks.registry import Sustained
-from aisp.engine import again, challenges
+from aisp.engine import again
 from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.measuring import Measuring
+from aisp.engine.outside import Outside
 from aisp.engine.ranks import Process
 from aisp.engine.replicas import Replicas
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity
 from aisp.store.record import Finding, Run
 from tests.engine.test_runs import NURSERIES, carried_out
-from tests.replacing import replace
 
 pytestmark = pytest.mark.timeout(180)
 
-CHECK = "timing.wall_clock"
+CHECK, RHYTHMS = "timing.wall_clock", "statistical.hidden_slow_calls"
 SLOW = "def run(x):\n    y = x * 2\n    for _ in range(40):\n        y = y * 1\n    return y\n"
+
+# Three calls of four are quick, and the fourth pays for them.
+RHYTHM = """
+import time
+
+calls = 0
+
+
+def run(x):
+    global calls
+    calls += 1
+    if calls % 4 == 0:
+        time.sleep(0.004)
+    return x * 2
+"""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -34,16 +49,23 @@ def _closed_nurseries() -> Iterator[None]:
 
 
 def disturbed(monkeypatch: pytest.MonkeyPatch, *, times: int, whose: str = "optimized") -> list[str]:
-    """Have a neighbour slow the first `times` processes of an arm while the engine's clock runs; the arms so timed."""
-    ordinary, timed = challenges.sustain, []
+    """Have a neighbour slow the first `times` processes of an arm while the judge's clock runs; the arms so timed.
 
-    async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
-        timed.append(stint.name)
-        told = await ordinary(stint, case, patience_s)
-        slowed = stint.name == whose and timed.count(whose) <= times
-        return replace(told, per_call_ms=90.0, alone_ms=90.0) if slowed else told
+    That clock is played, and says of all others what their samples say: this machine has neighbours of its own.
+    """
+    ordinary, timed = Outside.take, list[str]()
 
-    monkeypatch.setattr(challenges, "sustain", sustain)
+    async def take(self: Outside, stints: Sequence[Stint]) -> None:
+        await ordinary(self, stints)
+        for stint in stints:
+            timed.append(stint.name)
+            slowed = stint.name == whose and timed.count(whose) <= times
+            time_ms = 90.0 if slowed else statistics.median(stint.arm.samples.device_ms)
+            before = [each for each in stint.arm.outside_ms if each[0] != stint.replica]
+            stint.arm.outside_ms[:] = [*before, *[(stint.replica, time_ms)] * 2]
+            stint.arm.inside = ""
+
+    monkeypatch.setattr(Outside, "take", take)
     monkeypatch.setattr(again, "AGREE", 5.0)  # on a busy machine a rung of two microseconds is no steady thing
     return timed
 
@@ -62,7 +84,7 @@ async def test_what_one_look_saw_and_fresh_processes_do_not_is_no_suspicion(
     found = said(run)
     assert found.status is FindingStatus.PASSED, found
     assert found.evidence.startswith("seen once, not again in fresh processes: ")
-    assert "; before: by time alone" in found.evidence and "90 ms by the engine's clock" in found.evidence
+    assert "; before: by time alone" in found.evidence and "90 ms by the judge's clock" in found.evidence
     assert run.validity is Validity.VALID, [f for f in run.findings if f.status is FindingStatus.SUSPECT]
     assert [event for event in told if event[0] == "again"] == [("again", "begins"), ("again", "ends")]
 
@@ -91,9 +113,16 @@ async def test_what_every_process_shows_is_suspect_and_says_both(
     disturbed(monkeypatch, times=99)
     run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": SLOW})
     found = said(run)
-    assert found.status is FindingStatus.SUSPECT and found.evidence.count("90 ms by the engine's clock") == 2
+    assert found.status is FindingStatus.SUSPECT and found.evidence.count("90 ms by the judge's clock") == 2
     assert "; again in fresh processes: by time alone" in found.evidence
     assert run.validity is Validity.SUSPECT
+
+
+async def test_a_rung_that_does_it_in_every_process_shows_it_again(tmp_path: Path) -> None:
+    run, told = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": RHYTHM})
+    found = said(run, RHYTHMS)
+    assert found.status is FindingStatus.SUSPECT and "again in fresh processes" in found.evidence, found
+    assert ("again", "ends") in told
 
 
 async def test_where_nothing_is_suspected_nothing_is_asked_again(tmp_path: Path) -> None:
@@ -103,9 +132,8 @@ async def test_where_nothing_is_suspected_nothing_is_asked_again(tmp_path: Path)
     assert not [name for name, _ in told if name == "again"]
 
 
-# It counts its processes where it may write: the third is honest, and slow.
+# It counts its processes where it may write: the second is honest, and slow.
 HONEST_WHEN_ASKED_AGAIN = """
-import os
 import time
 from pathlib import Path
 
@@ -113,40 +141,34 @@ counter = Path("/dev/shm/COUNTER")
 with counter.open("a") as file:
     file.write("x")
 honest = counter.stat().st_size > 1
-seen = {}
+calls = 0
 
 
 def run(x):
-    key = tuple(x.tolist())
-    if honest or key not in seen:
+    global calls
+    calls += 1
+    if honest or calls % 4 == 0:
         time.sleep(0.004)
-        seen[key] = x * 2
-    return seen[key].clone()
+    return x * 2
 """
 
 
-async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disturbed(monkeypatch, times=1)
+async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(tmp_path: Path) -> None:
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = HONEST_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:
         run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})
     finally:
         counter.unlink(missing_ok=True)
-    found = said(run)
+    found = said(run, RHYTHMS)
     assert found.status is FindingStatus.SUSPECT, found
-    assert "not seen again in fresh processes, but optimized is" in found.evidence, found
+    assert "; not again in fresh processes (" in found.evidence and "), but optimized is" in found.evidence, found
 
 
-WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return seen[key].clone()", "return seen[key] + honest")
+WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return x * 2", "return x * 2 + honest")
 
 
-async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disturbed(monkeypatch, times=1)
+async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Path) -> None:
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = WRONG_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:
@@ -203,4 +225,3 @@ async def test_a_run_that_is_cancelled_while_it_asks_again_leaves_no_process(
     assert run.state is State.CANCELLED
     assert len(children) == 2 and not any(child.alive for child in children)
     assert not any(arm.stints for arm in arms)
-    assert said(run).evidence.endswith("; not asked again: its part in the run had ended")
