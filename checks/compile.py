@@ -1,9 +1,8 @@
 """Was what ran while it was timed the code that was verified, compiled before the clock started?
 
 Each arm compiles in a process of its own, from prepare() or its first call, and that time is told apart as
-`prepare_ms`; no sample contains it. What is left to ask: whether calls of one shape make new code for new values,
-whether switches that decide about the numbers moved after the verification, and whether every replica's autotuner
-chose the same.
+`prepare_ms`; no sample contains it. What is left to ask: whether switches that decide about the numbers moved after the
+verification, and whether every replica's autotuner chose the same.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -35,8 +33,6 @@ from aisp.checks.registry import (
 )
 from aisp.store.outcomes import Timing
 
-LEAST_COMPILED = 2  # samples that made code: one may be a branch of a library that no call had met before
-MOST_WRAPPERS = 4  # autotuner and heuristics around a kernel
 MOST_NAMED = 5  # switches that one finding names
 TIMES_APART = 1.5  # medians of replicas that chose differently
 EVERY = 8  # samples between two looks at all switches
@@ -46,162 +42,6 @@ def lesson_modules(site: Site) -> list[ModuleType]:
     """Modules that were imported from the lesson's folder."""
     prefix = str(site.folder) + os.sep
     return [m for m in list(sys.modules.values()) if str(getattr(m, "__file__", None) or "").startswith(prefix)]
-
-
-# -- new code while the clock runs -------------------------------------------------------------------------------------
-
-_watched: list[NewCode] = []
-_hooked: list[bool] = []
-
-
-def _audit(event: str, _: tuple[object, ...]) -> None:
-    # Python calls this for every audited event of the process, so that it must cost nothing where it is not meant.
-    if event == "compile":
-        for sensor in _watched:
-            sensor.sources += 1
-
-
-class Stages(Facts, frozen=True, kw_only=True):
-    """Samples by stage."""
-
-    timed: int
-    held_out: int
-
-    @property
-    def all(self) -> int:
-        """Of both."""
-        return self.timed + self.held_out
-
-
-class NewCodeFacts(Facts, frozen=True, kw_only=True):
-    """What was compiled while samples were taken.
-
-    Attributes:
-        samples: that were seen.
-        compiled: those that compiled something.
-        by: how much of what kind.
-    """
-
-    samples: Stages
-    compiled: Stages
-    by: dict[str, int]
-
-
-class NewCode(Sensor[NewCodeFacts]):
-    """Counts what was compiled during each timed and held-out sample: TorchDynamo, Triton, NVRTC, Python source."""
-
-    name = "new_code"
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self.sources = 0
-        self._kernels: list[Any] = []
-        self._before: dict[str, int] = {}
-        self._samples = {"timed": 0, "held_out": 0}
-        self._compiled = {"timed": 0, "held_out": 0}
-        self._by: dict[str, int] = {}
-
-    def before_import(self) -> None:
-        """See Sensor."""
-        if not _hooked:
-            sys.addaudithook(_audit)  # there is no way to take it back
-            _hooked.append(True)
-        _watched.append(self)
-
-    def before_timing(self) -> None:
-        """See Sensor."""
-        self._kernels = [kernel for module in lesson_modules(self.site) for kernel in triton_kernels(module)]
-
-    def before_call(self, call: Call) -> None:
-        """See Sensor."""
-        if call.stage in self._samples:
-            self._before = self._counts()
-
-    def after_call(self, call: Call) -> None:
-        """See Sensor."""
-        if call.stage not in self._samples:
-            return
-        self._samples[call.stage] += 1
-        after = self._counts()
-        made = {name: after[name] - self._before.get(name, 0) for name in after}
-        if any(made.values()):
-            self._compiled[call.stage] += 1
-            for name, count in made.items():
-                self._by[name] = self._by.get(name, 0) + count
-
-    def _counts(self) -> dict[str, int]:
-        found = {"Python sources": self.sources}
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        if dynamo is not None:
-            found["TorchDynamo frames"] = int(dynamo.counters["frames"]["total"])
-        cuda = sys.modules.get("aisp.kernels.cuda")
-        if cuda is not None:
-            found["CUDA programs"] = len(cuda._loaded_kernels)
-        if self._kernels:
-            found["Triton kernels"] = sum(compiled_count(kernel) for kernel in self._kernels)
-        return found
-
-    def facts(self) -> NewCodeFacts:
-        """See NewCodeFacts."""
-        return NewCodeFacts(
-            samples=Stages(timed=self._samples["timed"], held_out=self._samples["held_out"]),
-            compiled=Stages(timed=self._compiled["timed"], held_out=self._compiled["held_out"]),
-            by={name: count for name, count in self._by.items() if count},
-        )
-
-
-def triton_kernels(module: ModuleType) -> Iterator[Any]:
-    """Triton's compiled functions among a module's globals, out of their autotuners; none is imported for it."""
-    for value in list(vars(module).values()):
-        current = value
-        for _ in range(MOST_WRAPPERS):
-            if _has(current, "device_caches"):
-                yield current
-                break
-            current = getattr(current, "__dict__", {}).get("fn")
-
-
-def compiled_count(kernel: Any) -> int:
-    """How many variants of a Triton kernel this process has compiled."""
-    total = 0
-    for cache in dict(kernel.device_caches).values():
-        total += len(cache[0] if isinstance(cache, tuple) else cache)
-    return total
-
-
-def _has(value: Any, name: str) -> bool:
-    # Through the instance's own dictionary: proxies and modules answer getattr with work or exceptions.
-    return name in getattr(value, "__dict__", {})
-
-
-def new_code(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where in every replica calls of a shape that was verified compiled again."""
-    if arm.timing is Timing.NONE:
-        return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(NewCode) if facts.samples.timed]
-    if not told:
-        return unavailable("no timed sample was seen")
-    compiled = [facts.compiled.all for facts in told]
-    samples = sum(facts.samples.all for facts in told)
-    if min(compiled) >= LEAST_COMPILED:
-        kinds: dict[str, int] = {}
-        for facts in told:
-            for name, count in facts.by.items():
-                kinds[name] = kinds.get(name, 0) + count
-        what = ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))
-        timed = sum(facts.compiled.timed for facts in told)
-        held_out = sum(facts.compiled.held_out for facts in told)
-        return caught(
-            f"code was made anew for inputs of a shape that was verified: {what}, in {timed} timed samples and in"
-            f" {held_out} on values that were new; compiled code must follow shapes, never values"
-        )
-    return passed(
-        f"nothing was compiled twice over {samples} samples" if not sum(compiled) else _rare(compiled, samples)
-    )
-
-
-def _rare(compiled: list[int], samples: int) -> str:
-    return f"{sum(compiled)} of {samples} samples compiled something: seen for the first time, no habit"
 
 
 # -- switches ----------------------------------------------------------------------------------------------------------
@@ -339,6 +179,11 @@ class ChoicesFacts(Facts, frozen=True, kw_only=True):
     median_ms: float | None
 
 
+def _has(value: Any, name: str) -> bool:
+    # Through the instance's own dictionary: proxies and modules answer getattr with work or exceptions.
+    return name in getattr(value, "__dict__", {})
+
+
 class Choices(Sensor[ChoicesFacts]):
     """What every autotuner of the lesson has chosen, by the name of its variable."""
 
@@ -398,17 +243,6 @@ def choice(arm: ArmFacts, run: RunFacts) -> Answer:
 
 CHECKS: tuple[Check, ...] = (
     Check(
-        "compile.new_code",
-        "New code for new values",
-        "Counts what TorchDynamo, Triton, NVRTC and Python's own compiler make while samples are taken. Shapes do not "
-        "change there, so whoever compiles then has put values into the code.",
-        ("compile.guard_failure_hidden", "compile.compilation_cache_hit", "location.jit_compilation_timing"),
-        When.EACH_SAMPLE,
-        evidence=Evidence.WORK,
-        arm=new_code,
-        sensor=NewCode,
-    ),
-    Check(
         "compile.mode",
         "Verified and timed in one mode",
         "Compares the switches that decide which code runs and how exactly it computes, as they stood while the rung "
@@ -435,9 +269,9 @@ ISSUES: tuple[Issue, ...] = (
     Issue(
         "compile.compilation_cache_hit",
         "A cache that should hold code holds results, and hands them out for inputs that look alike.",
-        How.DETECTED,
-        "Values differ from call to call and are new after the last sample, in one element at the least, so that what "
-        "was stored for others is wrong.",
+        How.OUTSIDE,
+        "Batches that the judge times are on values that nobody had: what was stored for others is wrong there, or of "
+        "no use.",
         "compile/compilation_cache_hit",
     ),
     Issue(
@@ -465,8 +299,8 @@ ISSUES: tuple[Issue, ...] = (
     Issue(
         "compile.guard_failure_hidden",
         "Code is compiled again for each value, outside of what is looked at.",
-        How.DETECTED,
-        "Whatever compiles while samples are taken, on known values or on new ones, is counted.",
+        How.OUTSIDE,
+        "All values of the judge's batches are new, and compiling for them is in their time.",
         "compile/guard_failure_hidden",
     ),
     Issue(

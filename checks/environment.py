@@ -36,7 +36,6 @@ from aisp.checks.registry import (
     caught,
     not_applicable,
     passed,
-    stand_in,
     suspect,
     unavailable,
 )
@@ -142,7 +141,6 @@ class Standing(Sensor[StandingFacts]):
             self._asked = max(self._asked, int(count))
             original(count)
 
-        stand_in(noted, original)
         self._torch.set_num_threads = noted
 
     def after_import(self) -> None:

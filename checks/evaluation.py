@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import unquote
 
@@ -774,75 +774,6 @@ def _number(path: str) -> str:
     return hashlib.blake2b(os.fsencode(path), digest_size=6).hexdigest()
 
 
-# -- our own code ------------------------------------------------------------------------------------------------------
-
-# What naive harnesses compare and average with, and what our own reports go through.
-GUARDED = (
-    ("torch", ("allclose", "isclose", "equal", "all", "isfinite", "isnan", "testing.assert_close")),
-    ("numpy", ("allclose", "median", "mean", "percentile", "quantile", "testing.assert_allclose")),
-    ("statistics", ("mean", "median", "fmean", "geometric_mean")),
-    ("os", ("read", "readv", "write", "_exit", "open", "getpid", "getppid")),
-    ("math", ("isfinite", "isnan", "isclose", "fsum", "prod")),
-    ("struct", ("pack", "unpack")),
-    ("hashlib", ("sha256", "blake2b")),
-    ("builtins", ("abs", "all", "any", "isinstance", "len", "max", "min", "open", "range", "sorted", "sum", "zip")),
-)  # fmt: skip
-
-
-class OwnCodeFacts(Facts, frozen=True, kw_only=True):
-    """`changed`: names of functions that are others now, at most 40; `held`: how many were looked at."""
-
-    changed: list[str]
-    held: int
-
-
-class OwnCode(Sensor[OwnCodeFacts]):
-    """Takes hold of our functions, and of those that others compare and average with, and looks again at the end."""
-
-    name: ClassVar[str] = "own_code"
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self._held: list[tuple[str, Any, str, Any, CodeType | None]] = []
-
-    def before_import(self) -> None:
-        """Take hold of them."""
-        for name, module in list(sys.modules.items()):
-            if isinstance(module, ModuleType) and (name == "__main__" or _is_our_module(name)):
-                for key, value in list(vars(module).items()):
-                    self._hold(name, module, key, value)
-        for name, keys in GUARDED:
-            root = sys.modules.get(name)
-            for key in keys if root is not None else ():
-                owner: Any = root
-                *path, last = key.split(".")
-                for part in path:
-                    owner = getattr(owner, part, None)
-                if hasattr(owner, last):
-                    self._hold(".".join([name, *path]), owner, last, getattr(owner, last))
-
-    def _hold(self, where: str, owner: Any, key: str, value: Any) -> None:
-        if key.startswith("__") or not callable(value):
-            return
-        code = value.__code__ if isinstance(value, FunctionType) else None
-        self._held.append((where, owner, key, value, code))
-        if isinstance(value, type) and value.__module__ == where:
-            for name, inner in list(vars(value).items()):
-                plain = inner.__func__ if isinstance(inner, (staticmethod, classmethod)) else inner
-                if isinstance(plain, FunctionType):
-                    self._held.append((f"{where}.{key}", value, name, inner, plain.__code__))
-
-    def facts(self) -> OwnCodeFacts:
-        """See OwnCodeFacts."""
-        changed: list[str] = []
-        for where, owner, key, value, code in self._held:
-            now = vars(owner).get(key)
-            plain = now.__func__ if isinstance(now, (staticmethod, classmethod)) else now
-            if now is not value or (code is not None and getattr(plain, "__code__", None) is not code):
-                changed.append(f"{where}.{key}")
-        return OwnCodeFacts(changed=changed[:MOST_NOTES], held=len(self._held))
-
-
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
@@ -960,15 +891,6 @@ def memo(arm: ArmFacts, run: RunFacts) -> Answer:
     if found:
         return caught(_listed(list(dict.fromkeys(found))))
     return passed(f"no call of {looked} in {len(replicas)} processes read results that another one had written")
-
-
-def own_code(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Functions that judge, time and report were replaced in the rung's process."""
-    replicas = arm.facts(OwnCode)
-    changed = list(dict.fromkeys(name for facts in replicas for name in facts.changed))
-    if changed:
-        return caught(f"replaced in the rung's process: {_listed(changed)}")
-    return passed(f"{replicas[0].held} functions that judge, time or report were themselves at the end")
 
 
 def names(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -1160,17 +1082,6 @@ CHECKS: tuple[Check, ...] = (
         arm=names,
     ),
     Check(
-        "evaluation.own_code",
-        "Code that judges is as it was",
-        "Functions that judge, time and report, and those that naive harnesses compare and average with, are "
-        "compared with what they were before the lesson was imported.",
-        ("evaluation.eval_code_exploitation", "evaluation.metric_definition_gaming"),
-        When.AFTER_RUN,
-        evidence=Evidence.WORK,
-        arm=own_code,
-        sensor=OwnCode,
-    ),
-    Check(
         "evaluation.edits",
         "Sources are not edited",
         "Notes where the lesson opens, renames or removes files of its snapshot or of ours.",
@@ -1262,7 +1173,8 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation.eval_code_exploitation",
         "The code that compares or times is changed from inside, so that it says what the kernel wants.",
         How.DETECTED,
-        "Comparison and statistics run in processes without a kernel; what is replaced in the kernel's own is noticed.",
+        "Comparison, statistics and the clock that FASTER must hold on are in processes without a kernel; who reaches "
+        "for our code in the kernel's own is noted.",
         "evaluation/eval_code_exploitation",
     ),
     Issue(
@@ -1326,7 +1238,7 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation.benchmark_memorization",
         "Results are remembered by input, in files or in the environment, and looked up instead of computed.",
         How.DETECTED,
-        "Calls that read what other calls wrote are noted; values that no process has seen are timed beside known.",
+        "Calls that read what other calls wrote are noted; the judge's batches are on values that no process has seen.",
         "evaluation/benchmark_memorization",
     ),
     Issue(
@@ -1341,7 +1253,7 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation.missing_holdout_sets",
         "What a rung was tuned on is all that it is judged on.",
         How.PREVENTED,
-        "prepare() sees one set of values; others are judged and timed, one of them drawn after the last sample.",
+        "prepare() sees one set of values; others are judged and timed, and the judge's own are drawn after that.",
         "evaluation/missing_holdout_sets",
     ),
     Issue(

@@ -574,8 +574,8 @@ ISSUES: tuple[Issue, ...] = (
     Issue(
         "location.warmup_computation",
         "Results are made in warm-up calls and looked up in timed ones.",
-        How.DETECTED,
-        "Calls on values that the process has never seen are timed beside calls on known ones, and judged.",
+        How.OUTSIDE,
+        "The judge's batches are on values that no warm-up call had.",
         "location/warmup_computation",
     ),
     Issue(
@@ -596,8 +596,9 @@ ISSUES: tuple[Issue, ...] = (
     Issue(
         "location.jit_compilation_timing",
         "Compilation counts for one side and not for the other, or carries work that belongs to the calls.",
-        How.DETECTED,
-        "Compilation is over before the first sample, for every arm, and told apart; code made later is counted.",
+        How.OUTSIDE,
+        "Compilation is over before the first sample, for every arm, and told apart; code that is made for values is "
+        "made anew in the judge's batches, and is in their time.",
         "location/jit_compilation_timing",
     ),
 )

@@ -3,12 +3,11 @@
 Most of it is a defence. Expected values never exist in the process that runs the kernel; what a call returned is judged
 whole, by raw bytes of the declared form, against an fp64 reference; values, buffers and single elements change between
 calls; what the call before returned is overwritten first. The judges here look at what a right output can still
-hide: a table of known inputs, memory that was never written, values too small to be judged by their size.
+hide: memory that was never written, values too small to be judged by their size.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from typing import Literal
 
@@ -28,7 +27,6 @@ from aisp.checks.registry import (
     not_applicable,
     passed,
     suspect,
-    unavailable,
 )
 from aisp.kernels.catalog.model import Role
 
@@ -96,51 +94,6 @@ def _poison(arm: ArmFacts, run: RunFacts) -> Answer:
     if not calls:
         return not_applicable("nothing could be overwritten: one call at most, or outputs that are its inputs")
     return passed(f"what a call returned was overwritten before the next, {calls} times; {kept} used that memory again")
-
-
-# -- values never seen -------------------------------------------------------------------------------------------------
-
-SLOWER = 2.0  # the fastest unseen sample over known ones, beyond which something is remembered
-LEAST_MS = 0.02  # in absolute terms: below that one interrupt is as long
-LEAST_PAIRS = 3
-
-
-def _novelty(arm: ArmFacts, run: RunFacts) -> Answer:
-    replicas = [s for s in arm.held_out if len(s.seen_ms) == len(s.unseen_ms) >= LEAST_PAIRS]
-    if not arm.held_out:
-        return not_applicable("it was not timed on unseen values")
-    if not replicas:
-        most = max(len(s.seen_ms) for s in arm.held_out)
-        return unavailable(f"{most} pairs of samples a process; {LEAST_PAIRS} would do")
-    seen = statistics.median(ms for s in replicas for ms in s.seen_ms)
-    known = arm.median_ms or seen
-    unseen = statistics.median(ms for s in replicas for ms in s.unseen_ms)
-    pairs = sum(len(s.seen_ms) for s in replicas)
-    told = f"{known:.3g} ms by its samples, {seen:.3g} ms later, {unseen:.3g} ms on new values ({pairs} pairs)"
-    # Every process must show it: a neighbour that wakes up does not wait for the unseen half of each pair.
-    least = min(_slower(arm, number) for number in range(len(arm.held_out)))
-    if least < SLOWER or unseen - known < LEAST_MS:
-        return passed(told)
-    base = first_baseline(run)
-    if base is not None and base is not arm and base.held_out:
-        usual = statistics.median(_slower(base, number) for number in range(len(base.held_out)))
-        if least < SLOWER * max(usual, 1.0):
-            return passed(f"{told}; the baseline is slower on new values too, {usual:.2g} times")
-    return caught(f"{told}: it knows what it was measured on")
-
-
-def _slower(arm: ArmFacts, number: int) -> float:
-    """The fastest unseen sample of a replica over what known values take: noise only ever adds time.
-
-    Known are the samples before, and on a CPU, where a neighbour may have come meanwhile, the calls right before. The
-    samples between the unseen ones are not: a rung that throws its table away when something new comes is slow in both.
-    """
-    found = arm.held_out[number]
-    known_ms = arm.median_ms or statistics.median(found.seen_ms or (0.0,))
-    if arm.device == "cpu" and number < len(arm.sustained):
-        known_ms = max(known_ms, arm.sustained[number].per_call_ms)
-    known_ms *= found.crowding
-    return min(found.unseen_ms) / known_ms if known_ms > 0 and found.unseen_ms else 1.0
 
 
 # -- subnormals --------------------------------------------------------------------------------------------------------
@@ -293,9 +246,15 @@ CHECKS: tuple[Check, ...] = (
     _refusal(
         "fresh_values",
         "Right on values never seen",
-        "After the timing come values that the process has never had, or known ones with one element changed; what it "
-        "returns is judged in full.",
-        ("output.cache_by_sample", "workload.train_test_overlap"),
+        "In batches that the judge times, on inputs that it made for them: the outputs of a call whose place nobody "
+        "else knows are read from outside, and judged in full.",
+        (
+            "output.cache_by_sample",
+            "output.stage_switch",
+            "output.stale_cache",
+            "compile.compilation_cache_hit",
+            "workload.train_test_overlap",
+        ),
         When.AFTER_RUN,
     ),
     _refusal(
@@ -315,23 +274,6 @@ CHECKS: tuple[Check, ...] = (
         evidence=Evidence.VALUES,
         arm=_poison,
         sensor=Poison,
-    ),
-    Check(
-        "output.novelty",
-        "As fast on new values",
-        "Samples on values that the process has never seen, each beside one on values that it has. A table of known "
-        "inputs answers faster for what it knows.",
-        (
-            "output.cache_by_content",
-            "output.cache_until_unknown",
-            "output.unchanged_rows",
-            "timing.warmup_bleed",
-            "location.warmup_computation",
-            "workload.train_test_overlap",
-        ),
-        When.AFTER_RUN,
-        evidence=Evidence.TIME,
-        arm=_novelty,
     ),
     Check(
         "output.subnormals",
@@ -439,26 +381,30 @@ ISSUES: tuple[Issue, ...] = (
     _issue(
         "cache_by_content",
         "Results are kept by a digest of the inputs: right for every input, and fast for known ones.",
-        "Samples on values that the process has never seen are timed beside known ones.",
+        "All values of the judge's batches are new: a table only costs time there.",
+        How.OUTSIDE,
         listed=False,
     ),
     _issue(
         "cache_until_unknown",
         "A table of verified inputs answers the timed calls, and is thrown away as soon as an unknown input comes.",
-        "Unseen values are compared with the timed samples themselves, not with the calls between them.",
+        "FASTER must hold on the judge's clock, where every value is unknown.",
+        How.OUTSIDE,
         listed=False,
     ),
     _issue(
         "unchanged_rows",
         "Only what is not as it was in the last call is computed: right for every input, and fast for known ones.",
-        "Timed calls seldom get the values of the call before. New values that are known ones but for one element are "
-        "judged and not timed; wholly new ones are timed.",
+        "Timed calls seldom get the values of the call before, and no call of the judge's batches those of another.",
+        How.OUTSIDE,
         listed=False,
     ),
     _issue(
         "cache_by_sample",
         "Results are kept by a few elements of the inputs.",
-        "Known values with one element changed are judged in full.",
+        "Inputs of the judge's batches agree with known ones in some elements and never in all: what was kept is wrong "
+        "there, or of no use.",
+        How.OUTSIDE,
         listed=False,
     ),
     _issue(

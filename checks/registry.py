@@ -56,8 +56,9 @@ EVIDENCE_CHARS = 500
 class How(enum.StrEnum):
     """How an issue is answered."""
 
-    PREVENTED = "prevented"  # the design leaves no room for it; the text says which part
     DETECTED = "detected"
+    PREVENTED = "prevented"  # the design leaves no room for it; the text says which part
+    OUTSIDE = "outside"  # nothing is gained by the judge's own clock, inputs and outputs; its cheats are never faster
     UNAVAILABLE = "unavailable"  # cannot be asked by a machine like ours; the text says what it would take
 
 
@@ -210,11 +211,11 @@ class Call:
     """One sample, seen from outside of its timed region: one call, or a launch batch.
 
     Attributes:
-        stage: "verify", "timed" or "held_out".
+        stage: "verify" or "timed".
         case: the case that it runs.
         buffers: of every call, in the argument order of run().
         outputs: of every call, as returned and checked for their form; empty before the call.
-        sample: of a timed or held-out call afterwards, else None.
+        sample: of a timed call afterwards, else None.
     """
 
     stage: str
@@ -268,20 +269,6 @@ def struct_of(sensor: type[Sensor[F_co]]) -> type[F_co]:
     if not (isinstance(found, type) and issubclass(found, Facts)):
         raise TypeError(f"{sensor.__name__}.facts() must say which struct of Facts it returns, not {found}")
     return cast("type[F_co]", found)
-
-
-_stand_ins: dict[int, tuple[object, object]] = {}
-
-
-def stand_in(wrapper: object, original: object) -> None:
-    """Say that a sensor put `wrapper` in the place of `original`, so that no other sensor takes it for tampering."""
-    _stand_ins[id(wrapper)] = wrapper, original
-
-
-def original_of(found: object) -> object:
-    """What a sensor's wrapper stands for; anything else is itself."""
-    wrapper, original = _stand_ins.get(id(found), (None, None))
-    return original if wrapper is found and found is not None else found
 
 
 # -- the engine's side -------------------------------------------------------------------------------------------------
@@ -374,22 +361,6 @@ class Sustained:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Samples on values that the process had never seen, each beside one on values that it had, in one replica.
-
-    Attributes:
-        seen_ms, unseen_ms: in pairs.
-        judged: how many of them were judged in full against the reference.
-        crowding: the wall time in which they were taken over the same without standing in line for a processor.
-    """
-
-    seen_ms: tuple[float, ...]
-    unseen_ms: tuple[float, ...]
-    judged: int
-    crowding: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class ArmFacts:
     """What is known of one arm when the run ends.
 
@@ -432,7 +403,6 @@ class ArmFacts:
     probe_overhead_ms: float | None = None
     compared: tuple[Mapping[str, float], ...] = ()
     sustained: tuple[Sustained, ...] = ()
-    held_out: tuple[HeldOut, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
     pressure_share: float | None = None
@@ -500,6 +470,8 @@ class RunFacts:
         history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
             "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
         drawn: what the gate posed; None where it was never reached.
+        again: its arms are one fresh process each, asked again about what those before had shown: it does not stand
+            alone.
     """
 
     target: Target
@@ -518,6 +490,12 @@ class RunFacts:
     manifest: Mapping[str, object] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     drawn: Drawn | None = None
+    again: bool = False
+
+    @property
+    def baseline(self) -> ArmFacts | None:
+        """What the others are compared with; the first one of its rung."""
+        return next((arm for arm in self.arms if arm.rung.role is Role.BASELINE), None)
 
 
 ArmJudge: TypeAlias = Callable[[ArmFacts, RunFacts], Answer]
@@ -565,6 +543,11 @@ class Check:
     def category(self) -> str:
         """The part of the id before the dot."""
         return self.id.partition(".")[0]
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether its suspicion rests on times alone that fresh processes would show again."""
+        return self.evidence is Evidence.TIME and self.arm is not None and self.when is not When.HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -638,15 +621,18 @@ def _unique(found: list[Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Finding]:
+def examine(
+    run: RunFacts, *, without: frozenset[str] = frozenset(), only: Callable[[Check], bool] = lambda check: True
+) -> list[Finding]:
     """Ask every check about a run that has ended.
 
     Args:
         run: the facts.
         without: ids that are left out; their findings say so.
+        only: the checks that are asked; there is no finding of others.
     """
     found: list[Finding] = []
-    for check in checks():
+    for check in filter(only, checks()):
         subjects: Sequence[ArmFacts | None] = [None] if check.run is not None else run.arms
         for subject in subjects:
             if check.id in without:

@@ -429,7 +429,8 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     if not found:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
     told = f"later samples take {_range([step.ratio for step in found])} times as long as earlier ones"
-    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 else LONE_STEP)]
+    excused = unavailable if run.again else passed  # what may have another cause acquits nobody
+    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 or run.again else LONE_STEP)]
     if len(stepped) < max(AGREE * len(found), min(2, len(found))):
         return passed(f"{told}, in {len(found)} processes")
     base = run.arms[0].rung.name if run.arms else ""
@@ -439,14 +440,14 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     moved = [abs(math.log(ratio)) for ratio in steps]
     # One process of a rival may have met a disturbance; where there are several, most must be steady.
     if not moved or (max(moved) if len(found) == 1 else float(np.median(moved))) > math.log(STEADY):
-        return passed(f"{told}, but its rivals are not steady either: the machine was not")
+        return excused(f"{told}, but its rivals are not steady either: the machine was not")
     lasting = _lasting(arm, stepped)
     if lasting is not None and lasting < STEP:
         return passed(f"{told}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
     if len(found) == 1 and (arm.waited_share or 0.0) >= CROWDED:
-        return passed(f"{told}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
+        return excused(f"{told}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
-        return passed(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
+        return excused(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
     least = min(step.ratio for step in stepped)
     return caught(
         f"fast only while it is new: in {len(stepped)} of {len(found)} processes later samples take at least "

@@ -35,7 +35,6 @@ from aisp.checks.registry import (
     caught,
     not_applicable,
     passed,
-    stand_in,
     suspect,
 )
 from aisp.kernels.catalog.model import Case, Kind, Role
@@ -439,7 +438,6 @@ class Launches(Sensor[LaunchesFacts]):
             self._done += 1
             return found
 
-        stand_in(counted, original)
         setattr(owner, name, counted)
 
     def _unpatch(self) -> None:
@@ -724,7 +722,8 @@ ISSUES: tuple[Issue, ...] = (
     _issue(
         "train_test_overlap",
         "What is measured has learnt the very values that it is asked about.",
-        "After the timing come values that nobody has seen, judged in full and timed beside known ones.",
+        "The judge's batches are on values that nobody has seen: what was learnt is wrong there, or of no use.",
+        How.OUTSIDE,
     ),
     _issue(
         "zero_gradients",

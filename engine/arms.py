@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
-from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
+from aisp.checks.registry import Refusal, Sensed, Sustained
 from aisp.engine.arena import sealed
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
@@ -134,9 +134,11 @@ class Arm:
         doubt: what its declaration does not promise, and it got wrong.
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
         outside_read: outputs of batches that the judge read and found right.
+        outside_sets: fewest sets of inputs that there was memory for, where that made batches smaller; 0 where not.
         inside: why its calls cannot be judged from outside.
         cost_us: of each sensor around one sample.
         stints: those of its processes that have not been ended.
+        again: it is asked again about a suspicion, and nothing of it is among the run's figures.
     """
 
     name: str  # the rung's, or "baseline (A/A)"
@@ -167,17 +169,18 @@ class Arm:
     compared: list[dict[str, float]] = field(default_factory=list)
     accepted: Counter[TolerancePolicy] = field(default_factory=Counter)
     sustained: list[Sustained] = field(default_factory=list)
-    held_out: list[HeldOut] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
     outside_read: int = 0
+    outside_sets: int = 0
     inside: str = ""
     naive: Naive | None = None
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
     stints: list[Stint] = field(default_factory=list)
+    again: bool = False
 
     @property
     def running(self) -> bool:

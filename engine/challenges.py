@@ -1,19 +1,15 @@
-"""What an arm is put through after its samples were taken, in the same process: calls that the engine times by its own
-clock, and values that the process has never seen.
+"""What an arm is put through after its samples were taken: calls in a row that the engine times by its own clock.
 
-Both cost some ten milliseconds a replica and stand outside of every sample. They are for the judges: see
-checks.registry.Sustained and HeldOut.
+They cost some ten milliseconds a replica and stand outside of every sample. They are for the judges: see
+checks.registry.Sustained.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
 
-import msgspec
-
-from aisp.checks.registry import HeldOut, Sustained
+from aisp.checks.registry import Sustained
 from aisp.engine.arms import Stint, ask
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import jobs, reports
@@ -23,8 +19,6 @@ MOST_CALLS = 2048
 MARGIN, MOST_GROWTH = 1.25, 16.0  # a stretch that was too short is followed by one this much longer than it need be
 DOUBT = 1.3  # a call that takes this much longer than claimed is looked at again
 REPEATS = (2, 16)  # usual, in doubt
-PAIRS = (3, 8)
-PAIRS_MS = 80.0
 
 
 async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
@@ -65,28 +59,3 @@ def enough(calls: int, took_ms: float) -> int:
     """How many calls take STRETCH_MS and somewhat more, where so many took `took_ms` beyond the message's way."""
     factor = MARGIN * STRETCH_MS / max(took_ms, MARGIN * STRETCH_MS / MOST_GROWTH)
     return min(math.ceil(calls * factor), MOST_CALLS)
-
-
-def pairs(per_sample_ms: float) -> int:
-    """How many pairs of samples fit into the time for them."""
-    least, most = PAIRS
-    return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
-
-
-def without_first(held_out: reports.HeldOutTimes) -> reports.HeldOutTimes:
-    """Without the pair whose new values are known ones but for one element of every input.
-
-    They are judged and not timed: who computes only what changed since the last call is as quick on them as on known
-    ones, and would seem to be quick on new values.
-    """
-    return msgspec.structs.replace(held_out, seen_ms=held_out.seen_ms[1:], unseen_ms=held_out.unseen_ms[1:])
-
-
-def together(found: Sequence[reports.HeldOutTimes], judged: int, crowding: float = 1.0) -> HeldOut:
-    """What one replica did on held-out inputs; neighbours lengthened its time by the factor `crowding`."""
-    return HeldOut(
-        seen_ms=tuple(ms for some in found for ms in some.seen_ms),
-        unseen_ms=tuple(ms for some in found for ms in some.unseen_ms),
-        judged=judged,
-        crowding=crowding,
-    )

@@ -16,6 +16,7 @@ import msgspec
 from aisp.checks import registry
 from aisp.checks.registry import Drawn
 from aisp.engine import environment, facts, snapshots, verdicts
+from aisp.engine.again import Again
 from aisp.engine.arms import Arm
 from aisp.engine.gpus import WallClock, conditions
 from aisp.engine.plan import Plan
@@ -45,8 +46,8 @@ class Conclusion:
         started_ns: CLOCK_MONOTONIC.
     """
 
-    def __init__(self, plan: Plan, services: Services, reporter: Reporter) -> None:
-        self._plan, self._services, self._reporter = plan, services, reporter
+    def __init__(self, plan: Plan, services: Services, reporter: Reporter, again: Again) -> None:
+        self._plan, self._services, self._reporter, self._again = plan, services, reporter, again
         self._arms: Sequence[Arm] = reporter.arms
         self.state: State | None = None
         self.reason = ""
@@ -182,7 +183,7 @@ class Conclusion:
                 drawn=drawn,
                 history=history,
             )
-            return tuple(registry.examine(known, without=self._plan.without))
+            return tuple(self._again.settled(registry.examine(known, without=self._plan.without)))
 
         return await asyncio.to_thread(work)
 

@@ -193,6 +193,13 @@ def all_but(hidden: str) -> Iterator[str]:
         yield from (entry.path for entry in entries if not entry.is_symlink() and not way.is_relative_to(entry.path))
 
 
+def way_to(hidden: str) -> tuple[int, ...]:
+    """When something was last put into a folder on the way to `hidden`, or taken from it: `all_but` is the same as long
+    as this is.
+    """
+    return tuple(folder.stat().st_mtime_ns for folder in Path(os.path.realpath(hidden)).parents)
+
+
 def installed(hidden: str, allowed: Iterable[str] = ()) -> Iterator[str]:
     """What an honest kernel reads beside its own: the machine's programs and libraries, this interpreter and what it
     imports, compilers and CUDA, and what the user allows.

@@ -79,11 +79,6 @@ class Crowd:
         self.alone_ms = self._before.alone_ms(later, self.wall_ms)
         self.ran_ms = max(later.ran_ms - self._before.ran_ms, 0.0)
 
-    @property
-    def factor(self) -> float:
-        """How much longer neighbours made it."""
-        return self.wall_ms / max(self.alone_ms, self.wall_ms / MOST_FACTOR) if self.wall_ms else 1.0
-
 
 @dataclass(slots=True)
 class Waits:

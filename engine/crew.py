@@ -36,10 +36,12 @@ Teach = Callable[[Ask, jobs.AnyJob], Awaitable[None]]
 """Tells a fresh verifier, by the first, what the lost one knew, without what the second asked about."""
 
 
-async def taken(services: Services, whose: str, *, interpret: bool, compiler: bool = False) -> Child:
+async def taken(
+    services: Services, whose: str, *, interpret: bool, compiler: bool = False, reads: bool = False
+) -> Child:
     """A standby, or a process that is made now. Raises ArmEnd."""
     try:
-        return await services.pool.take(interpret=interpret, compiler=compiler)
+        return await services.pool.take(interpret=interpret, compiler=compiler, reads=reads)
     except (ChildGoneError, ChildTimeoutError) as error:
         raise ArmEnd(
             State.INFRA_ERROR,
@@ -155,7 +157,9 @@ class Crew:
             What it found of the machine.
         """
         self._heard = heard
-        child = self.verifier = await self.take(VERIFIER)
+        poses = any(spec.posed for spec in self._target.inputs)  # by code of its own, which may read data sets
+        child = await taken(self._services, VERIFIER, interpret=self.interpret, reads=poses)
+        self.verifier = child
         heard(child)
         ready = child.ready
         if self.device == "cuda" and not (ready and ready.gpu_name):

@@ -62,7 +62,6 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
         probe_overhead_ms=arm.probe_overhead_ms,
         compared=tuple(arm.compared),
         sustained=tuple(arm.sustained),
-        held_out=tuple(arm.held_out),
         waited_share=arm.waits.share,
         others_cores=arm.waits.others_cores,
         pressure_share=arm.waits.pressure_share,

@@ -21,10 +21,11 @@ import msgspec
 
 from aisp.checks.oracle import lint, report, shrink
 from aisp.checks.oracle.comparator import Mismatch
+from aisp.checks.oracle.fixed import holding
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.crew import Crew
-from aisp.engine.gate import tried_with
+from aisp.engine.gate import Gate, tried_with
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.services import Services
 from aisp.engine.spawner import Child
@@ -332,6 +333,38 @@ class Fuzzing:
         if child is not None:
             await self._crew.end(child, gently=False)
 
+    async def _ask(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+        """The verifier's answer; one that is lost to the job is replaced when it is needed. Raises ArmEnd."""
+        crew = await self._verifier()
+        try:
+            return await crew.ask_verifier(job, want, whose)
+        except ArmEnd as end:
+            if crew.verifier is None or not crew.verifier.alive or end.state is State.CUDA_POISONED:
+                await self._drop_verifier()
+            raise
+
+    async def _hold(self) -> None:
+        """Keep each axis to the values that the task's own code holds it to, as the gate of a run does."""
+        plan = self.plan
+        gate = Gate(
+            target=plan.target,
+            case=plan.target.cases[0],
+            device=plan.device,
+            seed=plan.seed,
+            without=frozenset(),
+            first_set=0,
+            ask_judge=self._ask,
+            blob=self._crew.arena.blob,
+            note=lambda sentence: self._notes.setdefault(sentence),
+        )
+        # A gate's cases are small: where none is possible, and where the reference is lost to one, nothing is held.
+        with contextlib.suppress(SchemaError, ArmEnd):
+            await gate.draw(plan.rungs)
+        assert self._schema is not None
+        self._schema = holding(self._schema, gate.held)
+        for held in gate.held:
+            self._notes.setdefault(clean_line(held.text))
+
     # -- one case --------------------------------------------------------------------------------------------------
 
     async def _pose(self, case: Case, *, changed: bool = False) -> reports.Posed | _Tried:
@@ -342,10 +375,8 @@ class Fuzzing:
         blob = self._inputs[changed] = crew.arena.blob()  # inputs are written once
         job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=blob, changed=changed)
         try:
-            posed: reports.Posed = await crew.ask_verifier(job, reports.Posed, "reference.py")
+            posed: reports.Posed = await self._ask(job, reports.Posed, "reference.py")
         except ArmEnd as end:
-            if crew.verifier is None or not crew.verifier.alive or end.state is State.CUDA_POISONED:
-                await self._drop_verifier()
             verdict = CaseVerdict.MEMORY if end.out_of_memory else CaseVerdict.SKIPPED
             return _Tried(verdict, detail=clean_line(end.reason))
         if posed.note:
@@ -451,6 +482,8 @@ class Fuzzing:
         in_vain = 0
         for subject in self._subjects:
             subject.reason = plan.obstacles.get(subject.rung.name, "")
+        if not all(subject.reason for subject in self._subjects):
+            await self._hold()
         for number in range(plan.cases):
             taking_part = [s for s in self._subjects if not s.reason]
             if not taking_part:
@@ -595,6 +628,7 @@ class Fuzzing:
     async def _lint(self) -> list[lint.Item]:
         """Facts of some gate cases, and the errors that right implementations make on them."""
         plan = self.plan
+        await self._hold()
         assert self._schema is not None
         gathered: list[dict[str, Any]] = []
         errors: dict[str, list[float]] = {}

@@ -95,7 +95,7 @@ class Gate:
             self.fixed = "the problem's own rule is the judge, and knows its own cases alone"
             return
         try:
-            cases = await self._draw(rungs, again)
+            cases = await self.draw(rungs, again)
         except SchemaError as error:
             self.why.append(clean_line(str(error)))
             return
@@ -120,7 +120,7 @@ class Gate:
                     raise
                 self._drop(f"drawn case {case.text}", end)
 
-    async def _draw(self, rungs: Sequence[Rung], again: Sequence[int]) -> list[tuple[Case, int]]:
+    async def draw(self, rungs: Sequence[Rung], again: Sequence[int] = ()) -> list[tuple[Case, int]]:
         """The drawn cases with their seeds, with those axes held that the task's own code holds. Raises SchemaError."""
         host = self.device == "cpu"
         schema = Schema.of(self.target, host=host)

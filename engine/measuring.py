@@ -5,16 +5,14 @@ Arms take turns in random order, and each round is reversed by the next (ABBA), 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 
 from aisp.engine import challenges, contention, verdicts
-from aisp.engine.arms import Stint, ask
+from aisp.engine.arms import Stint
 from aisp.engine.crew import RunCrew
 from aisp.engine.outside import Outside
 from aisp.engine.plan import Plan
-from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.turns import Alternation, StintFailure, Turns
@@ -91,8 +89,8 @@ class Measuring:
             done += 1
 
     async def challenge(self, stints: Sequence[Stint]) -> None:
-        """One after the other: the last timed call's outputs in full, the engine's own clock, and held-out inputs;
-        then batches by the judge's clock."""
+        """One after the other: the last timed call's outputs in full, and the engine's own clock; then batches by the
+        judge's clock, on inputs that are new."""
         async with self._reporter.step("challenge"):
             for stint in stints:
                 if stint.running:
@@ -100,25 +98,6 @@ class Measuring:
         await self._outside.take([stint for stint in stints if stint.running])
 
     async def _challenge(self, stint: Stint) -> None:
-        verification, patience_s = self._verification, self._limits.progress_s
-        await verification.verify_last(stint)
-        case, arm = self._plan.case.name, stint.arm
-        arm.sustained.append(await challenges.sustain(stint, case, patience_s))
-        found: list[reports.HeldOutTimes] = []
-        crowding = 1.0
-        for position, (number, like) in enumerate(verification.held_out_sets(stint.replica)):
-            count = challenges.pairs(stint.per_sample_ms) + (like is not None) if position == 0 else 1
-            job = jobs.HeldOut(
-                case=case,
-                blob=verification.inputs[case, number],
-                seen=[random.randrange(self._plan.rule.input_sets) for _ in range(count)],
-                shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
-                outputs=stint.outputs,
-            )
-            with contention.Crowd(stint.child.pid) as crowd:
-                answer = await ask(stint.child, job, reports.HeldOutTimes, patience_s, arm.name)
-            crowding = max(crowding, crowd.factor)
-            await verification.judge(stint, case, number, answer.outputs, "output.fresh_values")
-            found.append(challenges.without_first(answer) if like is not None else answer)
-        if found:
-            arm.held_out.append(challenges.together(found, len(found), crowding))
+        await self._verification.verify_last(stint)
+        sustained = await challenges.sustain(stint, self._plan.case.name, self._limits.progress_s)
+        stint.arm.sustained.append(sustained)

@@ -12,17 +12,19 @@ import time
 from collections.abc import Sequence
 
 from aisp.checks.oracle.schema import Case as PosedCase
-from aisp.engine.arms import ArmEnd, Stint, ask, wrong
+from aisp.engine.arms import GONE_PATIENCE_S, ArmEnd, Stint, ask, explain, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
+from aisp.engine.spawner import ChildTimeoutError
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
-ROUNDS = 2  # of a replica
+ROUNDS = 2  # of a replica; one where a quick run has two of them
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
+PAIR_CALLS = 4  # of the shortest pair: a batch of one call, and one of three
 FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
 
 
@@ -38,7 +40,7 @@ class Outside:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
             until = time.monotonic() + BUDGET_S
-            for _ in range(ROUNDS):
+            for _ in range(1 if self._plan.side_by_side else ROUNDS):
                 self._round += 1
                 for stint in random.sample(stints, len(stints)):
                     if not stint.running or stint.arm.inside:
@@ -56,12 +58,17 @@ class Outside:
             return
         theirs, ours = self._crew.arena.line()
         patience_s = float(self._limits.progress_s)
+        most_s = min(BUDGET_S, patience_s)
+        if PAIR_CALLS * stint.per_call_ms / 1e3 > most_s:
+            arm.inside = f"a pair of its batches takes longer than {most_s:.0f} s"
+            return
         serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
         timing = jobs.TimeBatches(
             case=self._case,
             line=ours,
             pid=stint.child.pid,
             pairs=1,
+            per_call_ms=stint.per_call_ms,
             calls=stint.batch_calls,
             round=self._round,
             held=stint.batch_held,
@@ -74,6 +81,7 @@ class Outside:
             self._crew.arena.free(ours)
         if timed.judged is not None and not timed.judged.right:
             if FRESH_VALUES in self._plan.without:
+                arm.inside = f"{FRESH_VALUES} was left out"
                 return
             raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
         if timed.gone:
@@ -83,11 +91,15 @@ class Outside:
             arm.inside = clean_line(timed.inside)
             return
         arm.outside_read += timed.read
+        arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
         stint.batch_calls, stint.batch_held = timed.calls, timed.held
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:
-        """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd."""
+        """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd.
+
+        A worker that hangs is ended soon after the judge has given it up: its own limit is that of a verifier.
+        """
         worker = asyncio.create_task(
             ask(stint.child, serving, reports.BatchesServed, self._limits.verifier_s, stint.name)
         )
@@ -96,6 +108,14 @@ class Outside:
         for task in (worker, judge):
             if task.done() and task.exception() is not None:
                 self._crew.arena.hang_up(serving.line)  # the other one would wait for it
+        if judge.done():
+            given_up = judge.exception() is None and judge.result().gone
+            await asyncio.wait([worker], timeout=GONE_PATIENCE_S if given_up else timing.patience_s)
+            if not worker.done():
+                worker.cancel()
+                await asyncio.wait([worker])
+                silent = ChildTimeoutError(f"no sign of progress for {timing.patience_s:.0f} s")
+                raise await explain(stint.child, silent, stint.name)
         await asyncio.wait([worker, judge])
         worker.result()
         timed: reports.BatchesTimed = judge.result()

@@ -91,6 +91,11 @@ class Plan:
         return len(arms) * each + 1, sum(map(self.compiles, arms)) * each
 
     @property
+    def replica_again(self) -> int:
+        """Number of the replica in which a suspicion is asked again."""
+        return self.rule.replicas
+
+    @property
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record
@@ -109,12 +114,11 @@ class Plan:
 FIRST_HELD_OUT = 1 << 20  # above every number of a known set
 
 
-def new_secrets(replicas: int) -> Secrets:
-    """What a run of that many replicas draws beyond its known sets, each number by itself from the operating system: a
-    held-out set for each replica, for both kinds in a run of one, and last the first set of another family of values.
+def new_secrets() -> Secrets:
+    """What a run draws from the operating system: its seed, and the number of its first set of another family of
+    values, which no process of a rung sees before its last sample.
     """
-    numbers = (FIRST_HELD_OUT + (new_seed() >> 16) for _ in range(max(replicas, 2) + 1))
-    return Secrets(new_seed(), tuple(numbers), os.urandom(16).hex())
+    return Secrets(new_seed(), (FIRST_HELD_OUT + (new_seed() >> 16),), os.urandom(16).hex())
 
 
 def new_seed() -> int:

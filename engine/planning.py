@@ -162,7 +162,7 @@ def plan(
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
-    secrets = new_secrets(rule.replicas)
+    secrets = new_secrets()
     record = Run(
         id=new_ulid(),
         target=target.id,

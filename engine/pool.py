@@ -138,7 +138,7 @@ class Pool:
         while busy := {task for pool in self.beside for task in (*pool._starting, *pool._coming)}:
             await asyncio.wait(busy)
 
-    async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
+    async def take(self, *, interpret: bool, compiler: bool = False, reads: bool = False) -> Child:
         """A ready process: a standby, one that is being made, or a new one. The caller ends it.
 
         A standby that died or was stopped is replaced by a fresh process, once. One that was not ready in time is not:
@@ -147,6 +147,7 @@ class Pool:
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
             compiler: prefer one that has imported torch's compiler; any other imports it with its rung.
+            reads: it is to read files wherever they lie, those that were made a moment ago among them.
 
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
@@ -157,7 +158,9 @@ class Pool:
         if self.interpret or not interpret:
             with contextlib.suppress(ChildGoneError):
                 if (child := await self._standby(compiler=compiler)) is not None:
-                    return await self._made_ready(child)
+                    if not reads or child.reads_what_is_new:
+                        return await self._made_ready(child)
+                    self._idle.append(child)
         return await self._made_ready(await self._make(interpret=interpret or self.interpret, compiler=compiler))
 
     async def _standby(self, *, compiler: bool) -> Child | None:

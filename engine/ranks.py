@@ -129,12 +129,6 @@ class Ranks:
                     fingerprint=[number for report in found for number in report.fingerprint],
                     peak_bytes=max(peaks, default=None),
                 )
-            case reports.HeldOutTimes():
-                return msgspec.structs.replace(
-                    first,
-                    seen_ms=_slowest(report.seen_ms for report in found),
-                    unseen_ms=_slowest(report.unseen_ms for report in found),
-                )
             case reports.Prepared():
                 return msgspec.structs.replace(first, prepare_ms=max(report.prepare_ms for report in found))
             case reports.WarmedUp():

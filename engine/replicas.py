@@ -15,6 +15,7 @@ from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
+from aisp.engine.ranks import Process
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.turns import Alternation
@@ -94,6 +95,16 @@ class Replicas:
                     self.notes.append(f"decided after {self.taken} of {rule.replicas} replicas")
                 break
 
+    async def again(self, arms: Sequence[Arm]) -> None:
+        """One more replica when all are taken, of arms that are none of the run's own. Raises ArmEnd."""
+        self._services.pool.begin_run()
+        async with self._reporter.step("verifier"):
+            await self._crew.start_verifier(self._listen)
+        await self._verification.recall()
+        groups = [list(arms)] if self._plan.rule.interleaved else [[arm] for arm in arms]
+        for group in groups:
+            await self._replica(group, self._plan.replica_again, closing=group is groups[-1])
+
     async def _replica(self, arms: list[Arm], replica: int, *, closing: bool) -> bool:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away.
 
@@ -105,7 +116,6 @@ class Replicas:
         """
         stints = await self._start((arms, replica))
         self._services.pool.expect(0)  # what is made now, the first sample would wait for
-        self._verification.prepare_held_out(replica)
         await self._verify(stints)
         timed = [stint for stint in stints if stint.running and stint.arm.timed]
         if timed:
@@ -119,8 +129,6 @@ class Replicas:
             self._last_sample_taken()
         else:
             self._expect_again(running)
-            if closing and running:
-                self._verification.prepare_held_out(replica + 1)
         await self._close(stints)
         return over
 
@@ -131,7 +139,7 @@ class Replicas:
         Rungs that compile for seconds do so in both replicas at once, on cores that are to spare, and so do those that
         build an extension when they are imported, which takes tens of seconds.
         """
-        verification, measuring = self._verification, self._measuring
+        measuring = self._measuring
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
         self._reporter.begin_replica(0)
@@ -158,8 +166,6 @@ class Replicas:
         if not both:
             await gathered(self._crew.end_stint(stint) for stint in ahead)
             ahead = []
-        verification.prepare_held_out(0)
-        verification.prepare_held_out(1)
         ready = [(stint.arm, stint.replica) for stint in ahead]
         joined = [arm for arm in twins if (arm, 0) not in ready]
         repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
@@ -257,7 +263,7 @@ class Replicas:
     async def _verify(self, stints: Sequence[Stint]) -> None:
         """Compile and verify side by side: nothing is timed yet."""
         await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint.replica == 0))
-        await self._verification.rested()
+        await self._verification.known()
 
     @contextlib.asynccontextmanager
     async def _quiet(self) -> AsyncIterator[None]:
@@ -303,10 +309,13 @@ class Replicas:
 
     async def _start_verifier(self) -> None:
         async with self._reporter.step("verifier"):
-            ready = await self._crew.start_verifier(lambda child: self._reporter.listen(child, "verifier"))
+            ready = await self._crew.start_verifier(self._listen)
         self._reporter.gpu_name = ready.gpu_name if self._plan.device == "cuda" else ""
         await self._running()
         self.environment = await self._crew.describe(ready)
+
+    def _listen(self, verifier: Process) -> None:
+        self._reporter.listen(verifier, "verifier")
 
     async def _close(self, stints: Sequence[Stint]) -> None:
         """What is asked of processes behind their last sample; then the end of each, and how the run stands.
@@ -339,8 +348,9 @@ class Replicas:
 
     async def _part_with_verifier(self) -> None:
         """Ask the verifier about the task, and end it: nothing is left to compare."""
-        with contextlib.suppress(ArmEnd):
-            self.task = facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
+        if self.task is None:
+            with contextlib.suppress(ArmEnd):
+                self.task = facts.task_facts(await self._crew.ask_verifier(jobs.Inspect(), reports.TaskInspected))
         await self._crew.end_verifier()
 
     def _over(self, replica: int) -> bool:

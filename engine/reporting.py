@@ -146,7 +146,8 @@ class Reporter:
 
     def report_arm(self, arm: Arm) -> None:
         """Tell how an arm stands."""
-        self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=self._record(arm)))
+        if not arm.again:
+            self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=self.record(arm)))
 
     async def report(self) -> None:
         """Tell preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
@@ -158,7 +159,7 @@ class Reporter:
 
     def figures(self) -> tuple[tuple[records.Arm, ...], tuple[records.Comparison, ...]]:
         """What the samples say so far, the baseline first."""
-        return tuple(map(self._record, self.arms)), tuple(self.compared())
+        return tuple(map(self.record, self.arms)), tuple(self.compared())
 
     def compared(self, draws: int | None = None) -> list[records.Comparison]:
         """The comparisons as they stand; with fewer draws while the run goes on, unless told how many."""
@@ -167,7 +168,8 @@ class Reporter:
             self.arms, quick=self._plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, draws=draws
         )
 
-    def _record(self, arm: Arm) -> records.Arm:
+    def record(self, arm: Arm) -> records.Arm:
+        """What its samples say so far."""
         roofline: verdicts.RooflineBound | None = None
         if self.gpu_name:
             roofline = functools.partial(

@@ -15,6 +15,7 @@ from typing import Any
 
 from aisp.checks.evaluation import Elsewhere
 from aisp.engine import naive
+from aisp.engine.again import Again
 from aisp.engine.arms import TO_FIX, TWIN_SUFFIX, Arm, ArmEnd
 from aisp.engine.conclusion import Conclusion
 from aisp.engine.crew import RunCrew
@@ -53,7 +54,8 @@ class Execution:
         self._replicas = Replicas(
             plan, services, self._crew, self._verification, self._measuring, self._reporter, self._running
         )
-        self._conclusion = Conclusion(plan, services, self._reporter)
+        self._again = Again(plan, self._crew, self._replicas, self._reporter)
+        self._conclusion = Conclusion(plan, services, self._reporter, self._again)
         self._lost = ""  # what has become of the GPU
         self._task: asyncio.Task[Any] | None = None  # what measures, while it does
         self._superseded = ""  # by what
@@ -148,6 +150,8 @@ class Execution:
             return
         self._replicas.free_bytes = self._conclusion.before.get("memory_available_bytes") or 0
         await self._replicas.take()
+        passed_s = (time.monotonic_ns() - self._conclusion.started_ns) / 1e9
+        await self._again.ask(self._services.limits.total_s - passed_s)
         await self._ask_naively()
 
     async def _compile(self) -> None:
@@ -230,7 +234,7 @@ class Execution:
         self._replicas.expect_next(over=False)
         self._services.pool.end_run()
         await self._verification.stop()
-        await self._crew.end_all(self._arms)
+        await self._crew.end_all([*self._arms, *self._again.arms])
         await self._crew.close()
         self._replicas.expect_next(over=True)
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aisp.engine import arena, paths, start, workplaces
+from aisp.engine import arena, confinement, paths, start, workplaces
 from aisp.engine.confinement import Place
 from aisp.engine.nursery import Forked, Nursery, send_files
 from aisp.engine.protocol import jobs, reports
@@ -167,6 +167,7 @@ class Child:
         self.folder = folder  # of its own, see engine.workplaces; gone after its end
         self.keeps_folder = False  # whether somebody else gives it back, who still wants what is in it
         self.compiler = compiler  # whether it was started with torch's compiler imported
+        self.way: tuple[int, ...] = ()  # to the state folder, when it was confined: see confinement.way_to
         self.ready: reports.Ready | None = None
         self.oom_kills = 0  # that the kernel had made for want of memory when this process was taken for a job
         self.stdout = Ring()
@@ -201,6 +202,11 @@ class Child:
     def children(self) -> list[Child]:
         """Itself: one process stands for one."""
         return [self]
+
+    @property
+    def reads_what_is_new(self) -> bool:
+        """Whether nothing lies beside the way to the state folder that was put there since it was confined."""
+        return not self.way or self.way == confinement.way_to(str(paths.state_dir()))
 
     @property
     def caches(self) -> Path:
@@ -527,6 +533,7 @@ async def spawn(
     ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     folder = workplaces.make()
     place = workplaces.place(folder, compiler=compiler, cores=share.cores, layouts=share.layouts)
+    way = confinement.way_to(place.state) if place.confine else ()
     born: list[int] = []
 
     def note(pid: int) -> None:
@@ -550,6 +557,7 @@ async def spawn(
         workplaces.leave(folder)
         raise
     child = _children[process.pid] = Child(process, reader, writer, key, folder, compiler=compiler)
+    child.way = way
     child.exited.add_done_callback(lambda _: _children.pop(process.pid, None))
     return child
 

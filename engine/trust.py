@@ -48,7 +48,7 @@ class CheckView:
         issues: ids of the issues that it answers.
         when, needs: as text, see registry.When and registry.Need.
         evidence: what its accusation rests on, as text, see registry.Evidence.
-        how: "detected" where it detects one of them at least, else "prevented", else "unavailable".
+        how: "detected" where it detects one of them at least, else "prevented", "outside" or "unavailable".
         cheats, twins: that prove it, as "timing:unsynced_streams/cheat".
     """
 
@@ -115,7 +115,7 @@ def _check_view(check: Check, known: Mapping[str, Issue], shown: Sequence[Fixtur
         when=check.when.value,
         needs=tuple(need.value for need in check.needs),
         evidence=check.evidence.value,
-        how=next((how.value for how in (How.DETECTED, How.PREVENTED) if how in hows), How.UNAVAILABLE.value),
+        how=next((how for how in How if how in hows), How.UNAVAILABLE).value,
         cheats=tuple(f"{fixture.target_id}/{cheat}" for fixture in proofs for cheat in fixture.cheats),
         twins=tuple(f"{fixture.target_id}/{fixture.twin}" for fixture in proofs if fixture.twin),
     )

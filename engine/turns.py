@@ -293,12 +293,13 @@ class Turns:
     async def _samples(self, stint: Stint, job: jobs.Measure) -> tuple[int, bool]:
         """How many samples came, and whether the last of them was set aside for a low clock."""
         taken = 0
+        publish = (lambda event: None) if stint.arm.again else self._publish
         report: reports.Report = await ask(stint.child, job, reports.Samples, self._patience_s, stint.name)
         while True:
             batch = expect(report, reports.Samples, named(stint.child, stint.name))
             stint.take(batch)
             taken += len(batch.device_ms)
-            self._publish(
+            publish(
                 events.SampleBatch(
                     run_id=self._run_id,
                     arm=stint.name,

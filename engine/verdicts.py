@@ -113,7 +113,8 @@ def _outside(arm: Arm) -> dict[str, Any]:
     found = statistics.outside(arm.outside_ms)
     if arm.inside or found is None:
         return {"inside": arm.inside or "its calls are too short beside what copies take"}
-    return {"outside_ms": found[0], "outside_error": found[1], "outside_read": arm.outside_read}
+    read, sets = arm.outside_read, arm.outside_sets or None
+    return {"outside_ms": found[0], "outside_error": found[1], "outside_read": read, "outside_sets": sets}
 
 
 def _median_clock(samples: Samples) -> float | None:

@@ -24,14 +24,13 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
-from aisp.kernels.catalog.model import Case, Flag, Rung
+from aisp.kernels.catalog.model import Case, Rung
 from aisp.store.outcomes import Correctness, State
 from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
 
 _WHEN = {
     "output.last_call": " in the last timed call",
-    "output.fresh_values": " on values that it had never seen",
     "output.moved_buffers": " on the same values in other buffers",
 }
 
@@ -52,14 +51,13 @@ class Verification:
         self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
         self._answered: set[tuple[str, int]] = set()  # those whose expected values are known
         self._expected: asyncio.Task[None] | None = None
-        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
         self._beyond = Gate(
             target=plan.target,
             case=plan.case,
             device=plan.device,
             seed=plan.seed,
             without=plan.without,
-            first_set=plan.held_out[-1],
+            first_set=plan.held_out[0],
             ask_judge=self._ask_beyond,
             blob=crew.arena.blob,
             note=self.notes.append,
@@ -85,8 +83,8 @@ class Verification:
         )
         await self._beyond.pose(rungs, again)
 
-    async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
-        plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
+    async def _make_set(self, case: Case, number: int) -> None:
+        plain = self._posed[case.name, number] = PosedCase.of_set(case, number).plain()
         job = jobs.Pose(case=plain, seed=self._plan.seed, blob=self._crew.arena.blob(), later=True)
         posed = await self._crew.ask_verifier(job, reports.Posed, "making the inputs")
         self.inputs[case.name, number] = posed.blob
@@ -114,59 +112,32 @@ class Verification:
                 await ask(jobs.Expect(case=plain), reports.Expected, "reference.py")
         await self._beyond.teach(ask, job)
 
+    async def recall(self) -> None:
+        """Teach a fresh verifier the timed case, where the run has parted with the one that knew it. Raises ArmEnd."""
+        async with self._reporter.step("inputs"):
+            for case, number in self._sets(gate=False):
+                before = self.inputs[case.name, number]
+                await self._make_set(case, number)
+                self._crew.arena.free(before)
+                await self._expect_set(case, number)
+
     def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
         """The timed case's sets; with the gate, every untimed case too, which an arm must get right before."""
         timed = [(self._plan.case, number) for number in range(self._plan.rule.input_sets)]
         untimed = [case for case in self._plan.target.cases if not case.timed and case.name != self._plan.case.name]
         return timed + [(case, 0) for case in untimed] if gate else timed
 
-    def prepare_held_out(self, replica: int) -> None:
-        """Let the verifier make the held-out sets of a replica, unless it does so already.
-
-        To be asked while nothing is timed.
-        """
-        if replica not in self._coming:
-            self._coming[replica] = asyncio.create_task(self._make_held_out(replica))
-
-    async def _make_held_out(self, replica: int) -> None:
-        await self._known()  # the arms wait for that first
-        sets = self.held_out_sets(replica)
-        if not sets:
-            return
-        async with self._reporter.step("inputs"):
-            for number, like in sets:
-                await self._make_set(self._plan.case, number, like)
-                await self._expect_set(self._plan.case, number)
-
-    def held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
-        """Number and likeness of a replica's held-out sets: wholly new values, or those of set 0 but for one element of
-        every input.
-
-        A replica gets one of the two kinds in turn; a run of one replica gets both. There are none where no input is
-        refilled.
-        """
-        if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self._plan.target.inputs):
-            return []
-        which = [replica] if self._plan.rule.replicas > 1 else [0, 1]
-        return [(self._plan.held_out[place], None if place % 2 == 0 else 0) for place in which]
-
-    async def _known(self) -> None:
-        """Wait until what is expected is known. Raises ArmEnd where the reference fails."""
+    async def known(self) -> None:
+        """Wait until what is expected is known, and the verifier has nothing to do. Raises ArmEnd where the reference
+        fails: that ends the whole run."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
 
-    async def rested(self) -> None:
-        """Wait until the verifier has nothing to do. Raises ArmEnd: a reference that failed ends the whole run."""
-        await self._known()
-        for task in self._coming.values():
-            await task
-
     async def stop(self) -> None:
         """Make nothing any more."""
-        making = [task for task in (self._expected, *self._coming.values()) if task is not None]
-        for task in making:
-            task.cancel()
-        await asyncio.gather(*making, return_exceptions=True)
+        if self._expected is not None:
+            self._expected.cancel()
+            await asyncio.gather(self._expected, return_exceptions=True)
 
     def drawn(self) -> Drawn:
         """What was drawn for this run, for checks."""
@@ -240,13 +211,13 @@ class Verification:
     async def _enter(self, stint: Stint, *, most: int | None = None) -> None:
         """The drawn shapes of the gate."""
         async with self._reporter.step("gate", stint.arm):
-            await self._known()
+            await self.known()
             async with self._crew.caches.passing(stint.child):
                 await self._beyond.enter(stint, self._limits.compile_s, most=most)
 
     async def judge(self, stint: Stint, case: str, number: int, outputs: jobs.Blob, check: str) -> None:
         """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
-        await self._known()
+        await self.known()
         arm = stint.arm
         job = jobs.Judge(case=self._posed[case, number], seed=self._plan.seed, outputs=outputs)
         judged: reports.Judged = await self._crew.ask_verifier(job, reports.Judged)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -57,9 +57,14 @@ def kept(run: Run) -> bool | None:
     """Whether what a run says that it drew is what its plan committed to; None where it has not said it, or its plan
     committed to nothing.
     """
-    promised, held_out, nonce = (run.manifest.get(name) for name in (COMMITMENT, HELD_OUT, NONCE))
-    if promised is None or run.seed is None:
+    return keeps(run.manifest, run.seed)
+
+
+def keeps(manifest: Mapping[str, object], seed: int | None) -> bool | None:
+    """The same of a run's manifest and master seed."""
+    promised, held_out, nonce = (manifest.get(name) for name in (COMMITMENT, HELD_OUT, NONCE))
+    if promised is None or seed is None:
         return None
     if not isinstance(held_out, (list, tuple)) or not isinstance(nonce, str):
         return False
-    return bool(committed(run.seed, held_out, nonce) == promised)
+    return committed(seed, held_out, nonce) == promised

@@ -31,13 +31,14 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import quote
 
-from aisp.store import chain, content, migrations, seal, upkeep
+from aisp.store import chain, commitment, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     FUZZES_SINCE,
     IN_FORCE,
     NEEDED_COLUMNS,
+    NO_SEED,
     PEAKS_SINCE,
     RunRows,
     failure_of,
@@ -95,6 +96,10 @@ SELECT number FROM newest WHERE number IS NOT NULL
 
 BOARD_SQL = _newest_of_each(_FINISHED, _RESULT)
 ATTEMPTS_SQL = _newest_of_each("TRUE", _ENDED)
+COMMITTED_SQL = (
+    "SELECT runs.number AS number, seed, content FROM runs JOIN manifests ON manifests.hash = runs.manifest "
+    f"WHERE seed <> '{NO_SEED}' AND runs.number IN"
+)
 NEWEST_SQL = "SELECT number FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?"
 NEWEST_OF_TARGET_SQL = "SELECT number FROM runs WHERE target = ? AND number < ? ORDER BY number DESC LIMIT ?"
 HISTORY_SQL = (
@@ -730,11 +735,13 @@ def _damage(connection: sqlite3.Connection, number: int) -> str:
         return "it has ended and has no hash" if run.state.final else ""
     if not rows.fits(*array_hashes(connection, [number])[number]):
         return "its record has another hash"
-    return "" if _environment_whole(connection, run.environment) else "its environment has another hash"
+    if not _environment_whole(connection, run.environment):
+        return "its environment has another hash"
+    return "what it says that it drew is not what its plan committed to" if commitment.kept(run) is False else ""
 
 
 def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole: set[str]) -> set[int]:
-    """Those of the runs of which a hash does not fit, or there is none yet: `_damage` says what it is.
+    """Those of the runs of which a hash does not fit, or what was drawn; or there is none yet. `_damage` says what.
 
     Looks at bytes and makes no records of them, in some statements for all. `whole` is explained at `History.examine`.
     """
@@ -762,6 +769,12 @@ def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole
                 whole.add(digest)
             else:
                 found.add(number)
+    for chunk, marks in seal.chunks(numbers):
+        for row in _each(connection, f"{COMMITTED_SQL} ({marks})", chunk):
+            if row["number"] in found:  # what would be compared is not what was written
+                continue
+            if commitment.keeps(json.loads(row["content"]), int(row["seed"])) is False:
+                found.add(row["number"])
     return found
 
 

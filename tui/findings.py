@@ -259,6 +259,8 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
         text.append(f"{dot}{checks} checks: {counted}", "not bold")
     if run.record.without:
         text.append(f"{dot}left out: {', '.join(run.record.without)}", "bold")
+    if run.confined:
+        text.append(f"{dot}{run.confined}", "not bold")
     return text
 
 

@@ -286,6 +286,7 @@ class RunView(Reading):
         placed: the device that the engine gave it ("cuda:1" where there are several GPUs); "" before.
         whole: False: points, telemetry and output were let go; the store has them.
         foreign: the machine that it was imported from; "" for one of this machine.
+        confined: what its processes were held from, once the store was asked; "" where that is not known.
     """
 
     drawn: dict[str, Drawn] = field(default_factory=dict)
@@ -299,6 +300,7 @@ class RunView(Reading):
     whole: bool = True
     stored: bool = False
     foreign: str = ""
+    confined: str = ""
 
     @property
     def device(self) -> str:

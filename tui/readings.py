@@ -14,7 +14,7 @@ from rich.text import Text
 from aisp.engine.protocol import events
 from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
-from aisp.store.results.outside import how_judged
+from aisp.store.results.outside import judged
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.telling import by_own_rule
@@ -117,7 +117,7 @@ def verdict_row(run: RunView, ascii: bool, width: int | None = None) -> Text:
     """
     text = _verdict(run, ascii, with_note=True)
     item = run.headline
-    if width is None or plain.cells(text.plain) <= width or item is None or not item.note:
+    if width is None or plain.cells(text.plain) <= width or item is None:
         return text
     short = _verdict(run, ascii, with_note=False)
     if short.plain == text.plain:
@@ -160,6 +160,8 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
         text.append(f", SOL {plain.percent(lead.sol)}")
     if item.note and with_note and item.verdict.known:
         text.append(f", {item.note}" if item.verdict.decided else f": {item.note}")
+    if with_note and (where := run.judged(item)):
+        text.append(f", {where}")
     if not run.record.state.final:
         text = Text("so far: ").append_text(text)
     elif run.record.validity.suspect:
@@ -445,7 +447,7 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
         lines += labelled(
             "right", [f"{stated} calls by the stated tolerance, {derived} on drawn cases by the derived bound"]
         )
-    if how := how_judged(arm):
+    if how := judged(arm):
         spent = arm.quality.outside_ms if arm.quality is not None else None
         read = arm.quality.outside_read if arm.quality is not None else None
         clock = "" if spent is None else f": {plain.quantity(spent / 1e3, 's')} a call, {read} outputs read and right"

@@ -108,6 +108,8 @@ def ran_on(shared: Shared) -> list[tuple[str, str]]:
     found = [("machine", shared.machine), ("GPU", facts.get("gpu")), ("driver", facts.get("driver"))]
     found += [("CPU", facts.get("cpu")), ("SM clock", f"{', '.join(clocks)} MHz" if clocks else "")]
     found += [("versions", ", ".join(f"{name} {value}" for name, value in versions.items() if value))]
+    held = hardware.confined(facts)
+    found += [("processes", held)] if held else []
     flags = ", ".join(record.flags)
     found += [("flags", flags)] if flags else []
     return [(label, clean_line(str(value or "")) or plain.DASH) for label, value in found]

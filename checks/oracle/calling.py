@@ -111,7 +111,7 @@ def _compiled_as_often_as_it_takes() -> Iterator[None]:
 def _refill(target: Target, buffers: list[Any], values_by_name: Mapping[str, Any]) -> None:
     """Other values into the same buffers, but for static and made inputs."""
     for spec, buffer in zip(target.inputs, buffers, strict=True):
-        if not spec.made and Flag.STATIC not in spec.flags:
+        if spec.refilled:
             once = slice(0, 1) if _expanded(buffer) else slice(None)
             held = buffer.data
             (held[once] if held.dim() else held).copy_(

@@ -186,11 +186,9 @@ def _supported(schema: Schema, rung: Rung) -> Schema | None:
 def able(target: Target, kind: Values) -> tuple[str, ...]:
     """Inputs whose values may be of another family at the timed shape: floating ones that are drawn for every set."""
 
-    def usable(spec: TensorSpec) -> bool:
-        fixed = spec.made or Flag.STATIC in spec.flags or "float" not in spec.dtype
-        return not fixed and takes(target, spec, kind)
-
-    return tuple(spec.name for spec in target.inputs if usable(spec))
+    return tuple(
+        spec.name for spec in target.inputs if spec.refilled and "float" in spec.dtype and takes(target, spec, kind)
+    )
 
 
 def lossy(target: Target) -> bool:

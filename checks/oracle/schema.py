@@ -145,8 +145,6 @@ class Case:
         layouts, values: by input, those that differ from CONTIGUOUS and DECLARED alone.
         relation: the Relation that is checked beside the values, "" for none.
         name: of the lesson's case; "" for a drawn one.
-        like: the set of the lesson's case that this one differs from in one element of every input; None where it has
-            values of its own.
     """
 
     number: int
@@ -157,12 +155,11 @@ class Case:
     values: Mapping[str, Values] = field(default_factory=dict)
     relation: str = ""
     name: str = ""
-    like: int | None = None
 
     @staticmethod
-    def of_set(case: NamedCase, number: int = 0, like: int | None = None) -> Case:
+    def of_set(case: NamedCase, number: int = 0) -> Case:
         """A set of a lesson's own case."""
-        return Case(number, Strategy.REGULAR, dict(case.axes), name=case.name, like=like)
+        return Case(number, Strategy.REGULAR, dict(case.axes), name=case.name)
 
     @property
     def label(self) -> str:
@@ -180,7 +177,7 @@ class Case:
             "layouts": {name: layout.value for name, layout in self.layouts.items()},
             "values": {name: kind.value for name, kind in self.values.items()},
             "relation": str(self.relation),
-            **({"name": self.name, "like": self.like} if self.name else {}),
+            **({"name": self.name} if self.name else {}),
         }
 
     @staticmethod
@@ -196,7 +193,6 @@ class Case:
                 values={str(name): Values(value) for name, value in data.get("values", {}).items()},
                 relation=str(Relation(data["relation"])) if data.get("relation") else "",
                 name=str(data.get("name", "")),
-                like=data.get("like"),
             )
         except (KeyError, ValueError, AttributeError) as error:
             raise SchemaError(f"this is no case of this version: {error}") from None
@@ -452,13 +448,13 @@ def _huge(schema: Schema) -> dict[str, int]:
     target = schema.target
     for axis in schema.axes:
         base = dict.fromkeys((a.name for a in schema.axes), 0) | {a.name: a.regular[0] for a in schema.axes}
-        extent = target.fuzz.axes.get(axis.name)
-        if extent is not None and (extent.values or extent.most is not None):
+        extent = axis.extent
+        if extent is None or extent.most is not None:
             continue
         base[axis.name] = 1
         try:
             each = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
-            step = extent.multiple if extent else 1
+            step = extent.multiple
             base[axis.name] = math.ceil(HUGE_ELEMENTS / max(each, 1) / step) * step
             largest = max(math.prod(catalog.shape(spec, base)) for spec in (*target.inputs, *target.outputs))
         except catalog.GrammarError:

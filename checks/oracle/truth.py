@@ -44,7 +44,7 @@ from aisp.checks.oracle.eager import unwidened
 from aisp.checks.oracle.schema import Case, retyped
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target, TensorSpec
-from aisp.kernels.catalog.tensors import ANY, COMPLEX, parts_of
+from aisp.kernels.catalog.tensors import ANY, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -296,9 +296,9 @@ class Oracle:
             if not is_tensor or list(output.shape) != wanted:
                 found = list(output.shape) if is_tensor else type(output).__name__
                 raise ReferenceFault(f"reference.py: {spec.name} is {found}, lesson.md declares {wanted}")
-            if (dtype := named(output)) in COMPLEX and not (self._target.rule is not None and self._target.rule.alone):
+            if (refused := refusal(named(output))) and not (self._target.rule and self._target.rule.alone):
                 # As another type its imaginary part would be lost without a word.
-                raise ReferenceFault(f"reference.py: {spec.name} is {dtype}, which is not judged; {parts_of(dtype)}")
+                raise ReferenceFault(f"reference.py: {spec.name} is {refused}")
 
     # -- memory ----------------------------------------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ depend on how many.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
-from aisp.kernels.catalog.tensors import parts_of
+from aisp.kernels.catalog.tensors import refusal
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +39,6 @@ OUTLIER_EVERY = 64
 BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
 DOMINANT_OF = 10  # of so many values, all but one are the same
-FEW = 64  # values, of which one differs from any that may stand somewhere, unless they are all alike
 # Heavy tails that leave a scale: one element in OUTLIER_EVERY of a row is this much larger, and the row's RMS doubles.
 TAIL = 16.0
 SHIFT = 4.0  # standard deviations
@@ -59,19 +59,15 @@ def inputs_of(
     case: Case,
     seed: int,
     *,
-    first: Mapping[str, torch.Tensor] | None = None,
     pose: Maker | None = None,
     device: str = "cpu",
 ) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
-    In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
-    one element of every input that is not static has another; where the task's own code poses inputs, whose values may
-    hang together (a triangular matrix, sorted offsets), it has fresh values of its own instead. A set with other kinds
-    of values is set 0 with `changes_of`.
+    In all sets of a lesson's own case static inputs are the same. A set with other kinds of values is set 0 with
+    `changes_of`.
 
     Args:
-        first: the set that this one is like, where it is at hand: it need not be made again, and is left as it is.
         pose: what makes the posed inputs; None in processes that do not know it, where those are left out.
         device: where pose works.
 
@@ -85,9 +81,6 @@ def inputs_of(
         for name, change in changes_of(target, case, seed).items():
             change.laid(found[name])
         return found
-    if case.like is not None and not any(spec.posed for spec in target.inputs):
-        like = first or inputs_of(target, replace(case, number=case.like, like=None), seed, pose=pose, device=device)
-        return _with_one_changed(target, case, seed, like)
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
     return inputs_by(target, case, keys_of(target, case, seed), posed)
 
@@ -131,31 +124,6 @@ def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, 
     return subseed(seed, target.id, case.strategy, case.number, "value", spec.name)
 
 
-def _with_one_changed(
-    target: Target, case: Case, seed: int, first: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
-    elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
-    found = dict(first)
-    for spec in target.inputs:
-        if spec.made or Flag.STATIC in spec.flags or spec.name not in found or not found[spec.name].numel():
-            continue
-        found[spec.name] = found[spec.name].clone()
-        flat = found[spec.name].reshape(-1)
-        word = subseed(seed, target.id, case.name, case.number, spec.name, "changed")[0]
-        place = word % flat.numel()
-        if spec.distribution == "permutation":
-            partner = (place + 1) % flat.numel()
-            flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
-            continue
-        own = replace(spec, dtype=retyped(target, spec, case.dtype), dims=(str(FEW),))
-        others = drawn(own, case.axes, _key(target, replace(case, like=None), seed, spec))
-        differing = others[others != flat[place]]
-        if differing.numel():
-            flat[place] = differing[0]
-    return found
-
-
 def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> dict[str, torch.Tensor]:
     """What the target's own `inputs.pose(axes, device, generator)` makes for a set, as it was declared, by name.
 
@@ -185,9 +153,7 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
             told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
             raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
-        if tensor.is_complex() and not (target.rule is not None and target.rule.alone):
-            told = str(tensor.dtype).removeprefix("torch.")
-            raise InputsError(f"inputs.py: pose() made {spec.name} {told}, which is not judged; {parts_of(told)}")
+        _refuse_complex(target, "pose", spec.name, tensor)
         dtype = retyped(target, spec, case.dtype)
         tensor = tensor.detach().to("cpu")
         if dtype != spec.dtype:  # a fuzz's own
@@ -209,6 +175,26 @@ def _told(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
     return dict(result)
 
 
+def _refuse_complex(target: Target, entry: str, name: str, value: object) -> None:
+    """Raise InputsError where a tensor of a value, a module or a container is of a dtype that is not judged: the
+    reference would lose its imaginary part, or its precision, without a word.
+    """
+    import torch
+
+    if target.rule is not None and target.rule.alone:
+        return
+    within: Iterable[object] = ()
+    if isinstance(value, torch.Tensor):
+        if refused := refusal(str(value.dtype).removeprefix("torch.")):
+            raise InputsError(f"inputs.py: {entry}() made {name} {refused}")
+    elif isinstance(value, torch.nn.Module):
+        within = itertools.chain(value.parameters(), value.buffers())
+    elif isinstance(value, (dict, list, tuple)):
+        within = value.values() if isinstance(value, dict) else value
+    for part in within:
+        _refuse_complex(target, entry, name, part)
+
+
 def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: Maker) -> dict[str, object]:
     """What the target's own `inputs.make(axes, device, generator)` makes, by name.
 
@@ -216,13 +202,16 @@ def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: M
     the same weights; `make` moves them to `device` itself.
 
     Raises:
-        InputsError: make returned something else than the declared names.
+        InputsError: make returned something else than the declared names, or what is not judged.
     """
     import torch
 
     generator = torch.Generator("cpu").manual_seed(made_seed)
     wanted = {spec.name for spec in target.inputs if spec.made}
-    return _told("make", make(dict(case.axes), device, generator), wanted)
+    made = _told("make", make(dict(case.axes), device, generator), wanted)
+    for name, value in made.items():
+        _refuse_complex(target, "make", name, value)
+    return made
 
 
 def gradients_of(

@@ -63,10 +63,10 @@ def ask(request: requests.StartRuns) -> Answer:
         EngineUnavailableError: no engine could be started, or it went away.
     """
     waiting = _Waiting(request)
-    # Not kept alive by it: a program that leaves leaves the run to the engine.
-    threading.Thread(target=waiting.work, name="aisp", daemon=True).start()
     try:
-        with _heard_at_once():
+        with _heard_at_once():  # before there can be a run
+            # Not kept alive by it: a program that leaves leaves the run to the engine.
+            threading.Thread(target=waiting.work, name="aisp", daemon=True).start()
             waiting.done.wait()
     except KeyboardInterrupt:
         waiting.cancel()

@@ -24,7 +24,7 @@ from aisp.kernels.catalog import frontmatter, onefile
 from aisp.kernels.catalog.grammar import GrammarError, evaluate
 from aisp.kernels.catalog.model import UNCOUNTED, TensorSpec
 from aisp.kernels.catalog.sources import LESSON, read_bytes
-from aisp.kernels.catalog.tensors import COMPLEX, DTYPES, INTEGER_RANGES, parse_tensor, parts_of, shape
+from aisp.kernels.catalog.tensors import DTYPES, INTEGER_RANGES, parse_tensor, refusal, shape
 from aisp.store.text import clean_line
 
 Given = str | Sequence[Any] | Mapping[str, Any]
@@ -246,8 +246,8 @@ def _line(name: str, value: object, *, output: bool = False) -> str:
     """The tensor line of an example, by its attributes `dtype` and `shape`. Raises RefusedError."""
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     dims = getattr(value, "shape", None)
-    if dtype in COMPLEX:
-        raise RefusedError(f"{name} is {dtype}, which is not judged; {parts_of(dtype)}")
+    if refused := refusal(dtype):
+        raise RefusedError(f"{name} is {refused}")
     if dtype not in DTYPES or dims is None:
         told = f"{name} is a {clean_line(type(value).__name__)}" + (f" of {clean_line(dtype)}" if dtype else "")
         fix = f'"{"float32 [M, N]" if output else "float32 [M, N] normal"}"'
@@ -308,8 +308,8 @@ def _worked_out(
             raise ValueError("its type depends on the sizes")
         lines = []
         for (dtype, before), (_, after) in zip(first, second, strict=True):
-            if dtype in COMPLEX:
-                raise ValueError(f"{dtype} is not judged; {parts_of(dtype)}")
+            if refused := refusal(dtype):
+                raise ValueError(f"it is {refused}")
             if len(before) != len(after) or dtype not in DTYPES:
                 raise ValueError(f"{dtype} of {len(before)} dimensions")
             dims = [_dim(pair, points, specs) for pair in zip(before, after, strict=True)]

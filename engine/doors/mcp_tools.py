@@ -290,7 +290,8 @@ class Tools:
         with self._history() as history:
             reading = asking.reading(history, history.run(record.id))
         rung = self._rung(reading, submission)
-        said = evidence.of_run(reading, rung, shape=_shape(reading.record, submission))
+        shape, facts = _shape(reading.record, submission), self._facts(reading.record)
+        said = evidence.of_run(reading, rung, shape=shape, facts=facts)
         counts = {status.value: 0 for status in FindingStatus}
         for finding in reading.record.findings:
             counts[finding.status.value] += 1
@@ -300,6 +301,8 @@ class Tools:
             ends = f"{said.interval.lo:.3g} to {said.interval.hi:.3g}"
             floor = "not known" if said.floor is None else f"{said.floor:.3g}"
             sentences.append(f"{said.speedup:.3g} times as fast as {item.baseline} ({ends}); noise floor {floor}")
+        sentences += [f"it was {said.judged}"] if said.judged else []
+        sentences += [said.confined] if said.confined else []
         if said.limiter is not None:
             sentences.append(f"what bounds it: {said.limiter.value}")
         quoted = [
@@ -575,8 +578,15 @@ class Tools:
         return reading.lead.rung if reading.lead is not None else ""
 
     def _evidence(self, reading: Reading, submission: Submission | None) -> Answer:
-        said = evidence.of_run(reading, self._rung(reading, submission), shape=_shape(reading.record, submission))
+        record, facts = reading.record, self._facts(reading.record)
+        said = evidence.of_run(reading, self._rung(reading, submission), shape=_shape(record, submission), facts=facts)
         return _named(said.plain(), submission)
+
+    def _facts(self, record: Run) -> dict[str, object]:
+        """What a run ran on; empty where that was not kept."""
+        with contextlib.suppress(NoAnswerError, LookupError), self._history() as history:
+            return history.environment(record.environment)
+        return {}
 
     def _stored(self, run_id: str, submission: Submission | None, told: Run) -> Answer:
         """The evidence of a run that has ended: of the store's record, else of what the engine told."""

@@ -72,6 +72,10 @@ class Mapped(Message, tag="mapped", frozen=True, kw_only=True):
     """Worker: all of it can be reached."""
 
 
+class Cannot(Message, tag="cannot", frozen=True, kw_only=True):
+    """Worker on a GPU, in the place of Mapped or of where its outputs lie: CUDA does not share that memory."""
+
+
 class Run(Message, tag="run", frozen=True, kw_only=True):
     """Judge: make so many calls. On a CPU the file that comes with it holds their inputs, and the clock runs.
 
@@ -108,7 +112,7 @@ class Over(Message, tag="over", frozen=True, kw_only=True):
     """Judge: that was the last batch."""
 
 
-AnyMessage: TypeAlias = Forms | Layout | Mapped | Run | Armed | Done | Read | Over
+AnyMessage: TypeAlias = Forms | Layout | Mapped | Cannot | Run | Armed | Done | Read | Over
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)

@@ -226,25 +226,6 @@ class Sustain(Job, tag="sustain", frozen=True, kw_only=True):
     calls: int
 
 
-class HeldOut(Job, tag="held_out", frozen=True, kw_only=True):
-    """Worker: time samples on values that this process has not seen, each right after one on values that it has.
-
-    The first unseen values are `blob`'s, and that sample's outputs go into `outputs` whole; further ones are mixed from
-    two known sets, element by element, so that any table of known inputs misses.
-
-    Attributes:
-        blob: a set that was made for this moment.
-        seen: numbers of known sets, one per pair.
-        shifts: one per pair after the first: decides the mixture.
-    """
-
-    case: str
-    blob: Blob
-    seen: list[int]
-    shifts: list[int]
-    outputs: Blob
-
-
 class ServeBatches(Job, tag="serve_batches", frozen=True, kw_only=True):
     """Worker: make the calls that the judge asks for on `line`, until it has had enough (engine.worker.batches)."""
 
@@ -260,7 +241,8 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
         line: the other end of the worker's.
         pid: of the worker.
         pairs: how many pairs of batches, of N and of 3N calls.
-        calls: N, as it was found in an earlier pair; 0 where there was none.
+        per_call_ms: by the worker, from which N is chosen.
+        calls: N of an earlier pair; 0 where there was none.
         round: of the run. In each, one set is new for all arms, and every batch has it in a place of its own: the
             outputs of that call are read, and its truth is computed once.
         held: whether calls may be launched behind a hold; not where an earlier pair found that they cannot.
@@ -271,6 +253,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     line: Blob
     pid: int
     pairs: int
+    per_call_ms: float
     calls: int
     round: int
     held: bool
@@ -375,7 +358,6 @@ AnyJob: TypeAlias = (
     | Group
     | Measure
     | Sustain
-    | HeldOut
     | ServeBatches
     | TimeBatches
     | Inspect

@@ -154,14 +154,6 @@ class Sustained(Report, tag="sustained", frozen=True, kw_only=True):
     calls: int
 
 
-class HeldOutTimes(Report, tag="held_out_times", frozen=True, kw_only=True):
-    """Pairs of samples, times per call; the outputs of the first unseen one lie in the blob."""
-
-    seen_ms: list[float]
-    unseen_ms: list[float]
-    outputs: Blob
-
-
 class BatchesServed(Report, tag="batches_served", frozen=True, kw_only=True):
     """The judge has had enough."""
 
@@ -173,8 +165,8 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
         slopes_ms: time per call, from each pair of batches; what copies took is taken off.
         calls: N.
         held: see engine.protocol.jobs.TimeBatches.
-        copies_ms: what was taken off each call.
-        distinct: different sets of inputs in the larger batch.
+        sets: sets of inputs that there was memory for, where more calls would have been in a batch else; 0 where that
+            made no difference.
         read: outputs that were read and compared.
         judged: what is wrong with them; where all are right, of the last one. None where none was read.
         inside: why there is nothing of this ("its inputs lie in host memory"); "" where there is.
@@ -184,8 +176,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     slopes_ms: list[float] = []
     calls: int = 0
     held: bool = True
-    copies_ms: float = 0.0
-    distinct: int = 0
+    sets: int = 0
     read: int = 0
     judged: Judged | None = None
     inside: str = ""
@@ -384,7 +375,6 @@ AnyReport: TypeAlias = (
     | Grouped
     | Samples
     | Sustained
-    | HeldOutTimes
     | BatchesServed
     | BatchesTimed
     | Inspected

@@ -366,8 +366,6 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             channel.send(arm.last_outputs(job))
         case jobs.Sustain():
             channel.send(arm.sustain(job))
-        case jobs.HeldOut():
-            channel.send(arm.held_out(job))
         case jobs.ServeBatches():
             channel.send(arm.serve_batches(job))
         case jobs.Inspect():

@@ -629,12 +629,12 @@ class Arm:
         for to, values in pairs:
             to.copy_(values)  # type: ignore[attr-defined]
 
-    def _take(self, bound: _Bound, sets: list[int], stage: str = "timed") -> tuple[Sample, list[Outputs], list[float]]:
+    def _take(self, bound: _Bound, sets: list[int]) -> tuple[Sample, list[Outputs], list[float]]:
         """One sample on these sets, its outputs in the declared form, and their fingerprints."""
         timer = self._timer
         if timer is None:
             raise RuntimeError("measuring before warm-up")
-        seen = registry.Call(stage, bound.case, self._grouped.buffers)
+        seen = registry.Call("timed", bound.case, self._grouped.buffers)
         self._poison_last()
         if not gc.isenabled():
             _collect(0)  # a microsecond; outputs in a cycle of objects would stay until the collector is on again
@@ -713,61 +713,6 @@ class Arm:
             call(*bound.buffers)
         self._synchronize()
         return reports.Sustained(calls=job.calls)
-
-    def held_out(self, job: jobs.HeldOut) -> reports.HeldOutTimes:
-        """Take samples on held-out values, each after one on known values."""
-        bound = self._bound[job.case]
-        calls = self._grouped.launches.calls
-        seen_ms: list[float] = []
-        unseen_ms: list[float] = []
-        blob = job.outputs
-        gc.disable()
-        try:
-            for number, known in enumerate(job.seen):
-                # Made first, so that the caches are alike for both. The host's allocator is not, after that: what a
-                # call makes would be new pages, which take longer than a short call. So there is a call before.
-                others = [self._unseen(bound, job, number)]
-                if self._device == "cpu":
-                    others.append(self._mixed(bound, known, job.shifts[number - 1] ^ 1 if job.shifts else 1))
-                first = len(bound.sets)
-                bound.sets += others
-                try:
-                    if len(others) > 1:
-                        self._take(bound, [first + 1] * calls, "held_out")
-                    seen_ms.append(self._take(bound, [known] * calls, "held_out")[0].device_ms)
-                    found, outputs, _ = self._take(bound, [first] * calls, "held_out")
-                finally:
-                    del bound.sets[first:]
-                unseen_ms.append(found.device_ms)
-                if number == 0:
-                    blob = self._hand_over(outputs[-1], job.outputs.name)
-                self._last = None
-                del found, outputs
-        finally:
-            gc.enable()
-        return reports.HeldOutTimes(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
-
-    def _unseen(self, bound: _Bound, job: jobs.HeldOut, number: int) -> dict[int, torch.Tensor]:
-        """The sets of values for the pairs: the blob's values first, then known sets mixed element by element and moved
-        round.
-        """
-        if number:
-            return self._mixed(bound, job.seen[number], job.shifts[number - 1])
-        arrived = self._mine(job.blob)
-        return {
-            index: arrived[self._target.inputs[index].name].to(values.device) for index, values in bound.sets[0].items()
-        }
-
-    def _mixed(self, bound: _Bound, first: int, shift: int) -> dict[int, torch.Tensor]:
-        """Known set `first` and the one after it, mixed as `shift` decides."""
-        second = bound.sets[(first + 1) % len(bound.sets)]
-        mixed: dict[int, torch.Tensor] = {}
-        for index, values in bound.sets[first].items():
-            if self._target.inputs[index].distribution == "permutation" or len(bound.sets) < 2:
-                mixed[index] = values.reshape(-1).roll(shift).reshape(values.shape)
-                continue
-            mixed[index] = tensors.mixed(values, second[index], shift)
-        return mixed
 
     def serve_batches(self, job: jobs.ServeBatches) -> reports.BatchesServed:
         """Make the calls that the judge asks for, and times from outside."""

@@ -20,7 +20,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aisp.engine.protocol.batches import Armed, Done, Form, Forms, Layout, Line, LineError, Mapped, Over, Place, Run
+from aisp.engine.protocol.batches import (
+    Armed,
+    Cannot,
+    Done,
+    Form,
+    Forms,
+    Layout,
+    Line,
+    LineError,
+    Mapped,
+    Over,
+    Place,
+    Run,
+)
 from aisp.engine.worker import ipc
 from aisp.engine.worker.probe import Hold, Meeting
 from aisp.engine.worker.timers import TorchHandles
@@ -83,6 +96,8 @@ def serve(
             if not isinstance(order, Run):
                 raise LineError(f"{type(order).__name__} instead of a batch")
             batches.run(order, files)
+    except ipc.IpcError:
+        line.send(Cannot())
     finally:
         if batches is not None:
             batches.close()
@@ -162,6 +177,8 @@ class _OnGpu:
         try:
             self._meeting = Meeting(file, 0, 2)
             address, size = ipc.open_shared(layout.handle)
+        except (OSError, RuntimeError) as error:  # what a container may forbid; nothing here is the lesson's
+            raise ipc.IpcError(str(error)) from None
         finally:
             os.close(file)
         self._opened = address

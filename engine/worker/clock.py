@@ -28,6 +28,7 @@ import numpy as np
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Armed,
+    Cannot,
     Done,
     Form,
     Forms,
@@ -54,8 +55,10 @@ MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand l
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
-ARMED_S = 1.0  # a call that waits for the GPU is never launched behind a hold
+ARMED_S = 0.5  # within which calls are launched behind a hold: one that waits for the GPU never is
+FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
+NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
 Inputs = dict[str, "torch.Tensor"]
@@ -142,8 +145,17 @@ class Outside:
         self._read = 0
         self._judged: reports.Judged | None = None
 
-    def timed(self, pairs: int, device: str, calls: int = 0, *, held: bool = True) -> reports.BatchesTimed:
-        """All pairs, of `calls` and three times as many where that is known.
+    def timed(
+        self, pairs: int, device: str, per_call_ms: float, calls: int = 0, *, held: bool = True
+    ) -> reports.BatchesTimed:
+        """All pairs.
+
+        Args:
+            pairs: how many.
+            device: "cpu" or "cuda".
+            per_call_ms: as the worker has it. A pair of another length than is meant is less exact, and no more.
+            calls: N, where it is known.
+            held: whether calls may be launched ahead.
 
         Raises:
             LineError: the worker does not come to the end.
@@ -155,14 +167,19 @@ class Outside:
         side: _HostSide | _DeviceSide
         side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
         try:
-            calls = min(calls, side.room // WIDE) or side.settle()
+            calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
+            calls = side.meet(calls)
+            side.batch(1)  # what only the first one costs
+            if isinstance(side, _DeviceSide) and side.late:
+                side.held = side.late = False
             copies_ms = side.copies_ms()
             slopes: list[float] = []
-            distinct = 0
-            for _ in range(pairs):
+            while len(slopes) < pairs:
                 few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
-                distinct = min(WIDE * calls, side.room)
-                slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
+                if isinstance(side, _DeviceSide) and side.late:
+                    calls = side.fewer(calls)
+                else:
+                    slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
             self._line.send(Over())
@@ -172,11 +189,23 @@ class Outside:
             slopes_ms=slopes,
             calls=calls,
             held=side.held,
-            copies_ms=copies_ms,
-            distinct=distinct,
+            sets=side.room if _cramped(calls, slopes, copies_ms, side.room) else 0,
             read=self._read,
             judged=self._judged,
         )
+
+    def _fill_ms(self, device: str) -> float:
+        """What one more set takes; the first one has the two drawn that all are mixed of."""
+        import torch
+
+        settle = torch.cuda.synchronize if device == "cuda" else lambda: None
+        for _ in range(2):
+            settle()
+            start = time.perf_counter()
+            self.fresh()
+            settle()
+            took_ms = (time.perf_counter() - start) * 1e3
+        return took_ms
 
     def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
         """Milliseconds of one batch, one of whose outputs is compared."""
@@ -234,7 +263,7 @@ class Outside:
 
 def refilled(target: Target) -> list[str]:
     """Names of the inputs that are new in each call."""
-    return [spec.name for spec in target.inputs if not spec.made and Flag.STATIC not in spec.flags]
+    return [spec.name for spec in target.inputs if spec.refilled]
 
 
 def why_inside(target: Target, device: str) -> str:
@@ -273,6 +302,22 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
     return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
 
 
+def _mapped(line: Line, layout: Layout, file: int) -> None:
+    """Give the worker what is shared. Raises LineError, CannotError."""
+    line.send(layout, [file])
+    message, _ = line.receive()
+    if isinstance(message, Cannot):
+        raise CannotError("its process cannot open memory that CUDA shares")
+    if not isinstance(message, Mapped):
+        raise LineError("it did not map its memory")
+
+
+def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
+    """Whether there would have been more calls in a batch, had there been memory for more sets."""
+    per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
+    return room < MOST_CALLS and calls == room // WIDE < math.ceil(BATCH_MS / per_call_ms)
+
+
 class _HostSide:
     """Batches on a CPU."""
 
@@ -286,34 +331,24 @@ class _HostSide:
         each = self._set_bytes + self._output_bytes
         self.room = min(MOST_CALLS, HOST_BYTES // max(each, 1))
         if self.room < WIDE:
-            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.0f} MiB")
+            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.3g} MiB")
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, max(self.room * self._output_bytes, mmap.PAGESIZE))
+        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
+
+    def meet(self, calls: int) -> int:
+        """Have the worker map memory for batches of so many calls, which are returned. Raises LineError."""
+        most = WIDE * calls
+        os.ftruncate(self._file, max(most * self._output_bytes, mmap.PAGESIZE))
         self._outputs = mmap.mmap(self._file, 0)
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=self._output_offsets,
             output_bytes=self._output_bytes,
-            most=self.room,
+            most=most,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
-        self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
-
-    def settle(self) -> int:
-        """N."""
-        start = time.perf_counter()
-        self._outside.fresh()
-        fill_ms = (time.perf_counter() - start) * 1e3
-        took_ms = min(self.batch(2)[0] for _ in range(2)) / 2
-        found = _calls(took_ms, self.room, fill_ms)
-        if found > 8:  # what a batch costs once was a part of that
-            few, many = self.batch(4)[0], self.batch(8)[0]
-            found = _calls(max((many - few) / 4, 1e-3), self.room, fill_ms)
-        return found
+        _mapped(self._outside.line, layout, self._file)
+        return calls
 
     def _filled(self, calls: int) -> tuple[int, mmap.mmap]:
         """A file with the inputs of a batch, which nobody else can write to, and our mapping of it."""
@@ -370,7 +405,8 @@ class _HostSide:
         """What the copies of one call take here."""
         import torch
 
-        count = min(self.room, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
+        most = len(self._outputs) // max(self._output_bytes, 1)
+        count = min(most, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
         fd, memory = self._filled(min(count, 8))
         try:
             sizes = [size for size in self._outside.sizes() if size]
@@ -408,50 +444,61 @@ class _DeviceSide:
 
         self._outside, self._told = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
+        self.late = False  # the last batch was to be launched ahead and was not
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
         free, _ = torch.cuda.mem_get_info()
         self.room = min(MOST_CALLS, int(free * DEVICE_SHARE / max(self._set_bytes + output_bytes, 1)))
         if self.room < WIDE:
-            raise CannotError(f"there is no memory for {WIDE} sets of its inputs and outputs")
+            raise CannotError(NO_ROOM)
         self._opened: dict[bytes, tuple[int, int]] = {}
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, mmap.PAGESIZE)
         self._page = np.frombuffer(mmap.mmap(self._file, mmap.PAGESIZE), np.uint64)
         self._turn = 0
+        self._address = 0
+
+    def meet(self, calls: int) -> int:
+        """Have the worker map memory for batches of so many calls, or of fewer where there is less; of how many.
+
+        Raises:
+            LineError, CannotError: see Outside.timed.
+        """
+        while not self._address:
+            most = WIDE * calls
+            nbytes = max(most * self._set_bytes, 1)
+            try:
+                self._address = ipc.allocate(nbytes)
+            except ipc.IpcError as error:
+                if error.status != ipc.OUT_OF_MEMORY:
+                    raise CannotError(f"CUDA gives no memory for its inputs ({error})") from None
+                calls, self.room = calls // 2, most // 2
+                if not calls:
+                    raise CannotError(NO_ROOM) from None
         try:
-            self._address = ipc.allocate(max(self.room * self._set_bytes, 1))
             handle, _ = ipc.share(self._address)
         except ipc.IpcError as error:
-            raise CannotError(f"its memory cannot be shared ({error})") from None
-        self._memory = ipc.bytes_at(self._address, max(self.room * self._set_bytes, 1))
+            raise CannotError(f"its inputs lie in memory that cannot be shared ({error})") from None
+        self._memory = ipc.bytes_at(self._address, nbytes)
         layout = Layout(
-            offsets=dict(zip(outside.places(), self._offsets, strict=True)),
+            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
             output_offsets=[],
             output_bytes=0,
-            most=self.room,
+            most=most,
             handle=handle,
         )
-        outside.line.send(layout, [self._file])
-        message, _ = outside.line.receive()
-        if not isinstance(message, Mapped):
-            raise LineError("it did not map its memory")
+        _mapped(self._outside.line, layout, self._file)
+        return calls
 
-    def settle(self) -> int:
-        """N."""
-        import torch
-
-        for _ in range(2):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            self._outside.fresh()
-            torch.cuda.synchronize()
-            fill_ms = (time.perf_counter() - start) * 1e3
-        self.batch(2)
-        few, many = self.batch(2)[0], self.batch(min(8, self.room))[0]
-        return _calls(max((many - few) / max(min(8, self.room) - 2, 1), 1e-3), self.room, fill_ms)
+    def fewer(self, calls: int) -> int:
+        """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
+        self.late = False
+        if calls >= FEWER:
+            return calls // FEWER
+        self.held = False
+        return calls
 
     def _fill(self, calls: int) -> None:
         import torch
@@ -478,8 +525,8 @@ class _DeviceSide:
             self._turn += 1
             self._page[LINE_WORDS] = self._turn
             if not armed:
-                # It waits for the device in a call: launched ahead it never comes to the end.
-                self.held = False
+                # It waits for the device in a call, or the device takes no more launches.
+                self.late = True
                 message, _ = line.receive()
         else:
             self._fill(calls)
@@ -488,6 +535,8 @@ class _DeviceSide:
         message, _ = line.receive()
         end = time.perf_counter_ns()
         where, _ = line.receive()
+        if isinstance(where, Cannot):
+            raise CannotError("its outputs lie in memory that cannot be shared")
         if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
             raise LineError("it did not say where its outputs lie")
         outputs = self._read(where, self._outside.picked)
@@ -550,5 +599,6 @@ class _DeviceSide:
         """Give the memory back."""
         for address, _ in self._opened.values():
             ipc.close_shared(address)
-        ipc.free(self._address)
+        if self._address:
+            ipc.free(self._address)
         os.close(self._file)

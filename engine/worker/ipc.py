@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 HANDLE_BYTES = 64
+OUT_OF_MEMORY = 2
 _LAZY_PEER_ACCESS = 1
 
 
@@ -14,7 +15,15 @@ class _Handle(ctypes.Structure):
 
 
 class IpcError(Exception):
-    """The driver refused. The message names the call and its status."""
+    """The driver refused. The message names the call and its status.
+
+    Attributes:
+        status: the driver's; 0 where there is none.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def _driver() -> ctypes.CDLL:
@@ -26,7 +35,7 @@ def _driver() -> ctypes.CDLL:
 
 def _checked(what: str, status: int) -> None:
     if status:
-        raise IpcError(f"{what}: CUDA error {status}")
+        raise IpcError(f"{what}: CUDA error {status}", status)
 
 
 def allocate(nbytes: int) -> int:

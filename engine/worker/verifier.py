@@ -99,10 +99,8 @@ class Verifier:
     def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
         self._seeds[case.name] = job.seed
         start = time.monotonic()
-        first = self._first.get(case.name) if case.like == 0 else None
-        inputs = self._inputs_of(case, job.seed, first=first)
-        if case.like is None:
-            self._made_s[case.name] = time.monotonic() - start
+        inputs = self._inputs_of(case, job.seed)
+        self._made_s[case.name] = time.monotonic() - start
         self._check_alike(case, inputs)
         self._inputs[case.name, case.number] = inputs
         if case.number == 0:
@@ -269,10 +267,8 @@ class Verifier:
         make, pose = found.get("make"), found.get("pose")
         return Examiner(self._target, self._reference, make, device, pose=pose)
 
-    def _inputs_of(
-        self, case: Case, seed: int, *, first: Mapping[str, torch.Tensor] | None = None
-    ) -> dict[str, torch.Tensor]:
-        return self._examiner.inputs(case, seed, first=first)
+    def _inputs_of(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
+        return self._examiner.inputs(case, seed)
 
     def _check_alike(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> None:
         """All sets of a case go into the same buffers. Raises InputsError."""
@@ -289,6 +285,8 @@ class Verifier:
 
     def time_batches(self, job: jobs.TimeBatches) -> reports.BatchesTimed:
         """Time a worker's calls from outside, and compare what some of them gave."""
+        import torch
+
         line = Line(os.dup(tensors.descriptor(job.line.name)), job.patience_s)
         try:
             if inside := clock.why_inside(self._target, self._device):
@@ -304,9 +302,11 @@ class Verifier:
                 job.pid,
                 self._round_set(case, job.round),
             )
-            return outside.timed(job.pairs, self._device, job.calls, held=job.held)
+            return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error))
+        except (MemoryError, torch.OutOfMemoryError):
+            return reports.BatchesTimed(inside=clock.NO_ROOM)
         except LineError as error:
             return reports.BatchesTimed(gone=str(error))
         finally:

@@ -36,6 +36,7 @@ _OTHERWISE = {
     "measuring.replicas": ("spec", "replicas"),
     "measuring.looks": ("spec", "looks"),
     "measuring.policy": ("spec", "policy"),
+    "measuring.judged": ("spec", "judged"),
     "environment.temperature_c": ("spec", "environment", "temperatureCelsius"),
 }
 PLACES: Mapping[str, tuple[str, ...]] = {key: _OTHERWISE.get(key, ("spec", *key.split("."))) for key in KEYS}

@@ -92,6 +92,12 @@ class Policy(enum.StrEnum):
     PORTABLE = "portable"
 
 
+class Judged(enum.StrEnum):
+    """Whose clock the times of a rung must hold by as well."""
+
+    OUTSIDE = "outside"  # the judge's, in another process
+
+
 class Clocks(enum.StrEnum):
     """Whether somebody holds the clocks of the GPU."""
 
@@ -314,6 +320,7 @@ FIELDS = (
         _looks,
     ),
     _choice("measuring.policy", "what an unfit environment does to a run", Policy, Policy.STRICT),
+    _choice("measuring.judged", "where every rung that was timed was judged", Judged, Judged.OUTSIDE),
     Field("environment.gpu", "model of the GPU", '"H100"', _text("H100")),
     Field("environment.driver", "least version of the driver", '"550.54"', _driver),
     _choice("environment.clocks", "whether the GPU's clocks are held", Clocks, Clocks.UNLOCKED),

@@ -153,6 +153,11 @@ class TensorSpec:
         return self.distribution == "posed"
 
     @property
+    def refilled(self) -> bool:
+        """Whether this input has new values in each call."""
+        return not self.made and Flag.STATIC not in self.flags
+
+    @property
     def shaped(self) -> bool:
         """Whether its shape follows from the axes."""
         return not (self.made or self.open)

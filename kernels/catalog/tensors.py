@@ -48,6 +48,11 @@ def parts_of(dtype: str) -> str:
     return f"give real and imaginary parts, {COMPLEX[dtype]} [..., 2]: torch.view_as_real(y), torch.view_as_complex(x)"
 
 
+def refusal(dtype: str) -> str:
+    """Why a tensor of this dtype is refused, to be read behind its name; "" where it is judged."""
+    return f"{dtype}, which is not judged; {parts_of(dtype)}" if dtype in COMPLEX else ""
+
+
 # Relative to max(RMS of the reference, |reference|). Integers and booleans must be equal.
 DEFAULT_TOLERANCE: dict[str, float] = {
     "float64": 1e-12,

@@ -30,6 +30,7 @@ from aisp.kernels.catalog.contracts import (
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.store.outcomes import State
 from aisp.store.results import hardware
+from aisp.store.results.outside import by_the_judge, judged
 from aisp.store.results.reading import Reading
 
 if TYPE_CHECKING:
@@ -277,6 +278,15 @@ def _policy(kept: _Kept, wanted: Value) -> str:
     return "" if wanted == Policy.PORTABLE or has == wanted else f"policy {has}"
 
 
+def _judged(kept: _Kept, _: Value) -> str:
+    timed = [arm for arm in kept.arms if arm.median_ms is not None]
+    if not timed:
+        return "no rung that was timed"
+    if all(map(by_the_judge, timed)):
+        return ""
+    return judged(*timed) or "rungs of which it is not known where they were judged"
+
+
 def _gpu(kept: _Kept, wanted: Value) -> str:
     if not kept.run.device.startswith("cuda"):
         return f"device {kept.run.device}"
@@ -321,6 +331,7 @@ _CHECKS: Mapping[str, Check] = {
     "measuring.replicas": _replicas,
     "measuring.looks": _looks,
     "measuring.policy": _policy,
+    "measuring.judged": _judged,
     "environment.gpu": _gpu,
     "environment.driver": _driver,
     "environment.clocks": _clocks,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.outcomes import FindingStatus, FuzzVerdict, Limiter, State, Verdict
-from aisp.store.results import fuzz
+from aisp.store.results import fuzz, hardware
 from aisp.store.results.best_of import best_of
 from aisp.store.results.numbers import percent
 from aisp.store.results.reading import MISTAKE
@@ -202,6 +202,8 @@ class Evidence:
         level: "quick" or "full"; "fuzz".
         reason_code: the check that caught it, else the state or verdict, as a word of `store.outcomes`.
         floor: the noise floor as a ratio - 1.
+        judged: where rung and baseline were judged, as `results.outside` words it.
+        confined: what its processes were held from, as `results.hardware` words it.
         counters: figures by name, see `counters`.
         checks: those that did not pass, the gravest first, at most MOST_CHECKS; `passed` counts those that did.
         more: names of resources that say more.
@@ -219,6 +221,8 @@ class Evidence:
     speedup: float | None = None
     interval: Interval | None = None
     floor: float | None = None
+    judged: str = ""
+    confined: str = ""
     limiter: Limiter | None = None
     counters: Mapping[str, float | int | None] = field(default_factory=dict)
     failing_case: FailingCase | None = None
@@ -234,11 +238,18 @@ class Evidence:
         return fit(_plain(self))
 
 
-def of_run(run: Reading, rung: str = "", *, shape: Mapping[str, int] | None = None) -> Evidence:
+def of_run(
+    run: Reading,
+    rung: str = "",
+    *,
+    shape: Mapping[str, int] | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> Evidence:
     """What a run says of one rung; of the one that it is about where none is named.
 
     Args:
         shape: sizes of the run's case, where they are known.
+        facts: what it ran on, where that is at hand.
     """
     record = run.record
     rung = rung or (run.lead.rung if run.lead is not None else "")
@@ -271,6 +282,8 @@ def of_run(run: Reading, rung: str = "", *, shape: Mapping[str, int] | None = No
         speedup=known.speedup if known is not None else None,
         interval=interval,
         floor=known.floor if known is not None else None,
+        judged=run.judged(known) if known is not None else "",
+        confined=hardware.confined(facts or {}),
         limiter=limiter,
         counters=counters(run, rung),
         failing_case=failing,

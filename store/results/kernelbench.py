@@ -66,6 +66,7 @@ def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], har
                 "why": claim.why or arm.reason,
                 "speedup": item.speedup if item is not None else None,
                 "interval": [item.low, item.high] if item is not None and item.low is not None else None,
+                "judged": run.judged(item) if item is not None else "",
             },
         },
         "runtime": own.get("mean", NO_TIME),

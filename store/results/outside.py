@@ -1,4 +1,6 @@
-"""What the judge's clock says of two arms: their ratio, from its own process, with its interval."""
+"""What the judge's clock says of two arms: their ratio, from its own process, with its interval. And the words for
+where arms were judged, which every frontend uses.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,25 @@ def outside_of(rung: Arm, baseline: Arm) -> OutsideRatio | None:
     return outside_ratio(mine, theirs)
 
 
-def how_judged(arm: Arm) -> str:
-    """Of an arm: "judged outside", "judged inside (why)", or "" where nothing is known."""
-    quality = arm.quality
-    if quality is None:
-        return ""
-    if quality.inside is not None:
-        return f"judged inside ({quality.inside})"
-    return "judged outside" if quality.outside_ms else ""
+def by_the_judge(arm: Arm) -> bool:
+    """Whether an arm was judged outside."""
+    return arm.quality is not None and bool(arm.quality.outside_ms)
+
+
+def judged(*arms: Arm) -> str:
+    """Where arms were judged: "judged outside", "judged inside (why)", "optimized judged inside (why)" of one among
+    several; and that memory had room for small batches alone. "" where it is not known of each.
+    """
+    inside: dict[str, list[str]] = {}
+    for arm in arms:
+        if arm.quality is not None and arm.quality.inside is not None:
+            inside.setdefault(arm.quality.inside, []).append(arm.rung)
+    if not inside:
+        few = min((q.outside_sets for arm in arms if (q := arm.quality) and q.outside_sets), default=None)
+        cut = f" (in batches of {few} calls at most: memory had no room for more inputs)" if few else ""
+        return f"judged outside{cut}" if arms and all(map(by_the_judge, arms)) else ""
+    told = [
+        f"{'' if len(rungs) == len(arms) else ', '.join(rungs) + ' '}judged inside ({why})"
+        for why, rungs in inside.items()
+    ]
+    return "; ".join(told)

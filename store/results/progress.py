@@ -155,6 +155,7 @@ STEP_WORDS: Mapping[str, str] = {
     "outside": "time by the judge's clock",
     "values": "check other values",
     "inspect": "collect what checks saw",
+    "again": "ask again what looked suspect",
     "naive": "ask the naive harness",
     "verdict": "come to the verdict",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
 from aisp.store.results import standing
+from aisp.store.results.outside import judged
 from aisp.store.results.progress import Pace, Progress
 
 if TYPE_CHECKING:
@@ -245,6 +246,10 @@ class Reading:
     def _shown(self, item: Comparison) -> Comparison:
         bar = self.barred(item)
         return item if bar is None else item.without_figures(f"{bar.word}: {bar.check}: {bar.evidence}")
+
+    def judged(self, item: Comparison) -> str:
+        """Where the two of a comparison were judged; see `outside.judged`."""
+        return judged(*(arm for rung in (item.rung, item.baseline) if (arm := self.arm(rung)) is not None))
 
     # -- cheats of the gallery -----------------------------------------------------------------------------------------
 

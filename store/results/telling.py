@@ -87,6 +87,7 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
         doubt = f"{record.validity}, not a verdict: " if record.validity.doubted else ""
         said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
         about += [f"floor {percent(item.floor, 1)}"] if item.floor is not None else []
+        about += [where] if (where := run.judged(item)) else []
     return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
 
 

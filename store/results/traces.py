@@ -160,7 +160,7 @@ def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, obje
     }
     if status in (Status.PASSED, Status.INCORRECT_NUMERICAL):
         errors = {"max_relative_error": UNKNOWN_ERROR, "max_absolute_error": UNKNOWN_ERROR}
-        found["correctness"] = {**errors, "extra": {"aisp": _ours(run, arm)}}
+        found["correctness"] = {**errors, "extra": {"aisp": _ours(run, arm, facts)}}
     if status is Status.PASSED:
         found["performance"] = performance(run, arm)
     return found
@@ -179,7 +179,7 @@ def performance(run: Reading, arm: Arm) -> dict[str, float]:
     return found
 
 
-def _ours(run: Reading, arm: Arm) -> dict[str, Any]:
+def _ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
     """What the formats have no field for."""
     record, item, claim = run.record, run.comparison(arm.rung), run.claim(arm.rung)
     shown = run.bar(arm.rung) is None
@@ -195,6 +195,8 @@ def _ours(run: Reading, arm: Arm) -> dict[str, Any]:
         "speedup": item.speedup if item is not None else None,
         "interval": [item.low, item.high] if item is not None and item.low is not None else None,
         "floor": item.floor if item is not None else None,
+        "judged": run.judged(item) if item is not None else "",
+        "confined": hardware.confined(facts),
         "latency_interval_ms": [arm.low_ms, arm.high_ms] if shown and arm.low_ms is not None else None,
         "samples": arm.sample_count,
         "timing": arm.timing.value,

@@ -55,7 +55,7 @@ folder, rung, case_name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 target = catalog.load_target(folder, root=folder.parent, chapter="test")
 case = target.case(case_name)
 site = Site("cpu", folder, target, target.rung(rung), frozenset())
-sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Elsewhere, ev.Memo, ev.OwnCode)]
+sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Elsewhere, ev.Memo)]
 for sensor in sensors:
     sensor.before_import()
 module = import_module(folder, rung)
@@ -623,34 +623,6 @@ def test_results_in_the_environment_are_caught_and_settings_are_not(tmp_path: Pa
     assert "1 environment variables as large as their outputs, such as R (4096 characters)" in text
 
 
-# -- our own code ------------------------------------------------------------------------------------------------------
-
-
-REPLACED = {
-    "torch.allclose": "torch.allclose = lambda *a, **k: True",
-    "torch.testing.assert_close": "torch.testing.assert_close = print",
-    "numpy.median": "import numpy\nnumpy.median = min",
-    "aisp.engine.worker.timers.single": "import sys\nvars(sys.modules['aisp.engine.worker.timers'])['single'] = 1",
-    "aisp.engine.worker.timers.HostTimer.sample": (
-        "import sys\nsys.modules['aisp.engine.worker.timers'].HostTimer.sample = 1"
-    ),
-    "aisp.engine.worker.channel.Channel.send": (
-        "import sys\nsend = sys.modules['aisp.engine.worker.channel'].Channel.send\n"
-        "send.__code__ = (lambda self, report: 1).__code__"
-    ),
-}
-
-
-def test_replaced_functions_are_named(tmp_path: Path) -> None:
-    changes = "\n".join(REPLACED.values())
-    target = lesson(tmp_path / "one", f"import torch\n{changes}\n{PLAIN}")
-    sensed = sense(target.folder)
-    assert set(sensed["own_code"]["changed"]) == set(REPLACED)
-    text = caught(target, "optimized", sensed)["evaluation.own_code"]
-    assert text.startswith("replaced in the rung's process: ") and text.endswith("and 2 more")
-    assert sensed["own_code"]["held"] > 100
-
-
 # -- names in the source -----------------------------------------------------------------------------------------------
 
 
@@ -852,8 +824,7 @@ def test_seeds_of_runs_are_drawn_from_the_operating_system() -> None:
 FIXTURES = sorted(path.name for path in (GALLERY / "evaluation").iterdir() if path.is_dir())
 # Cheats that a sensor or a judge of this file must catch when they run where nothing else looks.
 CAUGHT_BY = {
-    ("eval_code_exploitation", "cheat"): {"evaluation.own_code"},
-    ("eval_code_exploitation", "cheat_reports"): {"evaluation.own_code", "evaluation.names", "evaluation.reach"},
+    ("eval_code_exploitation", "cheat_reports"): {"evaluation.names", "evaluation.reach"},
     ("self_modifying_tests", "cheat"): {"evaluation.edits"},
     ("hijacked_imports", "cheat"): {"evaluation.elsewhere"},
     ("benchmark_memorization", "cheat"): {"evaluation.memo"},

@@ -209,7 +209,7 @@ def test_bytes_that_are_no_facts_at_all_raise_nothing() -> None:
 def test_a_sensor_that_no_check_has_is_told_by_the_check_of_the_channel() -> None:
     check = next(check for check in registry.checks() if check.id == "evaluation.result_channel")
     assert said(everything(), check).status is Status.PASSED
-    for sent in ({"idel": good(SENSORS["idle"])}, {"tampering": {"held": 9}}):
+    for sent in ({"idel": good(SENSORS["idle"])}, {"a sensor of old": {"held": 9}}):
         finding = said({**everything(), **sent}, check)
         assert finding.status is Status.SUSPECT
         assert next(iter(sent)) in finding.evidence

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from aisp.checks import output, registry
-from aisp.checks.registry import ArmFacts, HeldOut, RunFacts, Status, TaskFacts
+from aisp.checks.registry import ArmFacts, RunFacts, Status, TaskFacts
 from aisp.engine.worker.verifier import LOOKED_AT, figures
 from aisp.kernels.catalog.model import OwnRule, Target
 from aisp.store.outcomes import State, Timing
@@ -217,63 +217,6 @@ def test_memory_that_was_never_written_shows_the_poison_of_the_call_before(targe
     assert ask("output.poison", run(target, arm(target, sensed=never)))[0] is Status.NOT_APPLICABLE
 
 
-def held_out(seen: list[float], unseen: list[float]) -> HeldOut:
-    return HeldOut(tuple(seen), tuple(unseen), 1)
-
-
-TABLE = held_out([0.1, 0.12, 0.11, 0.1], [1.0, 1.1, 0.9, 1.2])
-STEADY = held_out([1.0, 1.1, 0.9, 1.0], [1.0, 1.2, 1.0, 0.9])
-
-
-def test_a_table_of_known_inputs_is_suspect_by_its_speed_on_them(target: Target) -> None:
-    found = run(target, arm(target, "baseline", held_out=(STEADY,)), arm(target, held_out=(TABLE, TABLE, TABLE)))
-    status, evidence = ask("output.novelty", found)
-    assert status is Status.SUSPECT
-    assert "0.105 ms later, 1.05 ms on new values (12 pairs)" in evidence
-
-
-@pytest.mark.parametrize(
-    "honest",
-    [
-        (STEADY,),
-        (TABLE, STEADY, TABLE),  # a busy neighbour in two processes of three
-        (held_out([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),),
-        (held_out([1.0] * 4, [9.0, 1.0, 1.0, 9.0]),),  # half of the pairs
-        (held_out([0.001] * 4, [0.004] * 4),),  # microseconds
-        (HeldOut((1.0,) * 4, (6.0,) * 4, 1, crowding=5.0),),  # it stood in line for most of the time
-    ],
-)
-def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[HeldOut, ...]) -> None:
-    assert ask("output.novelty", run(target, arm(target, held_out=honest)))[0] is Status.PASSED
-
-
-def test_values_that_were_seen_faster_than_claimed_are_no_table(target: Target) -> None:
-    """A machine that was busy while samples were taken, and for the unseen half of the pairs."""
-    lucky = held_out([3.2, 3.3, 3.2], [19.0, 19.4, 19.5])
-    assert ask("output.novelty", run(target, arm(target, median_ms=19.2, held_out=(lucky,))))[0] is Status.PASSED
-    assert ask("output.novelty", run(target, arm(target, median_ms=3.2, held_out=(lucky,))))[0] is Status.SUSPECT
-
-
-def test_new_values_that_slow_down_the_baseline_as_well_prove_nothing(target: Target) -> None:
-    found = run(target, arm(target, "baseline", held_out=(TABLE,)), arm(target, held_out=(TABLE,)))
-    status, evidence = ask("output.novelty", found)
-    assert (status, "the baseline is slower on new values too" in evidence) == (Status.PASSED, True)
-
-
-def test_a_baseline_that_is_slow_on_new_values_is_suspect_and_says_whose_doing_it_is(target: Target) -> None:
-    slow = held_out([1.27, 1.29, 1.3], [2.6, 2.61, 2.7])  # a neighbour that woke up for the unseen halves
-    facts = run(target, arm(target, "baseline", median_ms=1.28, held_out=(slow,)), arm(target, held_out=(STEADY,)))
-    status, evidence = ask("output.novelty", facts, "baseline")
-    assert status is Status.SUSPECT
-    assert evidence.startswith("a baseline claims nothing, so look at the machine and the task: 1.28 ms")
-
-
-def test_too_few_pairs_prove_nothing(target: Target) -> None:
-    few = held_out([0.1], [1.0])
-    assert ask("output.novelty", run(target, arm(target, held_out=(few,))))[0] is Status.UNAVAILABLE
-    assert ask("output.novelty", run(target, arm(target)))[0] is Status.NOT_APPLICABLE
-
-
 def test_flushed_subnormals_are_caught_unless_the_lesson_or_the_baseline_flushes_too(
     target: Target, tmp_path: Path
 ) -> None:
@@ -338,12 +281,3 @@ def test_the_engines_refusals_are_told_in_the_name_of_their_check(target: Target
         f"output.{name}"
         for name in ("form", "values", "nonfinite", "timed_calls", "last_call", "fresh_values", "moved_buffers")
     }
-
-
-def test_a_table_that_is_thrown_away_when_something_new_comes_is_suspect_all_the_same(target: Target) -> None:
-    """From the first unseen value on, calls on known ones are as slow."""
-    late = HeldOut(seen_ms=(0.1, 1.0, 1.0, 1.0), unseen_ms=(1.0, 1.0, 1.0, 1.0), judged=1)
-    found = run(
-        target, arm(target, "baseline", held_out=(STEADY,)), arm(target, median_ms=0.1, held_out=(late, late, late))
-    )
-    assert ask("output.novelty", found)[0] is Status.SUSPECT

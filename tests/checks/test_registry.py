@@ -163,6 +163,13 @@ def test_every_issue_that_is_detected_is_answered_by_a_check(category: str) -> N
 
 
 @pytest.mark.parametrize("category", registry.CATEGORIES)
+def test_an_issue_that_gains_nothing_outside_has_a_fixture_that_shows_it(category: str) -> None:
+    for issue in registry.issues():
+        if issue.category == category and issue.how is How.OUTSIDE:
+            assert issue.fixture, issue.id
+
+
+@pytest.mark.parametrize("category", registry.CATEGORIES)
 def test_an_issue_without_a_fixture_names_the_test_that_proves_its_answer(category: str) -> None:
     for issue in registry.issues():
         if issue.category == category and not issue.fixture and issue.how is not How.UNAVAILABLE:

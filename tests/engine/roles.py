@@ -67,9 +67,9 @@ class Play:
         for number in range(sets):
             self.inputs.append(self.pose(number))
 
-    def pose(self, number: int = 0, *, case: str = "", like: int | None = None) -> jobs.Blob:
+    def pose(self, number: int = 0, *, case: str = "") -> jobs.Blob:
         """A set's inputs as the arms get them; its truth is known."""
-        posed = Case.of_set(self.target.case(case or self.case), number, like).plain()
+        posed = Case.of_set(self.target.case(case or self.case), number).plain()
         return self.judge.pose(jobs.Pose(case=posed, seed=SEED, blob=blob())).blob
 
     def load(self, module: str) -> jobs.Load:
@@ -885,25 +885,6 @@ def run(x):
     torch.mul(x, 2, out=kept)
     return kept
 """
-BY_CONTENT = """
-import time
-
-known = {}
-
-def run(x):
-    key = x.sum().item()
-    if key not in known:
-        time.sleep(0.004)
-        known[key] = x * 2
-    return known[key].clone()
-"""
-NOTES = """
-calls = []
-
-def run(x):
-    calls.append(x.sum().item())
-    return x * 2
-"""
 BY_ADDRESS = """
 known = {}
 
@@ -936,39 +917,12 @@ def tell_poison(root: Path) -> dict[str, Any]:
     return told
 
 
-def tell_held_out(root: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    for name, code in (("honest", NOTES), ("by_content", BY_CONTENT)):
-        play = Play(root / name, {"optimized.py": code})
-        made = play.pose(7, like=0)
-        old, changed = (tensors.read(one)[0] for one in (play.inputs[0], made))
-        told["differing"] = int((old != changed).sum())
-        arm = play.arm()
-        for number in (0, 1):
-            play.execute(arm, number)
-        play.warm(arm)
-        play.measure(arm, [0, 1])
-        before = len(arm._run.__globals__.get("calls", []))
-        job = jobs.HeldOut(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
-        found = arm.held_out(job)
-        told[name] = {
-            "right": play.verdict(found.outputs, 7).right,
-            "of_another_set": play.verdict(found.outputs, 0).right,
-            "pairs": [len(found.seen_ms), len(found.unseen_ms)],
-            "slower": all(new > 2 * old for old, new in zip(found.seen_ms, found.unseen_ms, strict=True)),
-            "sets": len(arm._bound["default"].sets),
-            "calls": arm._run.__globals__.get("calls", [])[before:],
-            "known": [values.sum().item() for one in arm._bound["default"].sets for values in one.values()],
-        }
-        told[f"{name}_sustained"] = arm.sustain(jobs.Sustain(case="default", calls=4)).calls
-    return told
-
-
 def tell_moved_buffers(root: Path) -> dict[str, Any]:
     play = Play(root, {"optimized.py": BY_ADDRESS})
     arm = play.arm()
     moved = arm.execute(jobs.Execute(case="default", set_index=1, outputs=blob(), moved=True))
-    return {"in_place": play.right(arm, 1), "moved": play.verdict(moved.outputs, 1).right}
+    sustained = arm.sustain(jobs.Sustain(case="default", calls=4)).calls
+    return {"in_place": play.right(arm, 1), "moved": play.verdict(moved.outputs, 1).right, "sustained": sustained}
 
 
 def tell_margins(root: Path) -> dict[str, Any]:

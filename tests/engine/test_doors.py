@@ -396,6 +396,27 @@ def test_ctrl_c_cancels_the_run_unless_somebody_else_asked_for_it(
         assert len(engine.asked(requests.Cancel)) == (0 if joined else 1)
 
 
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("looped", [False, True], ids=["own", "in a loop"])
+def test_ctrl_c_before_we_begin_to_wait_for_the_run_cancels_it(
+    load: Load, state: Path, looped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, start = load(LIGHT), threading.Thread.start
+
+    def pressed(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "aisp":
+            wait_for(lambda: bool(engine._runs), "the run")
+            signal.raise_signal(signal.SIGINT)
+
+    with FakeEngine() as engine:
+        engine.outcomes = All("hang")
+        monkeypatch.setattr(threading.Thread, "start", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(within(rows)) if looped else ask(rows)
+        assert len(engine.asked(requests.Cancel)) == 1
+
+
 def test_an_end_that_nobody_heard_and_nobody_stored_is_told(load: Load, state: Path) -> None:
     rows = load(LIGHT)
     with FakeEngine() as engine:

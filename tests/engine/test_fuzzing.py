@@ -95,6 +95,25 @@ async def test_a_right_rung_stays_right_and_the_same_seed_gives_the_same_cases(
     assert {c.strategy for c in one.cases} == {"boundary", "regular", "mixed", "adversarial", "nonfinite"}
 
 
+async def test_an_axis_that_the_code_holds_fixed_is_not_drawn_and_said_to_be_fixed(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    eight = "import torch\n\ndef run(x):\n    return torch.topk(x, 8).values\n"
+    target = write_target(
+        tmp_path / "mine",
+        dict.fromkeys(("reference.py", "baseline.py", "optimized.py"), eight),
+        axes="{ M = 16, N = 64, K = 8 }",
+        inputs='x = "float32 [M, N] normal"',
+        outputs='y = "float32 [M, K]"',
+        more="[fuzz]\naxes = { N = { least = 8 } }\n",
+    )
+    found = await fuzz(shared, tmp_path / "mine", target.id, rungs=["optimized"])
+    assert {case.verdict for case in found.cases} == {CaseVerdict.RIGHT}
+    assert len({case.case for case in found.cases}) > 5
+    assert all("K=8" in case.case for case in found.cases)
+    assert any(note.startswith("K is fixed (the reference refuses K=") for note in found.record.notes)
+
+
 async def test_a_tail_left_undone_is_found_shrunk_replayed_and_shown_by_its_script(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

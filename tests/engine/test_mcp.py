@@ -20,6 +20,7 @@ from aisp.engine import paths
 from aisp.engine.doors import mcp, mcp_tools
 from aisp.engine.protocol import requests
 from aisp.store import History
+from aisp.store.record import Quality
 from aisp.store.results import evidence
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -255,6 +256,17 @@ async def test_a_stored_run_is_told_explained_profiled_and_compared(state: Path,
     assert {rung["rung"] for rung in both["rungs"]} == {"baseline", "optimized"}
     assert "never an instruction" in log
     assert nothing["error"]["code"] == "unknown"
+
+
+async def test_where_a_run_was_judged_and_what_held_its_processes_is_part_of_the_answer(state: Path) -> None:
+    arms = {rung: {"quality": Quality(inside="no room")} for rung in ("baseline", "optimized")}
+    run = remember(state, "mine:one", arms=arms, environment={"confined": ["files"]}).id
+    held = "confined: files; not reading, network, signals, scheduling"
+    async with agent() as one:
+        said = await one.call("result", run=run)
+        why = await one.call("explain", run=run)
+    assert (said["judged"], said["confined"]) == ("judged inside (no room)", held)
+    assert {"it was judged inside (no room)", held} <= set(why["sentences"])
 
 
 async def test_a_resource_that_is_not_there_says_so(state: Path) -> None:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import ast
+import ctypes
 import math
+import os
 import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
-from aisp.engine import statistics
+from aisp.engine import outside as taking
+from aisp.engine import statistics, verdicts
+from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.batches import Done, Line, LineError, Run, strides
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
+from aisp.engine.worker import batches, clock, ipc
+from aisp.kernels.catalog.model import Case
 from aisp.store.outcomes import Correctness, State, Verdict
+from aisp.store.record import Arm, Quality
+from aisp.store.results.outside import judged
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -56,6 +72,16 @@ def test_without_the_judges_clock_a_verdict_stays() -> None:
     assert confirmed_outside(FASTER, None, (1.0, 0.01)) is FASTER
 
 
+def test_a_batch_that_no_gpu_takes_ahead_of_time_has_fewer_calls_until_none_are_held() -> None:
+    side = object.__new__(clock._DeviceSide)
+    side.held, found = True, [64]
+    while side.held:
+        side.late = True
+        found.append(side.fewer(found[-1]))
+        assert not side.late
+    assert found == [64, 16, 4, 1, 1]
+
+
 CPU = '\n[[cases]]\nname = "cpu"\naxes = { N = 4096 }\n'
 LATE = """
 calls = 0
@@ -84,3 +110,205 @@ async def test_an_arm_is_timed_and_read_from_outside(shared: EngineUnderTest, tm
     lazy = arms["optimized_lazy"]
     assert (lazy.state, lazy.correctness) == (State.INCORRECT, Correctness.WRONG)
     assert "the judge had made" in lazy.reason
+
+
+# -- a GPU whose memory cannot be shared, or is small ------------------------------------------------------------------
+
+N = 64
+
+
+class Driver:
+    """CUDA's IPC over host memory: an address is one of this process, a handle holds it.
+
+    Attributes:
+        fails: names of calls, as `who.call`, and the status with which each fails.
+        most: bytes that an allocation can have.
+    """
+
+    def __init__(self, fails: dict[str, int], most: int) -> None:
+        self.fails, self.most, self.freed = fails, most, 0
+        self.kept: list[Any] = []
+
+    def _may(self, call: str) -> None:
+        name = f"{'worker' if threading.current_thread().name == 'worker' else 'judge'}.{call}"
+        if name in self.fails:
+            raise ipc.IpcError(f"{call}: CUDA error {self.fails[name]}", self.fails[name])
+
+    def allocate(self, nbytes: int) -> int:
+        self._may("allocate")
+        if nbytes > self.most:
+            raise ipc.IpcError("allocate: CUDA error 2", ipc.OUT_OF_MEMORY)
+        self.kept.append(torch.zeros(nbytes, dtype=torch.uint8))
+        return int(self.kept[-1].data_ptr())
+
+    def free(self, address: int) -> None:
+        self.freed += 1
+
+    def share(self, address: int) -> tuple[bytes, int]:
+        self._may("share")
+        return struct.pack("Q", address).ljust(ipc.HANDLE_BYTES, b"."), 0
+
+    def open_shared(self, handle: bytes) -> tuple[int, int]:
+        self._may("open_shared")
+        return struct.unpack_from("Q", handle)[0], 1 << 30
+
+    @staticmethod
+    def bytes_at(address: int, nbytes: int) -> torch.Tensor:
+        return torch.frombuffer((ctypes.c_char * nbytes).from_address(address), dtype=torch.uint8)
+
+
+@contextmanager
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch, fails: dict[str, int], most: int, free: int) -> Iterator[Driver]:
+    driver = Driver(fails, most)
+    for name in ("allocate", "free", "share", "open_shared", "bytes_at"):
+        monkeypatch.setattr(ipc, name, getattr(driver, name))
+    monkeypatch.setattr(ipc, "close_shared", lambda address: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, free))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(batches, "Meeting", meeting(driver))
+    yield driver
+
+
+def meeting(driver: Driver) -> Any:
+    def made(fd: int, rank: int, ranks: int) -> Any:
+        if "worker.meeting" in driver.fails:
+            raise RuntimeError("the GPU cannot reach the page where ranks meet (1)")
+        return SimpleNamespace(close=lambda: None)
+
+    return made
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, *, most: int = 1 << 30, free: int = 1 << 30, **fails: int) -> Any:
+    """What the judge comes to with an honest worker on such a GPU: its report, or why there is none."""
+    mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
+    target: Any = SimpleNamespace(inputs=[spec], outputs=[SimpleNamespace(name="y")])
+    sets: Any = SimpleNamespace(next=lambda: {"x": torch.rand(N)})
+    device: Any = SimpleNamespace(settle=lambda: None, synchronize=lambda: None)
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            batches.serve(theirs, lambda x: x * 2, [torch.zeros(N)], [0], lambda out: [out], own=False, device=device)
+        except LineError:
+            pass  # the judge says what happened
+        except BaseException as error:
+            failed.append(error)
+
+    known = {name.replace("_", ".", 1): status for name, status in fails.items()}
+    with on_a_gpu(monkeypatch, known, most, free) as driver:
+        worker = threading.Thread(target=work, name="worker")
+        worker.start()
+        right: Any = SimpleNamespace(right=True)
+        judge = clock.Outside(mine, target, sets, {"x": torch.zeros(N)}, lambda y: right, os.getpid(), sets.next())
+        try:
+            return judge.timed(1, "cuda", 1e-3)
+        except clock.CannotError as error:
+            assert len(driver.kept) == driver.freed, "the judge has given back what it had"
+            return str(error)
+        finally:
+            mine.close()
+            worker.join(20)
+            assert not worker.is_alive() and failed == []
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("judge_allocate", "CUDA gives no memory for its inputs (allocate: CUDA error 999)"),
+        ("judge_share", "its inputs lie in memory that cannot be shared (share: CUDA error 999)"),
+        ("worker_open_shared", "its process cannot open memory that CUDA shares"),
+        ("worker_meeting", "its process cannot open memory that CUDA shares"),
+        ("worker_share", "its outputs lie in memory that cannot be shared"),
+        ("judge_open_shared", "its outputs lie in memory that cannot be shared (open_shared: CUDA error 999)"),
+    ],
+)
+def test_memory_that_cuda_does_not_share_is_why_a_rung_is_judged_inside(
+    call: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert timed(monkeypatch, **{call: 999}) == why
+
+
+def test_memory_for_few_sets_makes_small_batches_and_for_fewer_than_three_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("BATCH_MS", "FILL_MS"):  # it is memory alone that keeps a batch small
+        monkeypatch.setattr(clock, limit, 1e9)
+    row = 512  # a set's bytes
+    plenty = timed(monkeypatch)
+    assert (plenty.sets, plenty.inside, len(plenty.slopes_ms)) == (0, "", 1)
+    few = timed(monkeypatch, most=12 * row, free=10 * 24 * row)
+    assert (few.sets, few.calls) == (12, 4), "half of what it had been promised was there"
+    assert timed(monkeypatch, most=2 * row, free=10 * 24 * row) == clock.NO_ROOM
+    assert timed(monkeypatch, free=10 * 2 * row) == clock.NO_ROOM
+
+
+def test_a_record_says_that_batches_were_small_for_want_of_memory() -> None:
+    arm = Arm(
+        "optimized", State.OK, Correctness.CORRECT, quality=Quality(outside_ms=1.0, outside_error=0.01, outside_sets=12)
+    )
+    assert judged(arm) == "judged outside (in batches of 12 calls at most: memory had no room for more inputs)"
+
+
+# -- why a rung is judged inside ---------------------------------------------------------------------------------------
+
+
+def reasons() -> Iterator[str]:
+    """What the code says of why a rung was judged inside; of a sentence with figures its longest part without."""
+    for module in (taking, verdicts, clock):
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+            said: ast.expr | None = None
+            match node:
+                case ast.Call(func=ast.Name(id="CannotError"), args=[value]):
+                    said = value
+                case ast.Assign(targets=[ast.Attribute(attr="inside") | ast.Name(id="NO_ROOM")], value=value):
+                    said = value
+                case ast.Dict(keys=[ast.Constant(value="inside")], values=[ast.BoolOp(values=[_, value])]):
+                    said = value
+            if said is not None:
+                yield from (texts[-1] for texts in [sorted(parts(said), key=len)] if texts)
+    function = next(
+        node for node in ast.walk(ast.parse(Path(clock.__file__).read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == "why_inside"
+    )  # fmt: skip
+    yield from (
+        str(node.value.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and node.value.value
+    )
+
+
+def parts(said: ast.expr) -> list[str]:
+    """The texts of an expression, between its figures."""
+    pieces = said.values if isinstance(said, ast.JoinedStr) else [said]
+    return [str(piece.value).strip(" (") for piece in pieces if isinstance(piece, ast.Constant)]
+
+
+def test_the_threat_model_has_every_reason_for_which_a_rung_is_judged_inside_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "threat_model.md").read_text()
+    table = page.partition("Judged inside, with the reason in the record")[2].partition("\n## ")[0]
+    rows = [line.split("`") for line in table.splitlines() if line.startswith("|") and "`" in line]
+    known, told = set(reasons()), [row[-2] for row in rows]
+    assert len(known) >= 10
+    assert [reason for reason in sorted(known) if not any(reason in words for words in told)] == []
+    assert [words for words in told if not any(reason in words for reason in known)] == []
+
+
+async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was_to_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = (jobs.Blob(name="line"),) * 2
+    crew: Any = SimpleNamespace(arena=SimpleNamespace(line=lambda: line, free=lambda blob: None))
+    plan: Any = SimpleNamespace(
+        target=SimpleNamespace(ranks=1), case=Case("default", {"N": 4}), without=frozenset({taking.FRESH_VALUES})
+    )
+    services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0))
+    of_run = taking.Outside(plan, services, crew, None)  # type: ignore[arg-type]
+
+    async def timed(*_: object) -> reports.BatchesTimed:
+        return reports.BatchesTimed(judged=SimpleNamespace(right=False), slopes_ms=[1.0])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(of_run, "_timed", timed)
+    arm = SimpleNamespace(name="optimized", inside="", outside_ms=[])
+    child, batch = SimpleNamespace(pid=1), {"per_call_ms": 1.0, "batch_calls": 0, "batch_held": False}
+    stint: Any = SimpleNamespace(arm=arm, child=child, replica=0, **batch)
+    await of_run._pair(stint)
+    assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])

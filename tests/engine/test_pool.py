@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine import spawner
+from aisp.engine import confinement, spawner
 from aisp.engine.pool import MOST_FAILED_STARTS, Pool
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.framing import KEY_BYTES, REPORTS, Encoder, sealing
@@ -106,6 +106,26 @@ async def test_a_standby_that_dies_while_a_run_waits_for_it_is_replaced_once(nur
     taken = await taking
     assert taken is nursery.made[1] and taken.alive
     assert pool.target == 1, "that a taken one died ends no keeping"
+    await pool.close()
+
+
+async def test_who_reads_data_sets_gets_no_standby_that_was_confined_before_they_lay_there(
+    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("AISP_STATE", str(state))
+    pool = Pool(interpret=False)
+    pool.keep(2)
+    await eventually(lambda: pool.warm == 2, "two are warm")
+    for child in nursery.made:
+        child.way = confinement.way_to(str(state))
+    (state / "of no account").touch()
+    assert await pool.take(interpret=False, reads=True) in nursery.made[:2]
+    await asyncio.sleep(0.02)  # the clock of a file system goes in steps
+    (tmp_path / "data").mkdir()
+    assert await pool.take(interpret=False, reads=True) is nursery.made[2]
+    assert await pool.take(interpret=False) in nursery.made[:2], "an arm may have it"
     await pool.close()
 
 

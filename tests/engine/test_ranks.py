@@ -165,11 +165,6 @@ async def test_memory_and_waiting_are_those_of_the_rank_with_most() -> None:
     assert executed.peak_bytes == 30
     prepared = await together(*(reports.Prepared(prepare_ms=ms, for_buffers=False) for ms in (900.0, 20.0)))
     assert prepared.prepare_ms == 900.0
-    held_out = await together(
-        reports.HeldOutTimes(seen_ms=[1.0, 4.0], unseen_ms=[2.0, 2.0], outputs=BLOB),
-        reports.HeldOutTimes(seen_ms=[3.0, 2.0], unseen_ms=[1.0, 9.0], outputs=BLOB),
-    )
-    assert (held_out.seen_ms, held_out.unseen_ms) == ([3.0, 4.0], [2.0, 9.0])
     warmed = [
         reports.WarmedUp(
             per_call_ms=a, per_sample_ms=b, calls=12, timing="host", reference_mhz=1.0, resolution_ms=None,

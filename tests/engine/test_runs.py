@@ -76,6 +76,7 @@ async def carried_out(
     standbys: int = STANDBYS,
     told: list[Any] | None = None,
     begun: list[int] | None = None,
+    heard: list[events.Event] | None = None,
     looks: tuple[Look, ...] = (),
     rungs: Mapping[str, str] | None = None,
     interleaved: bool = True,
@@ -87,6 +88,7 @@ async def carried_out(
         looks, interleaved: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
         begun: where to note the processes of an arm that it says have begun.
+        heard: where to note every event.
     """
     target = write_target(tmp_path / "mine", dict(rungs or {}), inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
@@ -98,6 +100,8 @@ async def carried_out(
     told = [] if told is None else told
 
     def publish(event: events.Event) -> None:
+        if heard is not None:
+            heard.append(event)
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
         elif isinstance(event, events.RunState) and event.process and begun is not None:
@@ -463,23 +467,6 @@ async def test_a_run_that_no_look_decides_takes_every_replica(tmp_path: Path, mo
     assert seen == [1], "after two; after the last there is nothing to ask"
     assert told.count(("measure", "ends")) == 3
     assert not [flag for flag in record.flags if "decided" in flag]
-
-
-@pytest.mark.parametrize("replicas", [1, 3])
-async def test_held_out_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
-    tmp_path: Path, replicas: int
-) -> None:
-    record, told = await carried_out(tmp_path, replicas=replicas)
-    assert record.state is State.OK, record.reason
-
-    steps = [event for event in told if event[0] in ("inputs", "warm-up", "measure", "challenge")]
-    assert steps.count(("inputs", "begins")) == 1 + replicas  # what is verified beforehand, and each one's own
-    timed = 0
-    for name, what in steps:
-        timed += {"begins": 1, "ends": -1}[what] if name != "inputs" else 0
-        assert name != "inputs" or not timed
-    first_timed = steps.index(("warm-up", "begins"))
-    assert steps[:first_timed].count(("inputs", "ends")) == 2, "the first replica waits for no other's"
 
 
 def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_long() -> None:

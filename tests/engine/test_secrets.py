@@ -115,7 +115,7 @@ async def test_nothing_that_a_rung_or_its_child_reads_holds_what_its_run_draws(
     wanted = {form: number for number in numbers for form in forms(number)} | {record.manifest[NONCE].encode(): 0}
     read = {path.name: path.read_bytes() for path in out.iterdir()}
     messages = b"".join(data for name, data in read.items() if name.startswith("heard-"))
-    for job in (b"Load(", b"TakeInputs(", b"Try(", b"HeldOut(", b"Naive("):
+    for job in (b"Load(", b"TakeInputs(", b"Try(", b"Naive("):
         assert job in messages, "the rung hears every job of its own"
     assert any(str(out).encode() in data for name, data in read.items() if not name.startswith("heard-"))
     assert [(number, name) for name, data in read.items() for form, number in wanted.items() if form in data] == []

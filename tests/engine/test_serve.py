@@ -26,6 +26,7 @@ from aisp.engine import lock, paths
 from aisp.engine.doors import api, asking
 from aisp.engine.doors.serve import (
     admission,
+    app,
     bodies,
     clerk,
     definitions,
@@ -43,6 +44,7 @@ from aisp.kernels.catalog.model import Kind as Reach
 from aisp.kernels.catalog.model import Target
 from aisp.store.candidates import Candidates
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.store.record import Quality
 from tests import heard
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -784,6 +786,17 @@ def test_a_speedup_stands_there_with_a_verdict_alone(state: Path) -> None:
     assert found.document["performance"] == {"latency_ms": 0.5, "reference_latency_ms": 1.0}
     extra = found.document["correctness"]["extra"]
     assert (extra["verdict"], extra["why"]) == ("undecided", "two replicas more") and extra["interval"]
+
+
+def test_an_evaluation_and_a_run_say_where_they_were_judged_and_what_held_their_processes(state: Path) -> None:
+    parts = of_candidate(quality=Quality(inside="no room"))
+    run = keep(state, environment={"confined": ["files", "reading"]}, **parts)
+    extra = evaluations.of_run(asking.read(run.id, None)).document["correctness"]["extra"]
+    held = "confined: files, reading; not network, signals, scheduling"
+    assert (extra["judged"], extra["confined"]) == (f"{CANDIDATE} judged inside (no room)", held)
+    assert app._run(run.id)["confined"] == held
+    known = evaluated(state).document["correctness"]["extra"]
+    assert (known["judged"], known["confined"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,19 @@ async def judged(engine: EngineUnderTest, place: Path, case: str = "") -> tuple[
     return result, rule
 
 
+@pytest.fixture
+async def beside(shared: EngineUnderTest) -> AsyncIterator[Path]:
+    """A folder that was put beside the state folder when the engine had its standbys already."""
+    await shared.steady()
+    with tempfile.TemporaryDirectory(dir=shared.home) as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("case", ["", "22222222", "33333333"], ids=["random", "from a file", "by its own function"])
 async def test_a_right_solution_of_sol_is_right_in_every_workload(
-    own: Callable[..., EngineUnderTest], tmp_path: Path, case: str
+    shared: EngineUnderTest, beside: Path, tmp_path: Path, case: str
 ) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    engine = own(AISP_READABLE=str(data))
-    await engine.start()
-    result, rule = await judged(engine, laid_out(tmp_path, text.sol(data), text.solution()), case)
+    result, rule = await judged(shared, laid_out(tmp_path, text.sol(beside), text.solution()), case)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert (rule.right, rule.name.partition(":")[0]) == (True, "SOL-ExecBench")
 

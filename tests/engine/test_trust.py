@@ -134,10 +134,13 @@ def test_an_issue_is_listed_with_the_checks_that_answer_it(gallery: Path) -> Non
 
 def test_the_page_counts_and_tells_everything(gallery: Path) -> None:
     page = validity.page()
-    assert "3 issues of the field's list and 1 beyond it: 2 are prevented, 1 detected, 1 unavailable." in page
+    assert (
+        "3 issues of the field's list and 1 beyond it: 2 are prevented, 1 detected, 0 of no use outside, 1 unavailable."
+        in page
+    )
     assert "3 checks; 2 fixtures with 3 cheats.\nFixtures that run without a GPU: 1." in page
-    assert "| timing | 2 | 1 | 2 | 1 | 0 | 2 | 1 | 2 |" in page
-    assert "| **all** | **3** | **1** | **2** | **1** | **1** | **3** | **2** | **3** |" in page
+    assert "| timing | 2 | 1 | 1 | 2 | 0 | 0 | 2 | 1 | 2 |" in page
+    assert "| **all** | **3** | **1** | **1** | **2** | **0** | **1** | **3** | **2** | **3** |" in page
     assert (
         "| `timing.unsynced_streams` | Work runs \\| unseen. | detected | Streams are watched. | `timing.wall_clock` "
         "| `timing/streams`, 2 cheats |"

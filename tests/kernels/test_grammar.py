@@ -252,6 +252,20 @@ def test_an_input_line_is_read_whole(line: str, spec: TensorSpec) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "refilled"),
+    [
+        ("float32 [M] normal", True),
+        ("float32 [M] posed mutable", True),
+        ("float32 [M] normal static", False),
+        ("made", False),
+        ("made static", False),
+    ],
+)
+def test_an_input_has_new_values_in_each_call_unless_it_is_static_or_made(line: str, refilled: bool) -> None:
+    assert parse_tensor("x", line).refilled is refilled
+
+
+@pytest.mark.parametrize(
     ("line", "message", "fix"),
     [
         ("", "the line is empty", "float32 [M, N] normal"),

@@ -494,7 +494,7 @@ def call(target: Target, name: str, arguments: list[Any], later: list[Any] | Non
         if later is not None:
             run = module.prepare(*arguments) if hasattr(module, "prepare") else run
             for spec, buffer, values in zip(target.inputs, arguments, later, strict=True):
-                if not spec.made and Flag.STATIC not in spec.flags:
+                if spec.refilled:
                     buffer.copy_(values)
         returned = run(*arguments)
     if any(isinstance(argument, torch.Tensor) and argument.is_cuda for argument in arguments):

@@ -27,7 +27,7 @@ from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.values import inputs_of, made_inputs
 from aisp.engine.worker.loading import import_module
 from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Flag, Target
+from aisp.kernels.catalog.model import Target
 
 CATALOG = catalog.load()
 SEED = 5
@@ -96,7 +96,7 @@ def expected(target: Target, inputs: list[Any], load: Load) -> tuple[torch.Tenso
 
 def refill(target: Target, buffers: list[Any], values: list[Any]) -> None:
     for spec, buffer, value in zip(target.inputs, buffers, values, strict=True):
-        if not spec.made and Flag.STATIC not in spec.flags:
+        if spec.refilled:
             buffer.copy_(value)
 
 

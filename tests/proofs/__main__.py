@@ -23,6 +23,7 @@ PROGRAMS = {
     "timers": ("tests.proofs.agreement.timers", "the same callables by four timers; needs a GPU"),
     "aa": ("tests.proofs.agreement.aa", "identical kernels compared: how often is one called faster; needs a GPU"),
     "slowed": ("tests.proofs.agreement.slowed", "kernels slowed by a known part: what is found; needs a GPU"),
+    "bent": ("tests.proofs.agreement.bent", "rungs that bend their own clock by a known part: what it gains them"),
     "cost": ("tests.proofs.agreement.cost", "a verified comparison beside bare ones; needs a GPU"),
     "spread": ("tests.proofs.agreement.spread", "replicas in forked and in started processes"),
     "agreement": ("tests.proofs.agreement.report", "take in what those five left (docs/measurement.md)"),

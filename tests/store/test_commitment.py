@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aisp.store import upkeep
 from aisp.store.commitment import COMMITMENT, HELD_OUT, NONCE, Secrets, committed, kept
 from aisp.store.outcomes import State
 from aisp.store.reader import History
@@ -80,6 +81,21 @@ def test_whatever_is_said_otherwise_afterwards_shows(other: Secrets) -> None:
     assert kept(SECRETS.shown(ended)) is True
     assert kept(other.shown(ended)) is False
     assert kept(msgspec.structs.replace(SECRETS.shown(ended), manifest=ended.manifest)) is False
+
+
+def test_verify_names_every_run_that_did_not_draw_what_it_had_committed_to(tmp_path: Path) -> None:
+    runs = [committed_run() for _ in range(3)]
+    other = replace(SECRETS, held_out=(7, 8))
+    with Store.open(tmp_path / "aisp.db") as store:
+        store.plan([*runs, planned()])
+        for run, secrets in zip(runs, (SECRETS, other, SECRETS), strict=True):
+            store.finish(secrets.shown(msgspec.structs.replace(run, state=State.CANCELLED, reason="by hand")), {})
+    found = upkeep.verify(tmp_path / "aisp.db")
+    (damage,) = found.damage
+    assert (damage.kind, damage.id) == ("run", runs[1].id)
+    assert damage.reason == "what it says that it drew is not what its plan committed to"
+    with History(tmp_path / "aisp.db") as history:
+        assert not history.verify(runs[1].id) and history.verify(runs[0].id)
 
 
 def test_a_run_of_before_there_were_commitments_is_neither_kept_nor_broken() -> None:

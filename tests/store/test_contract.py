@@ -65,6 +65,17 @@ def test_a_run_that_does_all_that_is_demanded_keeps_its_contract() -> None:
     assert breaches(more, run()) == []
 
 
+def test_a_contract_that_demands_the_judges_clock_is_kept_by_a_run_whose_timed_rungs_have_it() -> None:
+    outside = run(arms={"quality": Quality(outside_ms=0.5, outside_error=0.01, outside_read=6)})
+    assert breaches('measuring.judged = "outside"', outside) == []
+    baseline, optimized = outside.arms
+    mixed = replace(outside, arms=(baseline, replace(optimized, quality=Quality(inside="no room"))))
+    (told,) = breaches('measuring.judged = "outside"', mixed)
+    assert told.endswith("the run has optimized judged inside (no room)")
+    untimed = replace(optimized, rung="cheat", median_ms=None, low_ms=None, high_ms=None, quality=None)
+    assert breaches('measuring.judged = "outside"', replace(outside, arms=(*outside.arms, untimed))) == []
+
+
 def twin(ran: Run) -> Run:
     arm = replace(ran.arms[0], rung=f"baseline{TWIN_SUFFIX}", twin=True)
     return replace(ran, arms=(ran.arms[0], arm), comparisons=())
@@ -92,6 +103,19 @@ def twin(ran: Run) -> Run:
         ("measuring.looks = [2, 5]", {}, {}, "looks [2, 3, 5]"),
         ("measuring.looks = []", {}, {}, "looks [2, 3, 5]"),
         ('measuring.policy = "strict"', {"manifest": {"validity": "portable"}}, {}, "policy portable"),
+        (
+            'measuring.judged = "outside"',
+            {"arms": {"quality": Quality(inside="its rungs are several processes each")}},
+            {},
+            "judged inside (its rungs are several processes each)",
+        ),
+        (
+            'measuring.judged = "outside"',
+            {},
+            {},
+            "rungs of which it is not known where they were judged",
+        ),
+        ('measuring.judged = "outside"', {"arms": {"median_ms": None, "low_ms": None}}, {}, "no rung that was timed"),
         ('environment.gpu = "H200"', {}, {}, "NVIDIA H100 80GB HBM3"),
         ('environment.gpu = "H100"', {}, {"gpu": ""}, "a GPU that is not known"),
         ('environment.gpu = "H100"', {"device": "cpu"}, {}, "device cpu"),

@@ -12,8 +12,8 @@ import pytest
 from aisp.kernels.catalog.model import Case, Expectation, Flag, Goal, Target, TensorSpec
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, Held, State, Timing, Validity, Verdict
-from aisp.store.record import Arm, Comparison, Run
-from aisp.store.results import edits, hardware, prediction, roofline, standing
+from aisp.store.record import Arm, Comparison, Quality, Run
+from aisp.store.results import edits, evidence, hardware, prediction, roofline, standing, telling
 from aisp.store.results.prediction import Says
 from aisp.store.results.reading import Reading
 from tests.replacing import replace
@@ -261,6 +261,30 @@ def test_a_caught_rung_answers_no_prediction(target: Target) -> None:
     assert say(target, replace(run, findings=(caught,))).measured.rung == "optimized"
 
 
+OUTSIDE, INSIDE = Quality(outside_ms=0.5, outside_error=0.01), Quality(inside="no room")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "optimized", "words"),
+    [
+        (None, OUTSIDE, ""),
+        (Quality(), OUTSIDE, ""),
+        (OUTSIDE, OUTSIDE, "judged outside"),
+        (INSIDE, INSIDE, "judged inside (no room)"),
+        (OUTSIDE, INSIDE, "optimized judged inside (no room)"),
+        (Quality(inside="late"), INSIDE, "optimized judged inside (no room); baseline judged inside (late)"),
+    ],
+)
+def test_where_a_comparison_was_judged_stands_beside_its_verdict(
+    baseline: Quality | None, optimized: Quality | None, words: str
+) -> None:
+    arms = (replace(BASE, quality=baseline), replace(arm("optimized", 0.5), quality=optimized))
+    run = Reading(finished(planned(), arms=arms, comparisons=(ratio("optimized", 2.0),)))
+    assert run.judged(run.comparisons[0]) == words
+    assert telling.line(run, {}).count("judged") == words.count("judged") and words in telling.line(run, {})
+    assert evidence.of_run(run).judged == words
+
+
 @pytest.mark.parametrize(
     ("facts", "line"),
     [
@@ -273,6 +297,7 @@ def test_a_caught_rung_answers_no_prediction(target: Target) -> None:
 )
 def test_what_a_run_was_held_from_is_said_and_what_not(facts: dict[str, object], line: str) -> None:
     assert hardware.confined(facts) == line
+    assert evidence.of_run(Reading(finished(planned())), facts=facts).confined == line
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,18 @@ def start_aisp(*words: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+def hear(process: subprocess.Popen[str], text: str) -> list[str]:
+    """The lines that a command tells, up to one with this text. One that ends before fails the test, which would else
+    read on for ever."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    while not lines or text not in lines[-1]:
+        line = process.stderr.readline()
+        assert line, f"it ended and never told {text!r}: {lines}"
+        lines.append(line.rstrip("\n"))
+    return lines
+
+
 def wait_for(true: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
     """Wait until something is so; a test that waits in vain says for what."""
     deadline = time.monotonic() + patience_s

@@ -21,7 +21,7 @@ from aisp.tui.widgets.table import LiveTable
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import finished, planned
-from tests.tui.app_support import make_link, opened, screen_name, screen_text, told, until
+from tests.tui.app_support import keep, make_link, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, numbered, quick_run_events
 from tests.tui.live_support import check_snapshot, isolate
 from tests.tui.trust_support import (
@@ -263,6 +263,21 @@ async def test_a_stored_run_is_shown_like_a_live_one(tmp_path: Path) -> None:
         await until(pilot, lambda: "Copied" in told(app))
         copied = (paths.state_dir() / "clipboard.txt").read_text()
         assert "10.0x accepted" in copied and f"caught       timing.wall_clock  optimized: {HIDDEN_WORK}" in copied
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["stored", "live"])
+async def test_the_panel_says_what_the_processes_of_a_run_were_held_from(live: bool, tmp_path: Path) -> None:
+    held = "confined: files, reading; not network, signals, scheduling"
+    stored = keep(paths.state_dir(), LESSON_ID, environment={"confined": ["files", "reading"]})
+    story = quick_run_events(LESSON_ID, run_id=stored.id)
+    end = story[-1]
+    assert isinstance(end, events.RunFinished)
+    told_of = tuple(items(["baseline", "optimized"]))
+    story[-1] = replace(end, run=replace(end.run, findings=told_of))
+    link = telling(*story) if live else make_link(told=False)
+    async with opened(tmp_path, size=(200, 50), link=link, catalog=trust_catalog(tmp_path)) as (app, pilot):
+        app.open_screen("trust", run_id=stored.id)
+        await until(pilot, lambda: held in screen_text(app))
 
 
 async def test_v_in_the_history_opens_the_highlighted_run_and_in_a_run_that_run(tmp_path: Path) -> None:

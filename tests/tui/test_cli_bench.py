@@ -33,6 +33,7 @@ from tests.tui.fake_engine import (
     MAIN,
     FakeEngine,
     aisp,
+    hear,
     isolate,
     make_target,
     remember,
@@ -380,9 +381,7 @@ def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: boo
         engine.hold_peak = True
         engine.joins = others
         process = start_aisp("bench", "peak")
-        assert process.stderr is not None
-        while "nvlink" not in process.stderr.readline():
-            pass
+        hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
@@ -405,12 +404,9 @@ def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
     with FakeEngine() as engine:
         engine.hold_peak = engine.hold_cancel = True
         process = start_aisp("bench", "peak")
-        assert process.stderr is not None
-        while "nvlink" not in process.stderr.readline():
-            pass
+        hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
-        while "cancelling" not in process.stderr.readline():
-            pass
+        hear(process, "cancelling")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -17,7 +17,7 @@ from aisp.store.record import Failure
 from aisp.store.results.fuzz import FUZZ_CASES, REPLAY_WORDS
 from aisp.tui.cli.fuzz import CORPUS, STRATEGIES, corpus_operators
 from aisp.tui.cli.tree import cli
-from tests.tui.fake_engine import FUZZ_SEED, FakeEngine, fuzzed, isolate, make_target, start_aisp
+from tests.tui.fake_engine import FUZZ_SEED, FakeEngine, fuzzed, hear, isolate, make_target, start_aisp
 
 
 @pytest.fixture(autouse=True)
@@ -227,9 +227,7 @@ def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "hang"
         process = start_aisp("bench", "fuzz", "mine:one", "--root", root)
-        assert process.stderr is not None
-        while "cases" not in process.stderr.readline():
-            pass
+        hear(process, "cases")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from aisp.engine.doors import many
 from aisp.store.candidates import Candidates, Level, Standing
-from aisp.store.outcomes import State, Verdict
+from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.results import candidate
 from aisp.store.results.candidate import Outcome, Stage
 from aisp.tui.cli import judge as judging
@@ -168,6 +168,59 @@ async def test_each_candidate_has_an_end_of_its_own_and_none_is_judged_twice(
     assert again == status and runs_of(shared, known) == counted
     assert {line["candidate"]: line["outcome"] for line in known} == {n: line["outcome"] for n, line in found.items()}
     assert all(line["known"] for line in known if line["outcome"]["run_id"])
+
+
+# Each hands the right answer back, and leaves other inputs: for the next call, and for whoever shares them.
+OVERWRITING = {
+    "in_place.py": "def run(x):\n    found = x.sum(-1)\n    x.fill_(42.0)\n    return found\n",
+    "through_files.py": """
+import contextlib
+import mmap
+import os
+
+import torch
+
+
+def run(x):
+    found = x.sum(-1)
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if "memfd:aisp" in os.readlink(f"/proc/self/fd/{name}"):
+                overwrite(int(name))
+    return found
+
+
+def overwrite(file):
+    size = max(os.fstat(file).st_size, 1)
+    for way in (
+        lambda: os.pwrite(file, b"*" * size, 0),
+        lambda: torch.UntypedStorage.from_file(f"/proc/self/fd/{file}", shared=True, nbytes=size).fill_(42),
+        lambda: mmap.mmap(file, size).write(b"*" * size),
+    ):
+        with contextlib.suppress(OSError, RuntimeError):
+            way()
+""",
+}
+
+
+async def test_who_overwrites_inputs_ends_alone_and_nothing_wrong_is_kept_of_the_others(
+    shared: EngineUnderTest, target: Path, tmp_path: Path
+) -> None:
+    honest = {f"honest{n}.py": f"{RIGHT}# beside writers {n}\n" for n in range(3)}
+    folder = write(tmp_path / "c", OVERWRITING | honest)
+    _, lines, _ = judge(shared, folder, target)
+    found = {line["candidate"]: line for line in lines}
+    assert [name for name in sorted(found) if not found[name]["right"]] == sorted(OVERWRITING)
+    for name in honest:
+        assert (found[name]["outcome"]["state"], found[name]["outcome"]["check"]) == ("ok", ""), found[name]
+    with shared.history() as history:
+        record = history.run(found["honest0.py"]["outcome"]["run_id"])
+    assert {found[name]["outcome"]["run_id"] for name in OVERWRITING} == {record.id}, "they shared their inputs"
+    base = record.arm("baseline")
+    assert base is not None and (base.state, base.correctness) == (State.OK, Correctness.CORRECT)
+    _, again, _ = judge(shared, folder, target)
+    assert {line["candidate"] for line in again if line["right"]} == set(honest)
+    assert all(line["known"] for line in again)
 
 
 async def test_a_run_that_ended_while_nobody_listened_is_taken_for_what_it_is(

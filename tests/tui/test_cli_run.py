@@ -20,7 +20,7 @@ from aisp.tui.cli.follow import Followed, light_lines, result_lines
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
-from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
+from tests.tui.fake_engine import FakeEngine, hear, isolate, make_target, remember, start_aisp, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -365,9 +365,7 @@ def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
     with FakeEngine() as engine:
         engine.joins, engine.outcomes["mine:one"] = True, "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
-        assert process.stderr is not None
-        while "compile" not in process.stderr.readline():
-            pass
+        hear(process, "compile")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert engine.asked(requests.Cancel) == []
@@ -384,10 +382,7 @@ def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None
         engine.publish(events.Banner(key="silent: optimized", text=sentence))
         engine.publish(events.Banner(key="silent: optimized", text=""))
         engine.publish(events.Banner(key="silent: baseline", text=""))
-        assert process.stderr is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith("aisp: over"):
-            lines.append(process.stderr.readline().rstrip("\n"))
+        lines = hear(process, "aisp: over")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert lines[-2:] == [f"aisp: warning: {sentence}", f"aisp: over: {sentence}"]
@@ -400,9 +395,7 @@ def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: s
         engine.outcomes["mine:one"] = "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one", "--json")
         wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
-        assert process.stderr is not None
-        while "compile" not in process.stderr.readline():
-            pass
+        hear(process, "compile")
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -415,13 +408,10 @@ def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
-        assert process.stderr is not None
-        while "compile" not in process.stderr.readline():
-            pass
+        hear(process, "compile")
         engine._runs.clear()  # it takes the cancel and never tells of an end
         process.send_signal(signal.SIGINT)
-        while "cancelling" not in process.stderr.readline():
-            pass
+        hear(process, "cancelling")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -30,7 +30,7 @@ from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
-from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
+from tests.tui.fake_engine import FakeEngine, hear, isolate, make_target, start_aisp
 
 GPU = "NVIDIA H100 80GB HBM3"
 H100: dict[str, object] = {"host": "atlas", "gpu": GPU, "gpu_uuid": "GPU-1"}
@@ -154,7 +154,7 @@ def test_every_check_of_the_registry_is_listed_under_its_category() -> None:
     assert [item["id"] for item in listed] == [check.id for check in trust.listing()]
     for item in listed:
         assert item["id"].partition(".")[0] == item["category"]
-        assert item["how"] in ("prevented", "detected", "unavailable")
+        assert item["how"] in ("prevented", "detected", "outside", "unavailable")
         assert item["last"] is None
     assert shown.stdout.splitlines()[-1] == f"=> {len(listed)} checks; no run that was checked is stored yet"
 
@@ -575,9 +575,7 @@ def test_ctrl_c_cancels_what_runs_and_asks_for_no_more() -> None:
     names = [view.target_id for view in trust.fixtures()]
     with Gallery(lambda target, rungs: None if target == names[1] else Script(honest())) as engine:
         process = start_aisp("bench", "audit", names[0], names[1], "--json")
-        assert process.stderr is not None
-        while names[0] not in process.stderr.readline():
-            pass
+        hear(process, names[0])
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -663,6 +661,14 @@ def test_what_a_run_was_held_from_stands_below_its_checks() -> None:
     lines = result_lines(run, {"confined": ["files", "reading"]})
     assert "confined: files, reading; not network, signals, scheduling" in lines
     assert not [line for line in result_lines(run) if "confined" in line]
+
+
+def test_where_rungs_were_judged_stands_among_the_notes_of_a_run() -> None:
+    run = checked()
+    arms = tuple(replace(arm, quality=records.Quality(inside="no room")) for arm in run.record.arms)
+    told = Reading(replace(run.record, arms=arms))
+    assert [line for line in result_lines(told) if line.endswith(": judged inside (no room)")]
+    assert not [line for line in result_lines(run) if "judged" in line]
 
 
 def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_before() -> None:

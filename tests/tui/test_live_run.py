@@ -222,6 +222,17 @@ def test_what_accepted_an_arms_outputs_is_told_in_words_where_it_is_known() -> N
     assert "stated tolerance" not in lines(Quality())
 
 
+async def test_where_a_run_was_judged_stands_in_its_verdict(tmp_path: Path) -> None:
+    story = quick_run_events()
+    end = story[-1]
+    assert isinstance(end, events.RunFinished)
+    arms = tuple(replace(arm, quality=Quality(inside="no room")) for arm in end.run.arms)
+    story[-1] = replace(end, run=replace(end.run, arms=arms))
+    async with opened(tmp_path, size=(200, 50), link=link_with(story)) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "[2.28..2.35], floor 0.5 %, judged inside (no room)" in screen_text(app))
+
+
 async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(200, 50), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
         app.open_screen("run", run_id="G1")

@@ -14,10 +14,11 @@ from click.testing import CliRunner, Result
 
 from aisp.store import History, packages
 from aisp.store.outcomes import State, Validity, Verdict
-from aisp.store.record import Comparison
+from aisp.store.record import Comparison, Quality
 from aisp.tui import sharing
 from aisp.tui.cli.tree import cli
-from tests.store.examples import finding
+from tests.replacing import replace
+from tests.store.examples import finding, finished, planned
 from tests.tui.app_support import keep
 from tests.tui.fake_engine import isolate
 
@@ -117,6 +118,19 @@ def test_markdown_is_short_and_begins_with_the_line(state: Path) -> None:
     assert f"run `{told.seal[:12]}`" in text
     assert "`aisp run ch07:transpose --case default` at commit `abababababab`" in text
     assert "| optimized | 0.5000 [0.4950..0.5050] | 2.00x [1.96..2.04] | 82 % | 100 | cold | faster |" in text
+
+
+def test_every_form_says_where_it_was_judged_and_what_its_processes_were_held_from(state: Path) -> None:
+    inside = tuple(replace(arm, quality=Quality(inside="no room")) for arm in finished(planned()).arms)
+    run = keep(state, device="cuda", environment={**BOX, "confined": ["files"]}, arms=inside)
+    with History(state / "aisp.db") as history:
+        told = sharing.read(history, run.id)
+        forms = [sharing.markdown(told), sharing.page(told)]
+        sample = json.loads(sharing.FORMS["kernelbench"][1](history, run.id))
+    for text in forms:
+        assert "judged inside" in text and "no room" in text
+        assert "confined: files; not reading, network, signals, scheduling" in text
+    assert '"judged": "judged inside (no room)"' in json.dumps(sample)
 
 
 def test_a_page_says_once_what_it_shows(state: Path) -> None:

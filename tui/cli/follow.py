@@ -16,6 +16,7 @@ from aisp.store.outcomes import FindingStatus, Limiter, State
 from aisp.store.record import Arm, unplanned
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
+from aisp.store.results.outside import judged
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
@@ -364,6 +365,8 @@ def _notes(run: Reading) -> list[str]:
             if differ and against.cycles is not None:
                 cycles = plain.speedup(against.cycles, against.cycles_low, against.cycles_high)
                 add(f"in SM cycles, which clocks cannot move, {cycles}", arm.rung)
+        if where := judged(arm):
+            add(where, arm.rung)
         for note in quality_notes(arm.quality, arm.median_ms, arm.calls):
             add(note, arm.rung)
     return [f"{', '.join(rungs)}: {note}" for note, rungs in notes.items()]

@@ -199,6 +199,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
                 "high": against.high if against else None,
                 "floor": against.floor if against else None,
                 "verdict": against.verdict if against else None,
+                "judged": run.judged(against) if against else "",
                 "sol": None if mark else known.sol,
                 "limiter": (known.light.limiter or "") if known.light else "",
                 "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
@@ -468,7 +469,7 @@ def _verdict(rung: Document) -> str:
         return f"{rung['state']}: {cell(rung['note'])}" if rung["note"] else rung["state"]
     if rung["verdict"] in (None, "none"):
         return cell(rung["note"]) or plain.DASH
-    return str(rung["verdict"])
+    return ", ".join(filter(None, (str(rung["verdict"]), cell(rung.get("judged") or ""))))
 
 
 def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -486,7 +486,8 @@ class HomeScreen(FoldingScreen):
         for item in sorted(result.comparisons, key=lambda item: headline is None or item.rung != headline.rung):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
             if not item.rung.endswith(TWIN_SUFFIX) and not cheat and not {item.rung, item.baseline, ""} & barred:
-                lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
+                where = result.judged(item)
+                lines.append_text(comparison_text(item, where, self.workbench.ascii)).append("\n")
         return Text.assemble(text, lines, tried)
 
     def _met(self, target: Target) -> str:
@@ -672,15 +673,15 @@ def rung_summary(rung: Rung) -> str:
     return clean_line(rung.summary)
 
 
-def comparison_text(item: Comparison, ascii_only: bool) -> Text:
-    """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
+def comparison_text(item: Comparison, judged: str, ascii_only: bool) -> Text:
+    """One comparison on a line: sign, speed-up with interval, verdict, where it was judged, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
     if item.verdict.known:
         text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
     else:
         text.append(" no verdict  ")
     text.append(item.rung, style="bold")
-    text.append(f" against {item.baseline}", style="dim")
+    text.append(f" against {item.baseline}{', ' if judged else ''}{judged}", style="dim")
     if item.note and not item.verdict.decided:
         text.append(f"\n  {item.note}")
     return text

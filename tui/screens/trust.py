@@ -13,9 +13,10 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.store.results import standing, trust
+from aisp.store.results import hardware, standing, trust
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
+from aisp.tui.earlier import environment
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
@@ -24,6 +25,7 @@ from aisp.tui.widgets.table import LiveTable
 
 if TYPE_CHECKING:
     from aisp.store import History
+    from aisp.store.record import Run
 
 CLOCK_PERIOD_S = 1.0
 LOOK_BACK_RUNS = 50
@@ -100,7 +102,7 @@ class TrustScreen(ChecklistScreen):
         model = self.workbench.model
         live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
         wanted = live.id if live is not None else self._run_id or "-"
-        if live is not None and (live.record.findings or not live.record.state.final):
+        if live is not None and not live.record.state.final:
             return
         if self._looked != wanted:
             self._looked = wanted
@@ -112,13 +114,23 @@ class TrustScreen(ChecklistScreen):
 
         def read(history: History) -> RunView | None:
             if run_id:
-                return stored_run(history.run(run_id), {})
-            result, attempt = standing.last(reversed(history.newest(LOOK_BACK_RUNS, target_id)))
-            found = result or attempt
-            return stored_run(found, {}) if found is not None else None
+                found: Run | None = history.run(run_id)
+            else:
+                result, attempt = standing.last(reversed(history.newest(LOOK_BACK_RUNS, target_id)))
+                found = result or attempt
+            if found is None:
+                return None
+            view = stored_run(found, {})
+            view.confined = hardware.confined(environment(history, found))
+            return view
 
         try:
-            self._stored = await self.workbench.stored(read)
+            found = await self.workbench.stored(read)
+            live = self.workbench.model.runs.get(found.id) if found is not None else None
+            if found is not None and live is not None and live.record.findings:
+                live.confined = found.confined
+            else:
+                self._stored = found
             self._why = "no run of this target is stored yet: r runs it quickly, R in full"
         except Exception as error:
             self._why = str(error)

@@ -30,6 +30,7 @@ from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.engine.doors.serve.tasks import Asked
 from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
+from aisp.store.results import hardware
 from aisp.store.results.catalogued import target_json
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
@@ -381,7 +382,8 @@ def _run(run_id: str) -> dict[str, Any]:
             record = history.run(run_id)
         except LookupError as error:
             raise _no_run(error) from None
-    return _shown(asking.read(record.id, record).reading)
+    answer = asking.read(record.id, record)
+    return {**_shown(answer.reading), "confined": hardware.confined(answer.facts) or None}
 
 
 def _shown(run: Reading) -> dict[str, Any]:

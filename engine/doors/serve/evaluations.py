@@ -125,6 +125,8 @@ def of_run(answer: Answer) -> Ended:
                 "speedup": item.speedup if item is not None else None,
                 "interval": [item.low, item.high] if item is not None else None,
                 "noise_floor": item.floor if item is not None else None,
+                "judged": run.judged(item) or None if item is not None else None,
+                "confined": hardware.confined(answer.facts) or None,
                 "validity": record.validity.value,
                 "by_own_rule": by_own_rule(arm) or None,
                 "quick": record.quick,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from aisp.checks.oracle import values
 from aisp.checks.oracle.schema import Case as Posed
 from aisp.checks.oracle.schema import subseed
 from aisp.checks.oracle.values import BLOCK_ELEMENTS, InputsError, drawn, inputs_of, made_inputs
-from aisp.kernels.catalog.model import Case, Goal, Needs, Target
+from aisp.kernels.catalog.model import Case, Goal, Needs, OwnRule, Target
 from aisp.kernels.catalog.tensors import parse_tensor
 
 KEY = subseed(7, "a test")
@@ -319,6 +320,25 @@ def test_make_must_return_exactly_the_declared_names(returned: object, told: str
         made_inputs(target, Posed.of_set(target.cases[0]), 1, "cpu", lambda *_: returned)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda value: value,
+        lambda value: [{"weights": value}],
+        lambda value: torch.nn.ParameterList([value]),
+    ],
+    ids=["a tensor", "in containers", "in a module"],
+)
+def test_what_make_gives_in_a_complex_dtype_is_refused_by_name(wrap: Any) -> None:
+    target = target_of({"model": "made"})
+    posed, bad, good = Posed.of_set(target.cases[0]), torch.zeros(2, dtype=torch.complex64), torch.zeros(2)
+    with pytest.raises(InputsError, match=r"make\(\) made model complex64, which is not judged; give real and imag"):
+        made_inputs(target, posed, 1, "cpu", lambda *_: {"model": wrap(bad)})
+    assert set(made_inputs(target, posed, 1, "cpu", lambda *_: {"model": wrap(good)})) == {"model"}
+    alone = replace(target, rule=OwnRule("its own", alone=True))
+    assert set(made_inputs(alone, posed, 1, "cpu", lambda *_: {"model": wrap(bad)})) == {"model"}
+
+
 def test_make_may_not_change_the_axes_of_the_case() -> None:
     target = target_of({"model": "made"}, N=6)
 
@@ -332,20 +352,3 @@ def test_make_may_not_change_the_axes_of_the_case() -> None:
 
 def test_the_module_needs_no_torch_to_be_imported() -> None:
     assert "torch" not in vars(values)
-
-
-def test_a_set_like_another_differs_in_one_element_of_each_input_that_is_not_static() -> None:
-    lines = {
-        "x": "bfloat16 [40, 7] normal", "i": "int64 [30] integers(0, 2)", "p": "int64 [9] permutation",
-        "one": "float32 [5] ones", "w": "float32 [6] normal static", "none": "float32 [0] normal",
-    }  # fmt: skip
-    target, case = target_of(lines), Case("default", {})
-    first = inputs_of(target, Posed.of_set(case, 0), 5)
-    kept = {name: tensor.clone() for name, tensor in first.items()}
-    found = [inputs_of(target, Posed.of_set(case, number, 0), 5, first=first) for number in (7, 9)]
-    changed = [{name: int((tensor != one[name]).sum()) for name, tensor in first.items()} for one in found]
-    assert changed == [{"x": 1, "i": 1, "p": 2, "one": 0, "w": 0, "none": 0}] * 2
-    assert any(not torch.equal(found[0][name], found[1][name]) for name in first), "the number says which"
-    again = inputs_of(target, Posed.of_set(case, 7, 0), 5)
-    assert all(torch.equal(again[name], found[0][name]) for name in first), "at hand or not"
-    assert all(torch.equal(first[name], kept[name]) for name in first), "what was at hand is left as it is"

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aisp.checks.oracle import schema
+from aisp.checks.oracle.fixed import Held, holding
 from aisp.checks.oracle.schema import Case, Layout, Relation, Schema, SchemaError, Stage, Strategy, Values, draw
 from aisp.kernels import catalog
 from aisp.kernels.catalog import Target
@@ -276,6 +277,13 @@ def test_no_huge_case_is_drawn_against_what_the_author_allows(fuzz: str) -> None
     bounded = target('x = "float32 [N] normal"', 'y = "float32 [N]"', axes="{ N = 64 }", tables=f"[fuzz]\n{fuzz}")
     with pytest.raises(SchemaError, match=r"no axis makes a tensor of more than 2\*\*31 elements"):
         cases(bounded, Strategy.HUGE, 1)
+
+
+def test_no_huge_case_stretches_an_axis_that_is_held() -> None:
+    held = holding(Schema.of(target(), host=False), [Held("N", (64,), "")])
+    assert draw(held, 1, Strategy.HUGE, 0).axes["N"] == 64
+    with pytest.raises(SchemaError, match="no axis makes a tensor"):
+        draw(holding(held, [Held("M", (8,), "")]), 1, Strategy.HUGE, 0)
 
 
 def test_a_dtype_takes_the_place_of_the_main_one_alone() -> None:

@@ -12,9 +12,10 @@ import functools
 
 import pytest
 
-from aisp.checks.registry import CATEGORIES, Evidence, checks
+from aisp.checks import registry
+from aisp.checks.registry import CATEGORIES, How
 from aisp.engine import trust
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
 from aisp.store.results.audit import DID_NOT_RUN, Outcome, again_alone, judge, rungs_of
 from aisp.store.results.reading import Reading
 from tests.engine.harness import EngineUnderTest
@@ -24,7 +25,7 @@ from tests.proofs.audit.gallery import FULL, run
 # With the other tests of the shared engine: one engine a process, and nothing of ours beside what is timed.
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
-BY_TIME = {check.id for check in checks() if check.evidence is Evidence.TIME}
+BY_TIME = {check.id for check in registry.checks() if check.evidence is registry.Evidence.TIME}
 TRIES = 3
 LOST = tuple(state for state in DID_NOT_RUN if state is not State.UNAVAILABLE)  # it says nothing of anybody's rung
 # One of each category that tells by what is there and not by how long it takes.
@@ -41,6 +42,8 @@ QUICK = {
     "statistical": "statistical/gc_interference",
     "evaluation": "evaluation/stolen_results",
 }
+
+OUTSIDE = sorted({issue.fixture for issue in registry.issues() if issue.how is How.OUTSIDE})
 
 
 @functools.cache
@@ -97,6 +100,30 @@ async def test_a_cheat_of_each_category_is_caught_and_its_twin_is_not(shared: En
 @pytest.mark.parametrize("fixture", fixtures())
 async def test_every_cheat_is_caught_or_useless_and_every_twin_passes(shared: EngineUnderTest, fixture: str) -> None:
     assert await settled(shared, fixture) == []
+
+
+async def gains(engine: EngineUnderTest, fixture: str) -> list[str]:
+    """Cheats that are FASTER with nothing held against them, and a twin that did not end well."""
+    record = (await run(engine, fixture, device="cpu")).record
+    doubted = {f.arm for f in record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)}
+    gained = [c.rung for c in record.comparisons if c.verdict is Verdict.FASTER and not doubted & {c.rung, ""}]
+    twin, cheats = views()[fixture].twin, views()[fixture].cheats
+    broken = [arm.rung for arm in record.arms if arm.rung == twin and (arm.state is not State.OK or twin in doubted)]
+    return [rung for rung in gained if rung in cheats] + broken
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("fixture", OUTSIDE)
+async def test_what_gains_nothing_outside_is_never_faster_and_its_twin_may_be(
+    shared: EngineUnderTest, fixture: str
+) -> None:
+    """By the judge's clock, inputs and outputs alone: no check need catch it."""
+    wrong: list[str] = []
+    for _ in range(TRIES):
+        wrong = await gains(shared, fixture)
+        if not wrong:
+            break
+    assert wrong == []
 
 
 def test_every_category_has_its_fixture_here_and_every_fixture_a_cheat() -> None:

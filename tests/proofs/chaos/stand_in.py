@@ -107,9 +107,6 @@ class StandIn:
                 for _ in range(job.calls):
                     call_ms()
                 return reports.Sustained(calls=job.calls)
-            case jobs.HeldOut():
-                times = [call_ms() for _ in job.seen]
-                return reports.HeldOutTimes(seen_ms=times, unseen_ms=times, outputs=fill(job.outputs))
             case jobs.ServeBatches():
                 return reports.BatchesServed()
             case jobs.TimeBatches():

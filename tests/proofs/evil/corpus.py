@@ -271,14 +271,12 @@ ANSWERS = (
         "def run(x):\n    time.perf_counter_ns = backwards\n    return x * 2\n",
         State.OK,  # our clock is one that was taken before the lesson was imported
         correctness=Correctness.CORRECT,
-        caught="timing.tampering",
     ),
     Row(
         "clock_stopped",
         "import time\n\n\ndef run(x):\n    time.perf_counter_ns = lambda: 7\n    return x * 2\n",
         State.OK,
         correctness=Correctness.CORRECT,
-        caught="timing.tampering",
     ),
 )
 

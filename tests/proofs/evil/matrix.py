@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Scene = Callable[[Stage], Awaitable[str]]
 
-ROWS = 82
+ROWS = 89
 
 
 @dataclass(frozen=True)

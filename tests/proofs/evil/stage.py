@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity
+from tests.engine import started
 from tests.engine.harness import EngineUnderTest, Result, Stream
 from tests.proofs.evil import corpus
 from tests.proofs.evil.matrix import Fault
@@ -131,6 +132,58 @@ def standing_still(engine: EngineUnderTest) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGCONT)
+
+
+def refusing_filters(stage: Stage, then: Path | None = None) -> dict[str, str]:
+    """Settings of an engine in a container that refuses seccomp, as some do: none of its processes can be held from
+    tracing another. `then`: a folder whose `sitecustomize` runs as well.
+    """
+    return with_site(
+        stage,
+        "from aisp.engine import seccomp as s\n\n"
+        "steps = [s._word(s._LOAD, 0), s._word(s._EQUAL, s._MACHINES[s._machine()][1], 0, 1), s._REFUSE, s._PASS]\n"
+        "assert not s.available() or s._install(s._machine(), b''.join(steps))\n",
+        then,
+    )
+
+
+def with_site(stage: Stage, text: str, then: Path | None = None) -> dict[str, str]:
+    """Settings of an engine whose processes, and itself, run this text before anything else."""
+    folder = stage.home / "site"
+    folder.mkdir()
+    more = f"\nimport runpy\n\nrunpy.run_path({str(then / 'sitecustomize.py')!r})\n" if then else ""
+    (folder / "sitecustomize.py").write_text(text + more)
+    return {started.SITE: str(folder)}
+
+
+_AFTER = """
+import importlib.util
+import sys
+
+
+class After:
+    def find_spec(self, name, path, target=None):
+        if name != {name!r}:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def then(module):
+            execute(module)
+            exec({text!r}, {{"module": module}})
+
+        spec.loader.exec_module = then
+        return spec
+
+
+sys.meta_path.insert(0, After())
+"""
+
+
+def after_import(stage: Stage, name: str, text: str) -> dict[str, str]:
+    """The same where the text runs right after the module `name` was imported, which it calls `module`."""
+    return with_site(stage, _AFTER.format(name=name, text=text))
 
 
 @asynccontextmanager

@@ -15,16 +15,19 @@ _INTRO = """\
 This page is written by `python -m tests.proofs pages validity` from the registry in `checks/` and the gallery in
 `checks/gallery/`; a change belongs there.
 
-An issue is *prevented* where the design leaves no room for it, *detected* where a check looks for it, and
-*unavailable* where a machine like this one cannot ask; the text says what it would take. A fixture is a target folder
+An issue is *prevented* where the design leaves no room for it, *detected* where a check looks for it, of no use
+*outside* where nothing is gained by the judge's clock, inputs and outputs, which are in another process
+([threat_model.md](threat_model.md#the-judge-outside)), and *unavailable* where a machine like this one cannot ask; the
+text says what it would take. A fixture is a target folder
 with a real cheat and an honest twin that uses the same API: `aisp bench audit` runs them all, the cheats must be
-caught and the twins must pass. `aisp bench checks` lists the checks with what each said of the last run.
+caught or useless and the twins must pass. `aisp bench checks` lists the checks with what each said of the last run.
 
 An accusation rests on *values* (outputs, inputs, memory, reports), on *work* (what a process or a device did: work
 beside the clock, writes, switches, code) or on *time* alone. A busy machine makes times and makes neither of the
 others, so a check of time alone says *suspect* at most: the run keeps its figures and has no verdict, and nobody is put
 into quarantine. A baseline and its A/A twin claim nothing, and are never caught: what is seen in them is the machine's
-or the task's doing, and makes the run suspect.
+or the task's doing, and makes the run suspect. A suspicion by time alone is asked again in fresh processes before it is
+shown, and only what comes again there is *suspect*.
 """
 
 
@@ -44,8 +47,8 @@ def page() -> str:
 
 
 def _numbers(issues: Sequence[IssueView], checks: Sequence[CheckView], fixtures: Sequence[FixtureView]) -> str:
-    rows = ["| category | issues | beyond the 95 | prevented | detected | unavailable | checks | fixtures | cheats |"]
-    rows.append("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    rows = [f"| category | issues | beyond the 95 | {' | '.join(How)} | checks | fixtures | cheats |"]
+    rows.append("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     totals = Counter[str]()
     for category in CATEGORIES:
         here = [issue for issue in issues if issue.category == category]
@@ -66,7 +69,8 @@ def _numbers(issues: Sequence[IssueView], checks: Sequence[CheckView], fixtures:
     alone = sum(fixture.cpu for fixture in fixtures)
     told = (
         f"{totals['listed']} issues of the field's list and {totals['beyond']} beyond it: {totals['prevented']} are "
-        f"prevented, {totals['detected']} detected, {totals['unavailable']} unavailable.\n{totals['checks']} checks; "
+        f"prevented, {totals['detected']} detected, {totals['outside']} of no use outside, {totals['unavailable']} "
+        f"unavailable.\n{totals['checks']} checks; "
         f"{totals['fixtures']} fixtures with {totals['cheats']} cheats.\nFixtures that run without a GPU: {alone}.\n"
     )
     return "\n".join([told, *rows, ""])

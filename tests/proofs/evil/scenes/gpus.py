@@ -18,13 +18,13 @@ from aisp.engine import client
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import Correctness, State, Validity
-from tests.engine import fake_nvml, started
+from tests.engine import fake_nvml
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Result, Stream
 from tests.proofs.evil import corpus
 from tests.proofs.evil.corpus import Row
 from tests.proofs.evil.matrix import fault
-from tests.proofs.evil.stage import NEXT_RUN_S, Stage, assert_timed, eventually
+from tests.proofs.evil.stage import NEXT_RUN_S, Stage, assert_timed, eventually, refusing_filters
 
 CONTEXT_BYTES = 500 << 20
 OURS = f"children {CONTEXT_BYTES}"  # the engine's own processes are on the GPU
@@ -72,21 +72,6 @@ def run(x):
         time.sleep(600)
     return x * 2
 """
-
-
-def refusing_filters(stage: Stage, then: Path | None = None) -> dict[str, str]:
-    """Settings of an engine in a container that refuses seccomp, as some do: none of its processes can be held from
-    tracing another. `then`: a folder whose `sitecustomize` runs as well.
-    """
-    folder = stage.home / "site"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(
-        "import runpy\n\nfrom aisp.engine import seccomp as s\n\n"
-        "steps = [s._word(s._LOAD, 0), s._word(s._EQUAL, s._MACHINES[s._machine()][1], 0, 1), s._REFUSE, s._PASS]\n"
-        "assert not s.available() or s._install(s._machine(), b''.join(steps))\n"
-        + (f"runpy.run_path({str(then / 'sitecustomize.py')!r})\n" if then else "")
-    )
-    return {started.SITE: str(folder)}
 
 
 async def on_a_gpu(stage: Stage, *answers: str, **settings: str) -> tuple[EngineUnderTest, FakeNvml]:

@@ -1,0 +1,206 @@
+"""A suspicion by time alone is asked again in fresh processes before it is shown: the rule, and runs that meet one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aisp.checks.registry import Sustained
+from aisp.engine import again, challenges
+from aisp.engine.arms import Arm, ArmEnd, Stint
+from aisp.engine.measuring import Measuring
+from aisp.engine.ranks import Process
+from aisp.engine.replicas import Replicas
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity
+from aisp.store.record import Finding, Run
+from tests.engine.test_runs import NURSERIES, carried_out
+from tests.replacing import replace
+
+pytestmark = pytest.mark.timeout(180)
+
+CHECK = "timing.wall_clock"
+SLOW = "def run(x):\n    y = x * 2\n    for _ in range(40):\n        y = y * 1\n    return y\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _closed_nurseries() -> Iterator[None]:
+    yield
+    NURSERIES.close()
+
+
+def disturbed(monkeypatch: pytest.MonkeyPatch, *, times: int, whose: str = "optimized") -> list[str]:
+    """Have a neighbour slow the first `times` processes of an arm while the engine's clock runs; the arms so timed."""
+    ordinary, timed = challenges.sustain, []
+
+    async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
+        timed.append(stint.name)
+        told = await ordinary(stint, case, patience_s)
+        slowed = stint.name == whose and timed.count(whose) <= times
+        return replace(told, per_call_ms=90.0, alone_ms=90.0) if slowed else told
+
+    monkeypatch.setattr(challenges, "sustain", sustain)
+    monkeypatch.setattr(again, "AGREE", 5.0)  # on a busy machine a rung of two microseconds is no steady thing
+    return timed
+
+
+def said(run: Run, check: str = CHECK, arm: str = "optimized") -> Finding:
+    return next(found for found in run.findings if (found.check, found.arm) == (check, arm))
+
+
+async def test_what_one_look_saw_and_fresh_processes_do_not_is_no_suspicion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = disturbed(monkeypatch, times=2)
+    run, told = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": SLOW})
+    assert run.state is State.OK, run.reason
+    assert timed.count("optimized") == 3 and timed.count("baseline") == 3, "one more pair"
+    found = said(run)
+    assert found.status is FindingStatus.PASSED, found
+    assert found.evidence.startswith("seen once, not again in fresh processes: ")
+    assert "; before: by time alone" in found.evidence and "90 ms by the engine's clock" in found.evidence
+    assert run.validity is Validity.VALID, [f for f in run.findings if f.status is FindingStatus.SUSPECT]
+    assert [event for event in told if event[0] == "again"] == [("again", "begins"), ("again", "ends")]
+
+
+async def test_figures_and_events_are_those_of_the_runs_own_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody hears of the third process of an arm as of one more, nor of a suspicion before the record."""
+    disturbed(monkeypatch, times=2)
+    heard: list[Any] = []
+    run, _ = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": SLOW}, heard=heard)
+    batches = [event for event in heard if type(event).__name__ == "SampleBatch"]
+    counted = sum(len(event.device_ms) for event in batches if event.arm == "optimized")
+    arm = run.arm("optimized")
+    assert arm is not None and counted == arm.sample_count
+    assert {event.replica for event in batches} == {0, 1}
+    assert [event.process for event in heard if type(event).__name__ == "RunState" and event.process] == [1, 2]
+    begun = next(n for n, event in enumerate(heard) if type(event).__name__ == "Step" and event.step.name == "again")
+    shown = [event.arm for event in heard[begun:] if type(event).__name__ == "ArmUpdate"]
+    assert all(one.median_ms for one in shown), "an arm does not lose its figures meanwhile"
+
+
+async def test_what_every_process_shows_is_suspect_and_says_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=99)
+    run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": SLOW})
+    found = said(run)
+    assert found.status is FindingStatus.SUSPECT and found.evidence.count("90 ms by the engine's clock") == 2
+    assert "; again in fresh processes: by time alone" in found.evidence
+    assert run.validity is Validity.SUSPECT
+
+
+async def test_where_nothing_is_suspected_nothing_is_asked_again(tmp_path: Path) -> None:
+    run, told = await carried_out(tmp_path, replicas=1)
+    assert run.state is State.OK, run.reason
+    assert not [found for found in run.findings if "again in fresh" in found.evidence]
+    assert not [name for name, _ in told if name == "again"]
+
+
+# It counts its processes where it may write: the third is honest, and slow.
+HONEST_WHEN_ASKED_AGAIN = """
+import os
+import time
+from pathlib import Path
+
+counter = Path("/dev/shm/COUNTER")
+with counter.open("a") as file:
+    file.write("x")
+honest = counter.stat().st_size > 1
+seen = {}
+
+
+def run(x):
+    key = tuple(x.tolist())
+    if honest or key not in seen:
+        time.sleep(0.004)
+        seen[key] = x * 2
+    return seen[key].clone()
+"""
+
+
+async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=1)
+    counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
+    rung = HONEST_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
+    try:
+        run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})
+    finally:
+        counter.unlink(missing_ok=True)
+    found = said(run)
+    assert found.status is FindingStatus.SUSPECT, found
+    assert "not seen again in fresh processes, but optimized is" in found.evidence, found
+
+
+WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return seen[key].clone()", "return seen[key] + honest")
+
+
+async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=1)
+    counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
+    rung = WRONG_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
+    try:
+        run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})
+    finally:
+        counter.unlink(missing_ok=True)
+    arm = run.arm("optimized")
+    assert arm is not None and arm.state is State.INCORRECT and arm.correctness is Correctness.WRONG, run.reason
+    assert said(run, "output.values").status is FindingStatus.CAUGHT
+    assert run.arm("baseline").state is State.OK  # type: ignore[union-attr]
+
+
+async def test_where_there_is_no_time_no_process_or_too_little_of_either_the_suspicion_stands_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(self: Replicas, arms: object) -> None:
+        raise ArmEnd(State.INFRA_ERROR, "no process can be started")
+
+    for number, (member, value, why) in enumerate(
+        (
+            ("LEAST_S", 1e6, "the run had no time left"),
+            ("BUDGET_S", 0.1, "it took more than 0.1 s"),
+            ("again", none, "no process can be started"),
+        )
+    ):
+        with monkeypatch.context() as patch:
+            disturbed(patch, times=1)
+            patch.setattr(Replicas if member == "again" else again, member, value)
+            run, _ = await carried_out(tmp_path / str(number), replicas=1, rungs={"optimized.py": SLOW})
+        assert run.state is State.OK, run.reason
+        assert said(run).status is FindingStatus.SUSPECT
+        assert said(run).evidence.endswith(f"; not asked again: {why}"), said(run)
+
+
+async def test_a_run_that_is_cancelled_while_it_asks_again_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, times=1)
+    ordinary, arms = Measuring.warm_up, list[Arm]()
+
+    async def warm_up(self: Measuring, stints: Sequence[Stint], warm: Sequence[Stint] = ()) -> None:
+        await ordinary(self, stints, warm)
+        if stints[0].arm.again:
+            arms.extend(stint.arm for stint in stints)
+            children.extend(stint.child for stint in stints)
+            running = asyncio.current_task()
+            assert running is not None
+            running.cancel()
+            await asyncio.sleep(60)
+
+    children: list[Process] = []
+    monkeypatch.setattr(Measuring, "warm_up", warm_up)
+    run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": SLOW})
+    assert run.state is State.CANCELLED
+    assert len(children) == 2 and not any(child.alive for child in children)
+    assert not any(arm.stints for arm in arms)
+    assert said(run).evidence.endswith("; not asked again: its part in the run had ended")
