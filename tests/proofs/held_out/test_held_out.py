@@ -116,7 +116,7 @@ def _caught(check: str) -> Run:
         (replace(RUN, comparisons=(replace(RUN.comparisons[0], verdict=Verdict.SAME),)), End.NO_FASTER),
         (replace(RUN, validity=Validity.SUSPECT, findings=(SUSPECT,)), End.SUSPECT),
         (replace(RUN, validity=Validity.SUSPECT, findings=(replace(SUSPECT, arm="other"),)), End.NONE),
-        (_caught("timing.tampering"), End.CAUGHT),
+        (_caught("memory.pages"), End.CAUGHT),
         (_caught("output.form"), End.WRONG),
     ],
 )
