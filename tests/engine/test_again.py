@@ -14,6 +14,7 @@ from aisp.checks.registry import Sustained
 from aisp.engine import again, challenges
 from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.measuring import Measuring
+from aisp.engine.outside import Outside
 from aisp.engine.ranks import Process
 from aisp.engine.replicas import Replicas
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity
@@ -34,8 +35,15 @@ def _closed_nurseries() -> Iterator[None]:
 
 
 def disturbed(monkeypatch: pytest.MonkeyPatch, *, times: int, whose: str = "optimized") -> list[str]:
-    """Have a neighbour slow the first `times` processes of an arm while the engine's clock runs; the arms so timed."""
+    """Have a neighbour slow the first `times` processes of an arm while the engine's clock runs; the arms so timed.
+
+    They are judged inside: else the judge's clock would tell.
+    """
     ordinary, timed = challenges.sustain, []
+
+    async def take(_: Outside, stints: Sequence[Stint]) -> None:
+        for stint in stints:
+            stint.arm.inside = "nobody is asked here"
 
     async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
         timed.append(stint.name)
@@ -44,6 +52,7 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, *, times: int, whose: str = "opti
         return replace(told, per_call_ms=90.0, alone_ms=90.0) if slowed else told
 
     monkeypatch.setattr(challenges, "sustain", sustain)
+    monkeypatch.setattr(Outside, "take", take)
     monkeypatch.setattr(again, "AGREE", 5.0)  # on a busy machine a rung of two microseconds is no steady thing
     return timed
 
