@@ -63,6 +63,7 @@ class Outcome:
         speedup, low, high: baseline time over its time with the 95 % interval; None where there is none to be shown.
         floor: the noise floor as a ratio - 1.
         median_ms: of a call.
+        judged: where it and the baseline were judged (results.outside); "" where that is not known.
         check: which check caught it; "" where none did.
         why: what happened, or why there is no verdict; "" for nothing.
         detail: a trace, or the mismatch, cut to `DETAIL_CHARS`; printed by the candidate in part, so not to be trusted.
@@ -79,6 +80,7 @@ class Outcome:
     high: float | None = None
     floor: float | None = None
     median_ms: float | None = None
+    judged: str = ""
     check: str = ""
     why: str = ""
     detail: str = ""
@@ -177,7 +179,7 @@ def _timed(run: Reading, arm: Arm) -> Outcome | None:
         State.OK,
         stage,
         item.verdict,
-        *(item.speedup, item.low, item.high, item.floor, arm.median_ms),
+        *(item.speedup, item.low, item.high, item.floor, arm.median_ms, _by_itself(run.judged(item), rung)),
         why=item.note,
         run_id=record.id,
         rung=rung,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
-from aisp.store.record import Arm, Comparison, Finding, RuleSaid, Step
+from aisp.store.record import Arm, Comparison, Finding, Quality, RuleSaid, Step
 from aisp.store.results.best_of import best_of
 from aisp.store.results.candidate import Outcome, Stage, luck, of_run, order, refused, worth
 from aisp.store.results.reading import Reading
@@ -61,6 +61,12 @@ def test_one_candidate_has_its_verdict_whatever_became_of_another() -> None:
     other = of_run(run, BAD, alone=False)
     assert other is not None
     assert (other.state, other.word, other.why, other.right) == (State.CRASHED, "crashed", "it died of SIGSEGV", False)
+
+
+def test_where_a_candidate_was_judged_is_part_of_its_outcome() -> None:
+    run = run_of(right(GOOD, quality=Quality(inside="no room")))
+    found = of_run(run, GOOD, alone=True)
+    assert found is not None and found.judged == "it judged inside (no room)"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def judge_dies_in_a_batch(stage: Stage) -> str:
     return await _without_its_judge(stage, WITHIN)
 
 
-@fault(84, "a worker dies in a batch", "crashed(SIGKILL); its siblings are judged outside", own=True)
+@fault(84, "a worker dies in a batch", "crashed(SIGKILL); the judge goes on to its siblings", own=True)
 async def worker_dies_in_a_batch(stage: Stage) -> str:
     return await _in_a_batch(await stage.started(), stage, DIES)
 
@@ -111,7 +111,7 @@ async def _in_a_batch(engine: EngineUnderTest, stage: Stage, row: Row) -> str:
     assert arm.state is row.state, (arm.state, arm.reason)
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
-    assert by_the_judge(result.arm("optimized")), result.arm("optimized").quality
+    assert judged(result.arm("optimized")), "the judge went on to the others"  # of short calls it may say that they are
     assert (result.finished.duration_ms or 0.0) < 60e3
     return arm.reason
 
