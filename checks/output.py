@@ -28,7 +28,6 @@ from aisp.checks.registry import (
     passed,
     suspect,
 )
-from aisp.kernels.catalog.model import Role
 
 LEAST_COUNT = 256  # elements: below that no share says anything
 
@@ -55,11 +54,6 @@ def declared(arm: ArmFacts, run: RunFacts, words: tuple[str, ...]) -> str:
     """The word of `words` that the front matter says of this lesson or rung, "" where it says none of them."""
     text = " ".join((*run.target.techniques, arm.rung.summary)).lower()
     return next((word for word in words if word in text), "")
-
-
-def first_baseline(run: RunFacts) -> ArmFacts | None:
-    """The baseline that all others are compared with."""
-    return next((arm for arm in run.arms if arm.rung.role is Role.BASELINE), None)
 
 
 # -- poison ------------------------------------------------------------------------------------------------------------
@@ -117,7 +111,7 @@ def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
     word = declared(arm, run, FLUSH_WORDS)
     if word:
         return passed(f"{truth:.1%} of the truth of {name} is subnormal and was flushed, as the lesson says ({word})")
-    base = first_baseline(run)
+    base = run.baseline
     if base is not None and base is not arm and base.compared:
         kept = max((share for _, (share, _) in shares(base, run, "subnormal", "subnormal_truth")), default=0.0)
         if kept <= truth * FLUSHED:
@@ -167,7 +161,7 @@ def _ground_truth(run: RunFacts) -> Answer:
             "reference.py gives another answer for the same inputs: it is no truth. "
             "Take chance out of it, or draw it from an input"
         )
-    base = first_baseline(run)
+    base = run.baseline
     agrees = "" if base is None or not base.ended_well else ", and the baseline agrees with it"
     return passed(f"reference.py gives the same answer twice in fp64{agrees}")
 

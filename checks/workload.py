@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aisp.checks import libraries
-from aisp.checks.output import Figure, declared, first_baseline, shares
+from aisp.checks.output import Figure, declared, shares
 from aisp.checks.registry import (
     Answer,
     ArmFacts,
@@ -64,7 +64,7 @@ def _precision(arm: ArmFacts, run: RunFacts) -> Answer:
     word = declared(arm, run, PRECISION_WORDS)
     if word:
         return not_applicable(f"the lesson says that it lowers the precision ({word})")
-    base = first_baseline(run)
+    base = run.baseline
     control = base if base is not None and base is not arm and base.compared else None
     for narrow in _NARROW:
         usual = _representable(control, run, narrow) if control is not None else {}
@@ -133,7 +133,7 @@ def _dropped(arm: ArmFacts, run: RunFacts) -> Answer:
     word = declared(arm, run, SHORTCUT_WORDS)
     if word:
         return passed(f"{worst:.1%} of {name} is zero where the truth is not, as the lesson says ({word})")
-    base = first_baseline(run)
+    base = run.baseline
     if base is not None and base is not arm and base.compared:
         usual = max((share for _, (share,) in shares(base, run, "dropped")), default=0.0)
         if usual * 3 > worst:
