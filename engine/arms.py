@@ -136,6 +136,7 @@ class Arm:
         outside_read: outputs of batches that the judge read and found right.
         outside_sets: fewest sets of inputs that there was memory for, where that made batches smaller; 0 where not.
         inside: why its calls cannot be judged from outside.
+        excused: that is so of the task, whatever a rung does, and no verdict waits for the judge's clock.
         cost_us: of each sensor around one sample.
         stints: those of its processes that have not been ended.
         again: it is asked again about a suspicion, and nothing of it is among the run's figures.
@@ -176,6 +177,7 @@ class Arm:
     outside_read: int = 0
     outside_sets: int = 0
     inside: str = ""
+    excused: bool = False
     naive: Naive | None = None
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)

@@ -42,19 +42,16 @@ class Outside:
             until = time.monotonic() + BUDGET_S
             for _ in range(1 if self._plan.side_by_side else ROUNDS):
                 self._round += 1
-                for stint in random.sample(stints, len(stints)):
-                    if not stint.running or stint.arm.inside:
-                        continue
-                    if time.monotonic() > until:
-                        if not stint.arm.outside_ms:
-                            stint.arm.inside = f"{BUDGET_S:.0f} s were spent on other rungs"
-                    else:
+                left = random.sample(stints, len(stints))
+                for stint in sorted(left, key=lambda stint: len(stint.arm.outside_ms)):  # none is left out twice
+                    if stint.running and not stint.arm.inside and time.monotonic() < until:
                         await self._crew.guarded(stint, self._pair)
 
     async def _pair(self, stint: Stint) -> None:
         arm = stint.arm
         if self._plan.target.ranks > 1:
             arm.inside = "its rungs are several processes each"
+            arm.excused = True
             return
         theirs, ours = self._crew.arena.line()
         patience_s = float(self._limits.progress_s)
@@ -82,13 +79,14 @@ class Outside:
         if timed.judged is not None and not timed.judged.right:
             if FRESH_VALUES in self._plan.without:
                 arm.inside = f"{FRESH_VALUES} was left out"
+                arm.excused = True
                 return
             raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
         if timed.gone:
             told = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
             raise ArmEnd(State.INFRA_ERROR, told, check="evaluation.result_channel")
         if timed.inside:
-            arm.inside = clean_line(timed.inside)
+            arm.inside, arm.excused = clean_line(timed.inside), timed.task
             return
         arm.outside_read += timed.read
         arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)

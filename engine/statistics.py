@@ -403,9 +403,14 @@ def outside(slopes: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
 
 
 def confirmed_outside(time: Ratio, base: tuple[float, float] | None, rung: tuple[float, float] | None) -> Ratio:
-    """FASTER where the judge's clock says so too: else it is open. Without that clock the verdict stays."""
-    if base is None or rung is None or time.verdict is not Verdict.FASTER:
+    """FASTER where the judge's clock says so too: else it is open, also where that clock has nothing of either arm."""
+    if time.verdict is not Verdict.FASTER:
         return time
+    if base is None or rung is None:
+        whose = "the rung" if rung is None else "the baseline"
+        return replace(
+            time, verdict=Verdict.UNDECIDED, note=f"faster by its own clock; the judge's has no time of {whose}"
+        )
     found = outside_ratio(rung, base)
     if found.low > 1.0:
         return time

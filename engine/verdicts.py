@@ -111,6 +111,8 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
 def _outside(arm: Arm) -> dict[str, Any]:
     """What the judge's clock says of an arm, as members of its quality."""
     found = statistics.outside(arm.outside_ms)
+    if not arm.outside_ms:
+        return {"inside": arm.inside or "the time for batches was over"}
     if arm.inside or found is None:
         return {"inside": arm.inside or "its calls are too short beside what copies take"}
     read, sets = arm.outside_read, arm.outside_sets or None
@@ -261,9 +263,10 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
         return records.Comparison(*names, Verdict.NONE, note=missing)
     ratio = statistics.confirmed(ratio, cycles)
-    ratio = statistics.confirmed_outside(
-        ratio, statistics.outside(base.arm.outside_ms), statistics.outside(rung.arm.outside_ms)
-    )
+    if not (base.arm.excused or rung.arm.excused):
+        ratio = statistics.confirmed_outside(
+            ratio, statistics.outside(base.arm.outside_ms), statistics.outside(rung.arm.outside_ms)
+        )
     notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")

@@ -170,6 +170,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
         read: outputs that were read and compared.
         judged: what is wrong with them; where all are right, of the last one. None where none was read.
         inside: why there is nothing of this ("its inputs lie in host memory"); "" where there is.
+        task: that is so of the task, whatever a rung does.
         gone: why the worker did not come to the end; "" where it did.
     """
 
@@ -180,6 +181,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     read: int = 0
     judged: Judged | None = None
     inside: str = ""
+    task: bool = False
     gone: str = ""
 
 

@@ -55,6 +55,7 @@ MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand l
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
+ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes, and says that it is over
 ARMED_S = 0.5  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
@@ -65,7 +66,15 @@ Inputs = dict[str, "torch.Tensor"]
 
 
 class CannotError(Exception):
-    """The batches of this target cannot be judged from outside. The message is a clause that says why."""
+    """Batches cannot be judged from outside. The message is a clause that says why.
+
+    Attributes:
+        task: it is so of the task, whatever a rung does.
+    """
+
+    def __init__(self, message: str, *, task: bool = False) -> None:
+        super().__init__(message)
+        self.task = task
 
 
 class FreshSets:
@@ -126,6 +135,7 @@ class Outside:
         compare: what is wrong with the outputs for `judged`.
         pid: of the worker.
         judged: inputs of the call whose outputs are read, in a place of each batch that is drawn for it.
+        answer_bytes: of all outputs of a call, as the task declares them.
     """
 
     def __init__(
@@ -137,9 +147,10 @@ class Outside:
         compare: Callable[[dict[str, torch.Tensor]], reports.Judged],
         pid: int,
         judged: Inputs,
+        answer_bytes: int,
     ) -> None:
         self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
-        self._pid = pid
+        self._pid, self._answer_bytes = pid, answer_bytes
         self._round_set, self._picked = judged, 0
         self._names = [n for n in like if n in refilled(target)]
         self._read = 0
@@ -175,11 +186,11 @@ class Outside:
             copies_ms = side.copies_ms()
             slopes: list[float] = []
             while len(slopes) < pairs:
-                few, many = side.batch(calls)[0], self._batch(side, WIDE * calls)
+                few, many = self._pair(side, calls)
                 if isinstance(side, _DeviceSide) and side.late:
                     calls = side.fewer(calls)
                 else:
-                    slopes.append((many - few) / ((WIDE - 1) * calls) - copies_ms)
+                    slopes.append(per_call_ms_of(few, many, calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
             self._line.send(Over())
@@ -193,6 +204,14 @@ class Outside:
             read=self._read,
             judged=self._judged,
         )
+
+    def _pair(self, side: _HostSide | _DeviceSide, calls: int) -> tuple[float, float]:
+        """Milliseconds of a batch of so many calls and of a larger one; which is the first is drawn."""
+        if secrets.randbelow(2):
+            few = side.batch(calls)[0]
+            return few, self._batch(side, WIDE * calls)
+        many = self._batch(side, WIDE * calls)
+        return side.batch(calls)[0], many
 
     def _fill_ms(self, device: str) -> float:
         """What one more set takes; the first one has the two drawn that all are mixed of."""
@@ -231,6 +250,10 @@ class Outside:
         """Their bytes."""
         return [self._like[name].numel() * self._like[name].element_size() for name in self._names]
 
+    def needed_bytes(self) -> int:
+        """Of the inputs and outputs of a call, as the task declares them."""
+        return strides([*self.sizes(), self._answer_bytes])[1]
+
     def output_names(self) -> list[str]:
         """In declared order."""
         return [spec.name for spec in self._target.outputs]
@@ -264,6 +287,15 @@ class Outside:
 def refilled(target: Target) -> list[str]:
     """Names of the inputs that are new in each call."""
     return [spec.name for spec in target.inputs if spec.refilled]
+
+
+def per_call_ms_of(few_ms: float, many_ms: float, calls: int) -> float:
+    """Time per call from a batch of so many calls and one of WIDE times as many: their slope, and at least what the
+    larger one has per call. What both take alike goes out of it, as far as ONCE_MS: a rung that wastes time in short
+    batches would make the slope flat.
+    """
+    slope_ms = (many_ms - few_ms) / ((WIDE - 1) * calls)
+    return max(slope_ms, (many_ms - ONCE_MS) / (WIDE * calls))
 
 
 def why_inside(target: Target, device: str) -> str:
@@ -331,7 +363,8 @@ class _HostSide:
         each = self._set_bytes + self._output_bytes
         self.room = min(MOST_CALLS, HOST_BYTES // max(each, 1))
         if self.room < WIDE:
-            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.3g} MiB")
+            task = WIDE * outside.needed_bytes() > HOST_BYTES
+            raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.3g} MiB", task=task)
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
 
@@ -451,7 +484,7 @@ class _DeviceSide:
         free, _ = torch.cuda.mem_get_info()
         self.room = min(MOST_CALLS, int(free * DEVICE_SHARE / max(self._set_bytes + output_bytes, 1)))
         if self.room < WIDE:
-            raise CannotError(NO_ROOM)
+            raise CannotError(NO_ROOM, task=WIDE * outside.needed_bytes() > free * DEVICE_SHARE)
         self._opened: dict[bytes, tuple[int, int]] = {}
         self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         os.ftruncate(self._file, mmap.PAGESIZE)

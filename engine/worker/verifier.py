@@ -31,7 +31,9 @@ from aisp.engine.protocol.batches import Line, LineError, Over
 from aisp.engine.worker import clock, tensors
 from aisp.engine.worker.channel import packed
 from aisp.engine.worker.loading import callable_of, import_module
+from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
+from aisp.kernels.catalog.tensors import itemsize
 from aisp.store.outcomes import TolerancePolicy
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class Verifier:
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
-        self._fresh: dict[str, clock.FreshSets] = {}  # of batches, by case
+        self._fresh: tuple[tuple[str, int], clock.FreshSets] | None = None  # of batches: of a case in a round
         self._round_inputs: tuple[tuple[str, int], dict[str, torch.Tensor]] | None = None
         self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
@@ -291,20 +293,21 @@ class Verifier:
         try:
             if inside := clock.why_inside(self._target, self._device):
                 line.send(Over())
-                return reports.BatchesTimed(inside=inside)
+                return reports.BatchesTimed(inside=inside, task=True)
             case = Case.of(job.case)
             outside = clock.Outside(
                 line,
                 self._target,
-                self._fresh_sets(case),
+                self._fresh_sets(case, job.round),
                 self._first[case.name],
                 functools.partial(self._compared, case, job.round),
                 job.pid,
                 self._round_set(case, job.round),
+                sum(math.prod(catalog.shape(spec, case.axes)) * itemsize(spec.dtype) for spec in self._target.outputs),
             )
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
-            return reports.BatchesTimed(inside=str(error))
+            return reports.BatchesTimed(inside=str(error), task=error.task)
         except (MemoryError, torch.OutOfMemoryError):
             return reports.BatchesTimed(inside=clock.NO_ROOM)
         except LineError as error:
@@ -312,23 +315,24 @@ class Verifier:
         finally:
             line.close()
 
-    def _fresh_sets(self, case: Case) -> clock.FreshSets:
-        if case.name not in self._fresh:
+    def _fresh_sets(self, case: Case, number: int) -> clock.FreshSets:
+        """Of a round: what the sets of another were mixed of may have been learnt."""
+        if self._fresh is None or self._fresh[0] != (case.name, number):
 
             def draw(seed: int) -> dict[str, torch.Tensor]:
                 return self._inputs_of(case, seed)
 
             names = clock.refilled(self._target)
-            known = self._first[case.name]
-            self._fresh[case.name] = clock.FreshSets(self._target, draw, names, self._device, known)
-        return self._fresh[case.name]
+            sets = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
+            self._fresh = (case.name, number), sets
+        return self._fresh[1]
 
     def _round_set(self, case: Case, number: int) -> dict[str, torch.Tensor]:
         """The set whose outputs are read in a round, the same for all arms; that of the round before is forgotten."""
         if self._round_inputs is None or self._round_inputs[0] != (case.name, number):
             for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
                 del self._expected[key], self._pointed[key]
-            self._round_inputs = (case.name, number), self._fresh_sets(case).next()
+            self._round_inputs = (case.name, number), self._fresh_sets(case, number).next()
         return self._round_inputs[1]
 
     def _compared(self, case: Case, number: int, outputs: dict[str, torch.Tensor]) -> reports.Judged:

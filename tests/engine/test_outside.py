@@ -68,8 +68,18 @@ def test_faster_must_hold_by_the_judges_clock(base_ms: float, rung_ms: float, ve
     assert ("judge" in found.note) == (verdict is Verdict.UNDECIDED)
 
 
-def test_without_the_judges_clock_a_verdict_stays() -> None:
-    assert confirmed_outside(FASTER, None, (1.0, 0.01)) is FASTER
+def test_what_the_judge_has_no_time_of_is_not_faster() -> None:
+    for base, rung, whose in ((None, (1.0, 0.01), "baseline"), ((2.0, 0.01), None, "rung")):
+        found = confirmed_outside(FASTER, base, rung)
+        assert found.verdict is Verdict.UNDECIDED and found.note.endswith(f"no time of the {whose}")
+
+
+def test_a_short_batch_that_wastes_time_makes_no_call_shorter() -> None:
+    calls, call_ms = 10, 0.5
+    few_ms, many_ms = 0.1 + calls * call_ms, 0.1 + 3 * calls * call_ms
+    assert clock.per_call_ms_of(few_ms, many_ms, calls) == pytest.approx(call_ms)
+    flat = clock.per_call_ms_of(few_ms + 9, many_ms, calls)
+    assert flat == pytest.approx(call_ms, rel=0.02), "what is left to gain"
 
 
 def test_a_batch_that_no_gpu_takes_ahead_of_time_has_fewer_calls_until_none_are_held() -> None:
@@ -200,7 +210,9 @@ def timed(monkeypatch: pytest.MonkeyPatch, *, most: int = 1 << 30, free: int = 1
         worker = threading.Thread(target=work, name="worker")
         worker.start()
         right: Any = SimpleNamespace(right=True)
-        judge = clock.Outside(mine, target, sets, {"x": torch.zeros(N)}, lambda y: right, os.getpid(), sets.next())
+        judge = clock.Outside(
+            mine, target, sets, {"x": torch.zeros(N)}, lambda y: right, os.getpid(), sets.next(), 4 * N
+        )
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:

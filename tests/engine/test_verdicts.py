@@ -37,7 +37,7 @@ def arm(
 ) -> Arm:
     """An arm that took `ms` per call, give or take 0.2 %, in 4 rounds of 5 samples per replica.
 
-    Its event times are `bent` times what its SMs counted.
+    Its event times are `bent` times what its SMs counted; the judge's clock says the same as the events.
     """
     made = Arm(name, rung(name.removesuffix(TWIN_SUFFIX)), "cuda", timed, state=state, correctness=correctness)
     made.timing = timing
@@ -57,6 +57,7 @@ def arm(
             log.sm_clock_mhz += clocks.tolist()
             log.probe_ms += [math.nan if math.isnan(clock_mhz) else time for time in times]
             log.cycles += (np.array(times) * clocks * 1e3 / bent).tolist()
+        made.outside_ms.append((replica, ms))
     return made
 
 
