@@ -299,7 +299,9 @@ class Reading:
             return Claim(Verdict.NONE, (arm.reason if arm is not None else "") or f"{rung} has no time to compare")
         if record.validity.doubted:
             doubts = "; ".join(f"{found.check}: {found.evidence}" for found in self.doubts(rung))
-            return Claim(Verdict.NONE, f"{record.validity}: {record.reason or doubts or 'checks were left out'}")
+            rivals = "; ".join(f"{found.arm} by {found.check}" for found in self.found(FindingStatus.SUSPECT))
+            why = record.reason or doubts or rivals or "checks were left out"
+            return Claim(Verdict.NONE, f"{record.validity}: {why}")
         return Claim(item.verdict, item.note)
 
     @property

@@ -63,6 +63,15 @@ def test_one_candidate_has_its_verdict_whatever_became_of_another() -> None:
     assert (other.state, other.word, other.why, other.right) == (State.CRASHED, "crashed", "it died of SIGSEGV", False)
 
 
+def test_a_rung_without_a_verdict_is_told_whose_suspicion_took_it() -> None:
+    doubt = Finding("timing.wall_clock", BAD, FindingStatus.SUSPECT, "1 ms and 9 ms")
+    run = run_of(right(GOOD), right(BAD), validity=Validity.SUSPECT, findings=(doubt,))
+    assert run.claim(GOOD).why == f"suspect: {BAD} by timing.wall_clock"
+    assert run.claim(BAD).why == "suspect: timing.wall_clock: 1 ms and 9 ms"
+    left_out = run_of(right(GOOD), validity=Validity.SUSPECT)
+    assert left_out.claim(GOOD).why == "suspect: checks were left out"
+
+
 def test_where_a_candidate_was_judged_is_part_of_its_outcome() -> None:
     run = run_of(right(GOOD, quality=Quality(inside="no room")))
     found = of_run(run, GOOD, alone=True)
