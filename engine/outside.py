@@ -53,12 +53,12 @@ class Outside:
             arm.inside = "its rungs are several processes each"
             arm.excused = True
             return
-        theirs, ours = self._crew.arena.line()
         patience_s = float(self._limits.progress_s)
         most_s = min(BUDGET_S, patience_s)
         if PAIR_CALLS * stint.per_call_ms / 1e3 > most_s:
             arm.inside = f"a pair of its batches takes longer than {most_s:.0f} s"
             return
+        theirs, ours = self._crew.arena.line()
         serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
         timing = jobs.TimeBatches(
             case=self._case,

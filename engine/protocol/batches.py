@@ -86,22 +86,28 @@ class Run(Message, tag="run", frozen=True, kw_only=True):
     held: bool = False
 
 
-class Armed(Message, tag="armed", frozen=True, kw_only=True):
-    """Worker on a GPU: all calls are launched behind a hold, which ends when the judge comes to the meeting."""
-
-
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where an output lies on a GPU: an allocation's CUDA IPC handle, and the offset in bytes."""
 
-    handle: int  # index into Done.handles
+    handle: int  # index into Placed.handles
     offset: int
 
 
-class Done(Message, tag="done", frozen=True, kw_only=True):
-    """Worker: all calls are over. On a GPU also where their outputs lie, call by call."""
+class Placed(Message, frozen=True, kw_only=True):
+    """Worker on a GPU: where the outputs lie, call by call."""
 
     handles: list[bytes] = []
     places: list[list[Place]] = []
+
+
+class Armed(Placed, tag="armed", frozen=True, kw_only=True):
+    """Worker on a GPU: all calls are launched behind a hold, which ends when the judge comes to the meeting. Where they
+    will put their outputs is known by then, so that these are read as soon as the batch is said to be over.
+    """
+
+
+class Done(Placed, tag="done", frozen=True, kw_only=True):
+    """Worker: all calls are over. On a GPU, where they were not held, this says where their outputs lie."""
 
 
 class Read(Message, tag="read", frozen=True, kw_only=True):

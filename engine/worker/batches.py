@@ -207,10 +207,19 @@ class _OnGpu:
             outputs = list(self._outputs_of(self._call(*self._arguments[number])))
             kept.append([output.clone() for output in outputs] if self._clones else outputs)
         if order.held:
-            self._line.send(Armed())
-        self._device.synchronize()
-        self._line.send(Done())
-        # Where the outputs lie is said behind the clock: it does not change what lies there.
+            handles, places = self._placed(kept)
+            self._line.send(Armed(handles=handles, places=places))
+            self._device.synchronize()
+            self._line.send(Done())
+        else:
+            self._device.synchronize()
+            handles, places = self._placed(kept)
+            self._line.send(Done(handles=handles, places=places))
+        self._line.receive()  # the judge has read
+
+    @staticmethod
+    def _placed(kept: list[list[torch.Tensor]]) -> tuple[list[bytes], list[list[Place]]]:
+        """Handles, and where each output of each call lies. Raises ipc.IpcError."""
         handles: dict[bytes, int] = {}
         places: list[list[Place]] = []
         for outputs in kept:
@@ -219,8 +228,7 @@ class _OnGpu:
                 handle, offset = ipc.share(output.data_ptr())
                 row.append(Place(handle=handles.setdefault(handle, len(handles)), offset=offset))
             places.append(row)
-        self._line.send(Done(handles=list(handles), places=places))
-        self._line.receive()  # the judge has read
+        return list(handles), places
 
     def close(self) -> None:
         """Reach the judge's memory no longer."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
-    Armed,
+    AnyMessage,
     Cannot,
     Done,
     Form,
@@ -37,6 +37,7 @@ from aisp.engine.protocol.batches import (
     LineError,
     Mapped,
     Over,
+    Placed,
     Read,
     Run,
     strides,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 BATCH_MS = 5.0  # what the smaller batch should take
 WIDE = 3  # the larger one has so many times its calls
 MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand launches, and a call may be more than one
+PICKS, PICKED_SHARE = 3, 1 / 8  # calls of a batch whose outputs are read: who skips some calls meets one of them
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
@@ -134,7 +136,7 @@ class Outside:
         like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
         compare: what is wrong with the outputs for `judged`.
         pid: of the worker.
-        judged: inputs of the call whose outputs are read, in a place of each batch that is drawn for it.
+        judged: inputs of the calls whose outputs are read, in places of each batch that are drawn for it.
         answer_bytes: of all outputs of a call, as the task declares them.
     """
 
@@ -151,7 +153,7 @@ class Outside:
     ) -> None:
         self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
         self._pid, self._answer_bytes = pid, answer_bytes
-        self._round_set, self._picked = judged, 0
+        self._round_set, self._picked = judged, [0]
         self._names = [n for n in like if n in refilled(target)]
         self._read = 0
         self._judged: reports.Judged | None = None
@@ -227,11 +229,12 @@ class Outside:
         return took_ms
 
     def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
-        """Milliseconds of one batch, one of whose outputs is compared."""
-        took_ms, outputs = side.batch(calls)
-        if self._judged is None or self._judged.right:
-            self._judged = self._compare(outputs)
-            self._read += 1
+        """Milliseconds of one batch, outputs of which are compared."""
+        took_ms, picked = side.batch(calls)
+        for outputs in picked:
+            if self._judged is None or self._judged.right:
+                self._judged = self._compare(outputs)
+                self._read += 1
         return took_ms
 
     # -- for its sides ---------------------------------------------------------------------------------------------
@@ -273,14 +276,15 @@ class Outside:
         return self._sets.next()
 
     def batch_of(self, calls: int) -> Iterator[Inputs]:
-        """So many sets of inputs, one of them the round's, in a place that is drawn."""
-        self._picked = secrets.randbelow(calls)
+        """So many sets of inputs, some of them the round's, in places that are drawn."""
+        picks = max(1, min(PICKS, int(calls * PICKED_SHARE)))
+        self._picked = secrets.SystemRandom().sample(range(calls), picks)
         for number in range(calls):
-            yield self._round_set if number == self._picked else self._sets.next()
+            yield self._round_set if number in self._picked else self._sets.next()
 
     @property
-    def picked(self) -> int:
-        """Number of the call that had the round's set."""
+    def picked(self) -> list[int]:
+        """Numbers of the calls that had the round's set."""
         return self._picked
 
 
@@ -401,9 +405,8 @@ class _HostSide:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
         return fd, memory
 
-    def batch(self, calls: int) -> tuple[float, dict[str, Any]]:
-        """Milliseconds of so many calls, and the outputs of the one that had the round's set."""
-        import torch
+    def batch(self, calls: int) -> tuple[float, list[dict[str, Any]]]:
+        """Milliseconds of so many calls, and the outputs of those that had the round's set."""
 
         fd, memory = self._filled(calls)
         try:
@@ -414,18 +417,23 @@ class _HostSide:
             end, ran = time.perf_counter_ns(), self._ran_ns()
             if not isinstance(message, Done):
                 raise LineError(f"{type(message).__name__} instead of the end of a batch")
-            number = self._outside.picked
-            raw = torch.frombuffer(self._outputs, dtype=torch.uint8)
-            outputs: dict[str, Any] = {}
-            names, sizes = self._outside.output_names(), self._output_sizes
-            for name, form, offset, size in zip(names, self._forms, self._output_offsets, sizes, strict=True):
-                begin = number * self._output_bytes + offset
-                outputs[name] = _tensor(raw[begin : begin + size].clone(), form)
+            outputs = [self._read(number) for number in self._outside.picked]
             late_ns = max(self._ran_ns() - ran, 0)
         finally:
             os.close(fd)
             del memory
         return (end - start + late_ns) / 1e6, outputs
+
+    def _read(self, number: int) -> dict[str, Any]:
+        import torch
+
+        raw = torch.frombuffer(self._outputs, dtype=torch.uint8)
+        outputs: dict[str, Any] = {}
+        names, sizes = self._outside.output_names(), self._output_sizes
+        for name, form, offset, size in zip(names, self._forms, self._output_offsets, sizes, strict=True):
+            begin = number * self._output_bytes + offset
+            outputs[name] = _tensor(raw[begin : begin + size].clone(), form)
+        return outputs
 
     def _ran_ns(self) -> int:
         """Processor time of the worker's process; it may be gone."""
@@ -543,64 +551,76 @@ class _DeviceSide:
                 self._memory[start : start + values.numel()].copy_(values)
         torch.cuda.synchronize()
 
-    def batch(self, calls: int) -> tuple[float, dict[str, Any]]:
-        """Milliseconds of so many calls, and the outputs of the one that had the round's set."""
+    def batch(self, calls: int) -> tuple[float, list[dict[str, Any]]]:
+        """Milliseconds of so many calls, and the outputs of those that had the round's set."""
         line = self._outside.line
-        if self.held:
+        where: AnyMessage | None = None
+        held = self.held
+        if held:
             line.send(Run(calls=calls, held=True))
-            armed = line.waits(ARMED_S)
-            if armed:
-                message, _ = line.receive()
-                if not isinstance(message, Armed):
-                    raise LineError(f"{type(message).__name__} instead of calls behind a hold")
-            self._fill(calls)
-            start = time.perf_counter_ns()
-            self._turn += 1
-            self._page[LINE_WORDS] = self._turn
-            if not armed:
-                # It waits for the device in a call, or the device takes no more launches.
-                self.late = True
-                message, _ = line.receive()
+            # A call that waits for the device is never launched ahead of time, nor are more than the device takes.
+            self.late = not line.waits(ARMED_S)
+            if not self.late:
+                where, _ = line.receive()
+        self._fill(calls)
+        placed = None if where is None else self._opened_for(where, calls)
+        start = time.perf_counter_ns()
+        if held:
+            self._let_go()
         else:
-            self._fill(calls)
-            start = time.perf_counter_ns()
             line.send(Run(calls=calls))
+        if held and self.late:
+            where, _ = line.receive()
         message, _ = line.receive()
         end = time.perf_counter_ns()
-        where, _ = line.receive()
-        if isinstance(where, Cannot):
-            raise CannotError("its outputs lie in memory that cannot be shared")
-        if not isinstance(message, Done) or not isinstance(where, Done) or len(where.places) != calls:
-            raise LineError("it did not say where its outputs lie")
-        outputs = self._read(where, self._outside.picked)
+        if not isinstance(message, Done | Cannot):
+            raise LineError(f"{type(message).__name__} instead of the end of a batch")
+        placed = placed or self._opened_for(where or message, calls)
+        outputs = [self._read(placed, number) for number in self._outside.picked]
         line.send(Read())
         return (end - start) / 1e6, outputs
 
-    def _read(self, where: Done, number: int) -> dict[str, Any]:
-        outputs: dict[str, Any] = {}
-        row = where.places[number]
-        if len(row) != len(self._forms):
+    def _let_go(self) -> None:
+        """Come to the meeting where calls are held."""
+        self._turn += 1
+        self._page[LINE_WORDS] = self._turn
+
+    def _opened_for(self, where: AnyMessage, calls: int) -> Placed:
+        """Where the outputs lie, with the memory of those that are read within reach. Raises LineError, CannotError."""
+        if isinstance(where, Cannot):
+            raise CannotError("its outputs lie in memory that cannot be shared")
+        if not isinstance(where, Placed) or len(where.places) != calls:
             raise LineError("it did not say where its outputs lie")
+        for number in self._outside.picked:
+            row = where.places[number]
+            if len(row) != len(self._forms):
+                raise LineError("it did not say where its outputs lie")
+            for size, place in zip(self._output_sizes, row, strict=True):
+                if not size:
+                    continue
+                if not 0 <= place.handle < len(where.handles):
+                    raise LineError("an output in no memory")
+                handle = where.handles[place.handle]
+                if handle not in self._opened:
+                    try:
+                        self._opened[handle] = ipc.open_shared(handle)
+                    except ipc.IpcError as error:
+                        raise CannotError(f"its outputs lie in memory that cannot be shared ({error})") from None
+                if not 0 <= place.offset <= self._opened[handle][1] - size:
+                    raise LineError("an output outside of its memory")
+        return where
+
+    def _read(self, where: Placed, number: int) -> dict[str, Any]:
         import torch
 
-        for name, form, size, place in zip(
-            self._outside.output_names(), self._forms, self._output_sizes, row, strict=True
-        ):
-            if not size:
+        outputs: dict[str, Any] = {}
+        names, row = self._outside.output_names(), where.places[number]
+        for name, form, size, place in zip(names, self._forms, self._output_sizes, row, strict=True):
+            if size:
+                address = self._opened[where.handles[place.handle]][0]
+                outputs[name] = _tensor(ipc.bytes_at(address + place.offset, size).clone(), form)
+            else:
                 outputs[name] = torch.empty(form.shape, dtype=getattr(torch, form.dtype), device="cuda")
-                continue
-            if not 0 <= place.handle < len(where.handles):
-                raise LineError("an output in no memory")
-            handle = where.handles[place.handle]
-            if handle not in self._opened:
-                try:
-                    self._opened[handle] = ipc.open_shared(handle)
-                except ipc.IpcError as error:
-                    raise CannotError(f"its outputs lie in memory that cannot be shared ({error})") from None
-            address, length = self._opened[handle]
-            if not 0 <= place.offset <= length - size:
-                raise LineError("an output outside of its memory")
-            outputs[name] = _tensor(ipc.bytes_at(address + place.offset, size).clone(), form)
         torch.cuda.synchronize()
         return outputs
 
@@ -629,7 +649,8 @@ class _DeviceSide:
         return statistics.median((took_ms(60) - took_ms(20)) / 40 for _ in range(COPY_TRIES))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; nothing waits for a batch that is not to be."""
+        self._let_go()
         for address, _ in self._opened.values():
             ipc.close_shared(address)
         if self._address:

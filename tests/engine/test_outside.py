@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import ctypes
 import math
+import mmap
 import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +27,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.batches import Done, Line, LineError, Run, strides
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
 from aisp.engine.worker import batches, clock, ipc
+from aisp.engine.worker.probe import LINE_WORDS
 from aisp.kernels.catalog.model import Case
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
@@ -138,6 +142,7 @@ class Driver:
     def __init__(self, fails: dict[str, int], most: int) -> None:
         self.fails, self.most, self.freed = fails, most, 0
         self.kept: list[Any] = []
+        self.page: Any = None
 
     def _may(self, call: str) -> None:
         name = f"{'worker' if threading.current_thread().name == 'worker' else 'judge'}.{call}"
@@ -183,23 +188,50 @@ def meeting(driver: Driver) -> Any:
     def made(fd: int, rank: int, ranks: int) -> Any:
         if "worker.meeting" in driver.fails:
             raise RuntimeError("the GPU cannot reach the page where ranks meet (1)")
+        driver.page = np.frombuffer(mmap.mmap(fd, mmap.PAGESIZE), np.uint64)
         return SimpleNamespace(close=lambda: None)
 
     return made
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, *, most: int = 1 << 30, free: int = 1 << 30, **fails: int) -> Any:
+class Stream:
+    """What launches go to: behind a hold it comes to its end when the judge is at the meeting."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver, self._holds = driver, 0
+
+    def launch(self, ms: float, meeting: Any) -> None:
+        self._holds += 1
+
+    def settle(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        while self._holds and int(self._driver.page[LINE_WORDS]) < self._holds:
+            time.sleep(0.001)
+
+
+def timed(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    most: int = 1 << 30,
+    free: int = 1 << 30,
+    held: bool = False,
+    run: Callable[[torch.Tensor], torch.Tensor] = lambda x: x * 2,
+    **fails: int,
+) -> Any:
     """What the judge comes to with an honest worker on such a GPU: its report, or why there is none."""
     mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
     target: Any = SimpleNamespace(inputs=[spec], outputs=[SimpleNamespace(name="y")])
     sets: Any = SimpleNamespace(next=lambda: {"x": torch.rand(N)})
-    device: Any = SimpleNamespace(settle=lambda: None, synchronize=lambda: None)
     failed: list[BaseException] = []
 
     def work() -> None:
+        stream: Any = Stream(driver)
+        hold = stream if held else None
         try:
-            batches.serve(theirs, lambda x: x * 2, [torch.zeros(N)], [0], lambda out: [out], own=False, device=device)
+            batches.serve(theirs, run, [torch.zeros(N)], [0], lambda out: [out], own=False, hold=hold, device=stream)
         except LineError:
             pass  # the judge says what happened
         except BaseException as error:
@@ -239,6 +271,27 @@ def test_memory_that_cuda_does_not_share_is_why_a_rung_is_judged_inside(
     call: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert timed(monkeypatch, **{call: 999}) == why
+
+
+def test_calls_that_are_launched_ahead_are_held_and_those_that_cannot_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "ARMED_S", 0.2)
+    ahead = timed(monkeypatch, held=True)
+    assert (ahead.held, len(ahead.slopes_ms), ahead.read) == (True, 1, clock.PICKS)
+
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.3)  # as for the device, in each call
+        return x * 2
+
+    monkeypatch.setattr(clock, "MOST_CALLS", 3)
+    assert timed(monkeypatch, held=True, run=waits).held is False
+    monkeypatch.setattr(clock, "MOST_CALLS", 90)
+
+    def many(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.01)  # for its launches, of which a batch of 3 calls can have so many
+        return x * 2
+
+    few = timed(monkeypatch, held=True, run=many)
+    assert few.held is True and 0 < few.calls < 10
 
 
 def test_memory_for_few_sets_makes_small_batches_and_for_fewer_than_three_none(monkeypatch: pytest.MonkeyPatch) -> None:
