@@ -31,7 +31,6 @@ from aisp.engine.protocol.batches import Line, LineError, Over
 from aisp.engine.worker import clock, tensors
 from aisp.engine.worker.channel import packed
 from aisp.engine.worker.loading import callable_of, import_module
-from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
 from aisp.kernels.catalog.tensors import itemsize
 from aisp.store.outcomes import TolerancePolicy
@@ -303,7 +302,7 @@ class Verifier:
                 functools.partial(self._compared, case, job.round),
                 job.pid,
                 self._round_set(case, job.round),
-                sum(math.prod(catalog.shape(spec, case.axes)) * itemsize(spec.dtype) for spec in self._target.outputs),
+                self._answer_bytes(case),
             )
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
         except clock.CannotError as error:
@@ -314,6 +313,11 @@ class Verifier:
             return reports.BatchesTimed(gone=str(error))
         finally:
             line.close()
+
+    def _answer_bytes(self, case: Case) -> int:
+        """Of all outputs of a call, as those of set 0 are."""
+        truth = zip(self._expected[case.name, 0], self._dtypes[case.name], strict=True)
+        return sum(value.numel() * itemsize(dtype) for value, dtype in truth)
 
     def _fresh_sets(self, case: Case, number: int) -> clock.FreshSets:
         """Of a round: what the sets of another were mixed of may have been learnt."""

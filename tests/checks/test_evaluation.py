@@ -904,7 +904,7 @@ def test_notes_of_a_run_foretell_its_sets_where_they_name_its_seed_and_a_commitm
     folder = GALLERY / "evaluation" / "test_data_leakage"
     target = catalog.load_target(folder, root=folder.parent, chapter="evaluation")
     assert isinstance(target, Target)
-    secrets = plan.new_secrets(1)
+    secrets = plan.new_secrets()
     first, held_out = (
         values.inputs_of(target, OracleCase.of_set(target.case("cpu"), number), secrets.seed)["x"]
         for number in (0, secrets.held_out[0])

@@ -383,8 +383,8 @@ class FakePool:
         self._answers = answers
         self._items = items
 
-    async def take(self, *, interpret: bool, compiler: bool = False) -> FakeChild:
-        assert self.is_quiet and not interpret
+    async def take(self, *, interpret: bool, compiler: bool = False, reads: bool = False) -> FakeChild:
+        assert self.is_quiet and not interpret and not reads
         self.made.append(FakeChild(self._answers, self._items))
         return self.made[-1]
 
