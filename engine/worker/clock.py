@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 BATCH_MS = 5.0  # what the smaller batch should take
 WIDE = 3  # the larger one has so many times its calls
 MOST_CALLS = 600  # in the larger one: behind a hold a GPU takes some thousand launches, and a call may be more than one
-PICKS, PICKED_SHARE = 3, 1 / 8  # calls of a batch whose outputs are read: who skips some calls meets one of them
+PICKS = 3  # calls of a batch whose outputs are read, at most: who skips some calls meets one of them
 FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
@@ -134,9 +134,10 @@ class Outside:
         target: whose inputs they are.
         sets: makes inputs.
         like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
-        compare: what is wrong with the outputs for `judged`.
+        compare: what is wrong with the outputs for one of `judged`, by its place there.
         pid: of the worker.
-        judged: inputs of the calls whose outputs are read, in places of each batch that are drawn for it.
+        judged: inputs of the calls whose outputs are read, in places that are drawn. The worker gets each once: a set that
+            came again would tell which calls are read.
         answer_bytes: of all outputs of a call, as the task declares them.
     """
 
@@ -146,14 +147,14 @@ class Outside:
         target: Target,
         sets: FreshSets,
         like: Mapping[str, torch.Tensor],
-        compare: Callable[[dict[str, torch.Tensor]], reports.Judged],
+        compare: Callable[[int, dict[str, torch.Tensor]], reports.Judged],
         pid: int,
-        judged: Inputs,
+        judged: Sequence[Inputs],
         answer_bytes: int,
     ) -> None:
         self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
         self._pid, self._answer_bytes = pid, answer_bytes
-        self._round_set, self._picked = judged, [0]
+        self._unseen, self._picked = dict(enumerate(judged)), dict[int, int]()
         self._names = [n for n in like if n in refilled(target)]
         self._read = 0
         self._judged: reports.Judged | None = None
@@ -230,10 +231,10 @@ class Outside:
 
     def _batch(self, side: _HostSide | _DeviceSide, calls: int) -> float:
         """Milliseconds of one batch, outputs of which are compared."""
-        took_ms, picked = side.batch(calls)
-        for outputs in picked:
+        took_ms, picked = side.batch(calls, read=True)
+        for which, outputs in picked.items():
             if self._judged is None or self._judged.right:
-                self._judged = self._compare(outputs)
+                self._judged = self._compare(which, outputs)
                 self._read += 1
         return took_ms
 
@@ -275,16 +276,19 @@ class Outside:
         """One more set of inputs."""
         return self._sets.next()
 
-    def batch_of(self, calls: int) -> Iterator[Inputs]:
-        """So many sets of inputs, some of them the round's, in places that are drawn."""
-        picks = max(1, min(PICKS, int(calls * PICKED_SHARE)))
-        self._picked = secrets.SystemRandom().sample(range(calls), picks)
+    def batch_of(self, calls: int, *, read: bool) -> Iterator[Inputs]:
+        """So many sets of inputs that the worker has not had; where outputs are to be `read`, those to be judged are
+        among them, in places that are drawn.
+        """
+        unseen = list(self._unseen)[:calls] if read else []
+        self._picked = dict(zip(secrets.SystemRandom().sample(range(calls), len(unseen)), unseen, strict=True))
         for number in range(calls):
-            yield self._round_set if number in self._picked else self._sets.next()
+            which = self._picked.get(number)
+            yield self._sets.next() if which is None else self._unseen.pop(which)
 
     @property
-    def picked(self) -> list[int]:
-        """Numbers of the calls that had the round's set."""
+    def picked(self) -> Mapping[int, int]:
+        """Numbers of the calls of the last batch whose outputs are read, and which set each had."""
         return self._picked
 
 
@@ -387,7 +391,7 @@ class _HostSide:
         _mapped(self._outside.line, layout, self._file)
         return calls
 
-    def _filled(self, calls: int) -> tuple[int, mmap.mmap]:
+    def _filled(self, calls: int, *, read: bool = False) -> tuple[int, mmap.mmap]:
         """A file with the inputs of a batch, which nobody else can write to, and our mapping of it."""
         import torch
 
@@ -396,7 +400,7 @@ class _HostSide:
         memory = mmap.mmap(fd, 0)
         if self._set_bytes:
             raw = torch.frombuffer(memory, dtype=torch.uint8)
-            for number, made in enumerate(self._outside.batch_of(calls)):
+            for number, made in enumerate(self._outside.batch_of(calls, read=read)):
                 for name, offset in zip(self._outside.names, self._offsets, strict=True):
                     values = made[name].contiguous().view(-1).view(torch.uint8)
                     start = number * self._set_bytes + offset
@@ -405,10 +409,10 @@ class _HostSide:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
         return fd, memory
 
-    def batch(self, calls: int) -> tuple[float, list[dict[str, Any]]]:
-        """Milliseconds of so many calls, and the outputs of those that had the round's set."""
+    def batch(self, calls: int, *, read: bool = False) -> tuple[float, dict[int, dict[str, Any]]]:
+        """Milliseconds of so many calls, and outputs where some are to be read, by which set they are of."""
 
-        fd, memory = self._filled(calls)
+        fd, memory = self._filled(calls, read=read)
         try:
             line = self._outside.line
             start = time.perf_counter_ns()
@@ -417,7 +421,7 @@ class _HostSide:
             end, ran = time.perf_counter_ns(), self._ran_ns()
             if not isinstance(message, Done):
                 raise LineError(f"{type(message).__name__} instead of the end of a batch")
-            outputs = [self._read(number) for number in self._outside.picked]
+            outputs = {which: self._read(number) for number, which in self._outside.picked.items()}
             late_ns = max(self._ran_ns() - ran, 0)
         finally:
             os.close(fd)
@@ -541,18 +545,18 @@ class _DeviceSide:
         self.held = False
         return calls
 
-    def _fill(self, calls: int) -> None:
+    def _fill(self, calls: int, *, read: bool) -> None:
         import torch
 
-        for number, made in enumerate(self._outside.batch_of(calls)):
+        for number, made in enumerate(self._outside.batch_of(calls, read=read)):
             for name, offset in zip(self._outside.names, self._offsets, strict=True):
                 values = made[name].contiguous().view(-1).view(torch.uint8)
                 start = number * self._set_bytes + offset
                 self._memory[start : start + values.numel()].copy_(values)
         torch.cuda.synchronize()
 
-    def batch(self, calls: int) -> tuple[float, list[dict[str, Any]]]:
-        """Milliseconds of so many calls, and the outputs of those that had the round's set."""
+    def batch(self, calls: int, *, read: bool = False) -> tuple[float, dict[int, dict[str, Any]]]:
+        """Milliseconds of so many calls, and outputs where some are to be read, by which set they are of."""
         line = self._outside.line
         where: AnyMessage | None = None
         held = self.held
@@ -562,7 +566,7 @@ class _DeviceSide:
             self.late = not line.waits(ARMED_S)
             if not self.late:
                 where, _ = line.receive()
-        self._fill(calls)
+        self._fill(calls, read=read)
         placed = None if where is None else self._opened_for(where, calls)
         start = time.perf_counter_ns()
         if held:
@@ -576,7 +580,7 @@ class _DeviceSide:
         if not isinstance(message, Done | Cannot):
             raise LineError(f"{type(message).__name__} instead of the end of a batch")
         placed = placed or self._opened_for(where or message, calls)
-        outputs = [self._read(placed, number) for number in self._outside.picked]
+        outputs = {which: self._read(placed, number) for number, which in self._outside.picked.items()}
         line.send(Read())
         return (end - start) / 1e6, outputs
 

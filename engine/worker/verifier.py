@@ -42,6 +42,7 @@ PR_SET_DUMPABLE = 4
 LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spread
 SPARE_BYTES = 1 << 30  # of GPU memory: what a truth took beyond that is given back, since arms may need it
 BATCH_SETS = 1 << 60  # number of a set that a batch was given: of no other
+ROUND_TRUTH_S = 0.05  # for the truths of a round of batches, from which on no other set is made
 INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
 
 
@@ -74,7 +75,7 @@ class Verifier:
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
         self._fresh: tuple[tuple[str, int], clock.FreshSets] | None = None  # of batches: of a case in a round
-        self._round_inputs: tuple[tuple[str, int], dict[str, torch.Tensor]] | None = None
+        self._round: tuple[tuple[str, int], list[dict[str, torch.Tensor]]] | None = None
         self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -299,9 +300,9 @@ class Verifier:
                 self._target,
                 self._fresh_sets(case, job.round),
                 self._first[case.name],
-                functools.partial(self._compared, case, job.round),
+                lambda which, outputs: self._stated(replace(case, number=BATCH_SETS + which), outputs),
                 job.pid,
-                self._round_set(case, job.round),
+                self._round_sets(case, job.round),
                 self._answer_bytes(case),
             )
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
@@ -331,21 +332,22 @@ class Verifier:
             self._fresh = (case.name, number), sets
         return self._fresh[1]
 
-    def _round_set(self, case: Case, number: int) -> dict[str, torch.Tensor]:
-        """The set whose outputs are read in a round, the same for all arms; that of the round before is forgotten."""
-        if self._round_inputs is None or self._round_inputs[0] != (case.name, number):
+    def _round_sets(self, case: Case, number: int) -> list[dict[str, torch.Tensor]]:
+        """Sets whose outputs are read in a round, the same for all arms, their truth known; one alone where that takes
+        long. Those of the round before are forgotten.
+        """
+        if self._round is None or self._round[0] != (case.name, number):
             for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
                 del self._expected[key], self._pointed[key]
-            self._round_inputs = (case.name, number), self._fresh_sets(case, number).next()
-        return self._round_inputs[1]
-
-    def _compared(self, case: Case, number: int, outputs: dict[str, torch.Tensor]) -> reports.Judged:
-        """The call of a batch that had the round's set, against the truth."""
-        own = replace(case, number=BATCH_SETS + number)
-        if (own.name, own.number) not in self._expected:
-            self._inputs[own.name, own.number] = {**self._first[case.name], **self._round_set(case, number)}
-            self.expect(jobs.Expect(case=own.plain()))
-        return self._stated(own, outputs)
+            sets: list[dict[str, torch.Tensor]] = []
+            self._round = (case.name, number), sets
+            start = time.monotonic()
+            while len(sets) < clock.PICKS and time.monotonic() - start < ROUND_TRUTH_S:
+                own = replace(case, number=BATCH_SETS + len(sets))
+                sets.append(self._fresh_sets(case, number).next())
+                self._inputs[own.name, own.number] = {**self._first[case.name], **sets[-1]}
+                self.expect(jobs.Expect(case=own.plain()))
+        return self._round[1]
 
     # -- the task itself -------------------------------------------------------------------------------------------
 

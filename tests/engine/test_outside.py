@@ -242,8 +242,9 @@ def timed(
         worker = threading.Thread(target=work, name="worker")
         worker.start()
         right: Any = SimpleNamespace(right=True)
+        judged = [sets.next() for _ in range(clock.PICKS)]
         judge = clock.Outside(
-            mine, target, sets, {"x": torch.zeros(N)}, lambda y: right, os.getpid(), sets.next(), 4 * N
+            mine, target, sets, {"x": torch.zeros(N)}, lambda which, y: right, os.getpid(), judged, 4 * N
         )
         try:
             return judge.timed(1, "cuda", 1e-3)
@@ -292,6 +293,20 @@ def test_calls_that_are_launched_ahead_are_held_and_those_that_cannot_are_not(mo
 
     few = timed(monkeypatch, held=True, run=many)
     assert few.held is True and 0 < few.calls < 10
+
+
+def test_no_set_comes_twice_so_that_nothing_tells_which_calls_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "MOST_CALLS", 30)
+    seen: list[bytes] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.numpy().tobytes())
+        return x * 2
+
+    report = timed(monkeypatch, run=run)
+    calls = seen[2:]  # of what the buffers held before
+    assert report.read == clock.PICKS and len(calls) == 1 + 10 + 30
+    assert len(set(calls)) == len(calls)
 
 
 def test_memory_for_few_sets_makes_small_batches_and_for_fewer_than_three_none(monkeypatch: pytest.MonkeyPatch) -> None:
