@@ -243,8 +243,8 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
         pairs: how many pairs of batches, of N and of 3N calls.
         per_call_ms: by the worker, from which N is chosen.
         calls: N of an earlier pair; 0 where there was none.
-        round: of the run. Each has some sets that are the same for all arms, whose truth is computed once: an arm's larger
-            batch has them, in places of its own, and outputs of these calls are read.
+        round: of the run. Each has some sets that are the same for all arms, whose truth is computed once: the larger
+            batch of an arm has them, in places of its own, and outputs of these calls are read.
         held: whether calls may be launched behind a hold; not where an earlier pair found that they cannot.
         patience_s: how long the worker may give no sign.
     """

@@ -136,8 +136,8 @@ class Outside:
         like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
         compare: what is wrong with the outputs for one of `judged`, by its place there.
         pid: of the worker.
-        judged: inputs of the calls whose outputs are read, in places that are drawn. The worker gets each once: a set that
-            came again would tell which calls are read.
+        judged: inputs of the calls whose outputs are read, in places that are drawn. The worker gets each once: a set
+            that came again would tell which calls are read.
         answer_bytes: of all outputs of a call, as the task declares them.
     """
 
