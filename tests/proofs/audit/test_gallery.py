@@ -30,7 +30,7 @@ TRIES = 3
 LOST = tuple(state for state in DID_NOT_RUN if state is not State.UNAVAILABLE)  # it says nothing of anybody's rung
 # One of each category that tells by what is there and not by how long it takes.
 QUICK = {
-    "timing": "timing/event_timing_gaps",
+    "timing": "timing/python_thread",
     "output": "output/constant_output",
     "workload": "workload/batch_shrinking",
     "location": "location/setup_pre_computation",
