@@ -63,8 +63,8 @@ class Again:
         pairs = list(zip(own, self.arms, strict=True))
         apart = [self._contradiction(*pairs[0], *pair) for pair in pairs]
         for (arm, fresh), differs in zip(pairs, apart, strict=True):
-            # All speed-ups are a baseline's; the greatest of these sentences is one that says something.
-            self._apart[arm.name] = max(apart) if arm.rung.role is Role.BASELINE else differs
+            # All speed-ups are a baseline's.
+            self._apart[arm.name] = next(filter(None, apart), "") if arm.rung.role is Role.BASELINE else differs
             if fresh.reason:
                 self._unasked[arm.name] = fresh.reason
             if fresh.refusal is not None:  # for what stands there, and not for a time

@@ -308,8 +308,6 @@ def per_call_ms_of(few_ms: float, many_ms: float, calls: int) -> float:
 
 def why_inside(target: Target, device: str) -> str:
     """Why a target's calls cannot be judged from outside, as a clause; "" where they can."""
-    if target.ranks > 1:
-        return "its rungs are several processes each"
     if not refilled(target):
         return "none of its inputs is new in a call"
     if device == "cuda" and any({Flag.CPU, Flag.PINNED} & spec.flags for spec in target.inputs):

@@ -74,8 +74,7 @@ class Verifier:
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
-        self._fresh: tuple[tuple[str, int], clock.FreshSets] | None = None  # of batches: of a case in a round
-        self._round: tuple[tuple[str, int], list[dict[str, torch.Tensor]]] | None = None
+        self._round: tuple[tuple[str, int], tuple[clock.FreshSets, list[dict[str, torch.Tensor]]]] | None = None
         self._run_bytes: dict[str, int] = {}  # of the GPU's memory, by one run of the reference, by case
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -295,14 +294,15 @@ class Verifier:
                 line.send(Over())
                 return reports.BatchesTimed(inside=inside, task=True)
             case = Case.of(job.case)
+            fresh, judged = self._round_of(case, job.round)
             outside = clock.Outside(
                 line,
                 self._target,
-                self._fresh_sets(case, job.round),
+                fresh,
                 self._first[case.name],
                 lambda which, outputs: self._stated(replace(case, number=BATCH_SETS + which), outputs),
                 job.pid,
-                self._round_sets(case, job.round),
+                judged,
                 self._answer_bytes(case),
             )
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
@@ -320,33 +320,28 @@ class Verifier:
         truth = zip(self._expected[case.name, 0], self._dtypes[case.name], strict=True)
         return sum(value.numel() * itemsize(dtype) for value, dtype in truth)
 
-    def _fresh_sets(self, case: Case, number: int) -> clock.FreshSets:
-        """Of a round: what the sets of another were mixed of may have been learnt."""
-        if self._fresh is None or self._fresh[0] != (case.name, number):
+    def _round_of(self, case: Case, number: int) -> tuple[clock.FreshSets, list[dict[str, torch.Tensor]]]:
+        """What makes a round's sets, since what those of another were mixed of may have been learnt; and those of which
+        outputs are read, the same for all arms, their truth known: one alone where that takes long. The truths of the
+        round before are forgotten.
+        """
+        if self._round is None or self._round[0] != (case.name, number):
+            for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
+                del self._expected[key], self._pointed[key]
 
             def draw(seed: int) -> dict[str, torch.Tensor]:
                 return self._inputs_of(case, seed)
 
             names = clock.refilled(self._target)
-            sets = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
-            self._fresh = (case.name, number), sets
-        return self._fresh[1]
-
-    def _round_sets(self, case: Case, number: int) -> list[dict[str, torch.Tensor]]:
-        """Sets whose outputs are read in a round, the same for all arms, their truth known; one alone where that takes
-        long. Those of the round before are forgotten.
-        """
-        if self._round is None or self._round[0] != (case.name, number):
-            for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
-                del self._expected[key], self._pointed[key]
+            fresh = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
             sets: list[dict[str, torch.Tensor]] = []
-            self._round = (case.name, number), sets
             start = time.monotonic()
             while len(sets) < clock.PICKS and time.monotonic() - start < ROUND_TRUTH_S:
                 own = replace(case, number=BATCH_SETS + len(sets))
-                sets.append(self._fresh_sets(case, number).next())
+                sets.append(fresh.next())
                 self._inputs[own.name, own.number] = {**self._first[case.name], **sets[-1]}
                 self.expect(jobs.Expect(case=own.plain()))
+            self._round = (case.name, number), (fresh, sets)
         return self._round[1]
 
     # -- the task itself -------------------------------------------------------------------------------------------
