@@ -362,7 +362,7 @@ class History:
             return not _damage(connection, number)
 
     def examine(
-        self, kind: str, after: int = 0, limit: int = 100, *, until: int = _NO_LIMIT, whole: set[str] | None = None
+        self, kind: str, after: int = 0, limit: int = 100, *, whole: set[str] | None = None
     ) -> list[tuple[int, str, str]]:
         """(number, id, what is wrong with it, "" where it is what was written) of records, oldest first.
 
@@ -370,7 +370,6 @@ class History:
             kind: run, peak, fuzz or failure.
             after: those with greater numbers.
             limit: at most that many.
-            until: those with numbers up to this one.
             whole: hashes of sources, environments and manifests that were found to be what was written, which many
                 runs have in common and are looked at once; added to.
 
@@ -382,8 +381,8 @@ class History:
             if connection is None or migrations.version(connection) < since:
                 return []
             listed = connection.execute(
-                f"SELECT number, id FROM {table} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-                [after, until, limit],
+                f"SELECT number, id FROM {table} WHERE number > ? ORDER BY number LIMIT ?",
+                [after, limit],
             ).fetchall()
             doubtful = {row[0] for row in listed}
             if kind == "run":

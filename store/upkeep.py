@@ -15,34 +15,25 @@ it; `restore` and `vacuum` want the store to themselves. Imports neither numpy n
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import hashlib
-import itertools
 import json
 import os
 import re
 import shutil
-import signal
 import sqlite3
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from aisp.store import chain, migrations
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from aisp.store.writer import Store
-
-_Result = TypeVar("_Result")
 
 BUSY_TIMEOUT_S = 5.0
 BACKUPS_KEPT = 5
@@ -57,9 +48,6 @@ SALVAGE_S = 20.0
 
 KINDS = tuple(kind.value for kind in chain.TABLES)
 _PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
-_MANY = 4000  # runs from which on it is worth starting processes
-_PORTION = 500  # runs that one of them looks at in a go
-_NO_LIMIT = 2**62
 _BOOKMARK_S = 2.0
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
@@ -493,8 +481,8 @@ def verify(
     all of them with the chain.
 
     Beside the engine, without holding it up: no read transaction is longer than 100 records, one walk through the chain
-    or one check of SQLite's. A store of many runs is looked at by several processes of lower priority. What an
-    interrupted call had looked at, the next one leaves out where the file and the chain are whole.
+    or one check of SQLite's. What an interrupted call had looked at, the next one leaves out where the file and the
+    chain are whole.
 
     Args:
         path: the file.
@@ -524,14 +512,15 @@ def verify(
                 bookmark.open(connection, found)
     except StoreCorruptError as error:
         found.damage.append(Damage("file", "", str(error)))
-    many = counts.get(chain.Kind.RUN, 0) - bookmark.checked.get(chain.Kind.RUN, 0) >= _MANY
-    with _processes() if many else contextlib.nullcontext() as pool:
-        # SQLite's check reads the whole file in one go: other processes look at runs meanwhile.
-        structure_of = _begun(pool, functools.partial(_structure, path, head))
+    from concurrent.futures import ThreadPoolExecutor  # imports logging
+
+    # SQLite's check reads the whole file in one go, and lets other threads be.
+    with ThreadPoolExecutor(1) as beside:
+        structure_of = beside.submit(_structure, path, head)
         for kind in KINDS:
-            _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress, pool)
+            _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress)
         progress("page", 0, 0)
-        structure = structure_of()
+        structure = structure_of.result()
     if found.begun and (structure.damage or structure.misfits):
         return verify(path, progress, head=head, anew=True)  # what was looked at before may have changed since
     found.damage[:0] = [each for each in structure.damage if each not in found.damage]
@@ -612,13 +601,12 @@ def _verify_records(
     count: int,
     bookmark: _Bookmark,
     progress: Callable[[str, int, int], None],
-    pool: ProcessPoolExecutor | None,
 ) -> None:
     """All records of a kind; those after the bookmark's."""
     after = bookmark.done.get(kind, 0)
     found.checked[kind] = bookmark.checked.get(kind, 0)
     try:
-        for last, checked, damaged in _pages(path, kind, after, pool):
+        for last, checked, damaged in _pages(path, kind, after):
             after = last
             found.checked[kind] += checked
             found.damage += [Damage(kind, record, why) for record, why in damaged]
@@ -631,101 +619,17 @@ def _verify_records(
         raise
 
 
-_Page = tuple[int, int, list[tuple[str, str]]]
-"""Number of the last record that was looked at, how many, and id and reason of those that are damaged."""
-
-
-def _pages(path: Path, kind: str, after: int, pool: ProcessPoolExecutor | None) -> Iterator[_Page]:
-    """The records of a kind after that number, in their order."""
-    if kind == chain.Kind.RUN and pool:
-        for page in _portions(path, after, pool):
-            yield page
-            after = page[0]
-    yield from _examined(path, kind, after, _NO_LIMIT)
-
-
-def _examined(path: Path, kind: str, after: int, until: int) -> Iterator[_Page]:
+def _pages(path: Path, kind: str, after: int) -> Iterator[tuple[int, int, list[tuple[str, str]]]]:
+    """The records of a kind after that number, in their order: number of the last of a page, how many it has, and id
+    and reason of those that are damaged.
+    """
     from aisp.store.reader import History  # numpy, which restoring and copying do without
 
     whole: set[str] = set()
     with History(path) as history:
-        while page := history.examine(kind, after, _PAGE, until=until, whole=whole):
+        while page := history.examine(kind, after, _PAGE, whole=whole):
             after = page[-1][0]
             yield after, len(page), [(record, why) for _, record, why in page if why]
-
-
-@contextlib.contextmanager
-def _processes() -> Iterator[ProcessPoolExecutor]:
-    """As many processes as there are cores."""
-    from concurrent.futures import ProcessPoolExecutor  # for a store of many runs alone
-    from multiprocessing import get_context
-
-    import aisp.store.reader  # noqa: F401  here once, and in no process
-
-    # Forked: nothing is imported again, and no main module is needed. A forked process opens a connection of its own.
-    pool = ProcessPoolExecutor(_cores(), get_context("fork"), initializer=_in_the_background, initargs=(os.getpid(),))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _begun(pool: ProcessPoolExecutor | None, work: Callable[[], _Result]) -> Callable[[], _Result]:
-    """Let a process do `work`. The function that is returned waits for its result.
-
-    It works here where there is no process, or the process died.
-    """
-    if pool is None:
-        return work
-    from concurrent.futures import BrokenExecutor
-
-    def result() -> _Result:
-        try:
-            return future.result()
-        except BrokenExecutor:
-            return work()
-
-    try:
-        future = pool.submit(work)
-    except BrokenExecutor:
-        return work
-    return result
-
-
-def _portions(path: Path, after: int, pool: ProcessPoolExecutor) -> Iterator[_Page]:
-    """The runs that are there now, in portions, by processes."""
-    with typed_errors(path), _read_only(path) as connection:
-        last = connection.execute("SELECT max(number) FROM runs").fetchone()[0] or 0
-    works = (
-        _begun(pool, functools.partial(_portion, path, start, min(start + _PORTION, last)))
-        for start in range(after, last, _PORTION)
-    )
-    pending = deque(itertools.islice(works, 2 * _cores()))
-    while pending:
-        yield pending.popleft()()
-        pending.extend(itertools.islice(works, 1))
-
-
-def _in_the_background(parent: int) -> None:
-    """Leave Ctrl-C to the parent, give way to whatever else runs, and end with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(5)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _portion(path: Path, after: int, until: int) -> _Page:
-    pages = list(_examined(path, chain.Kind.RUN, after, until))
-    return until, sum(checked for _, checked, _ in pages), [damaged for _, _, found in pages for damaged in found]
 
 
 class _Bookmark:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import time
+import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -285,74 +283,22 @@ def test_a_restored_backup_says_so_with_the_head_that_it_took_the_place_of(path:
 # -- how it is looked at -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("findings", [0, 5])
-def test_several_processes_find_the_same(path: Path, monkeypatch: pytest.MonkeyPatch, findings: int) -> None:
-    fill(path, 60, samples=3, findings=findings)
-    monkeypatch.setattr(upkeep, "_MANY", 10)
-    monkeypatch.setattr(upkeep, "_PORTION", 7)
-    seen: list[int] = []
-    found = upkeep.verify(path, lambda kind, checked, count: seen.append(checked) if kind == "run" else None)
-    assert (found.damage, found.checked["run"], seen[-1]) == ([], 60, 60)
-    assert seen == sorted(seen) and len(seen) == 9
-    rewrite(path, "UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 41", "DELETE FROM runs WHERE number = 50")
-    with closing(sqlite3.connect(path)) as connection:
-        (changed,) = connection.execute("SELECT id FROM runs WHERE number = 41").fetchone()
-    found = upkeep.verify(path)
-    assert [(each.id, each.reason[:7]) for each in found.damage if each.id == changed] == [(changed, "its rec")]
-    assert [each.reason for each in found.damage if each.id != changed] == [
-        "removed: it was number 50, entry 51 of the chain"
-    ]
-
-
 def test_runs_are_looked_at_while_the_file_itself_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(path, 60)
-    monkeypatch.setattr(upkeep, "_MANY", 10)
-    monkeypatch.setattr(upkeep, "_PORTION", 7)
-    looked = path.with_name("looked")
+    looked = threading.Event()
     chained = chain.examine
 
     def examine(connection: sqlite3.Connection) -> list[chain.Misfit]:
-        deadline = time.monotonic() + 20
-        while not looked.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert looked.exists(), "no run was looked at before the file was"
+        assert looked.wait(20), "no run was looked at before the file was"
         return chained(connection)
 
     monkeypatch.setattr(chain, "examine", examine)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    found = upkeep.verify(path, lambda kind, *_: looked.touch() if kind == "run" else None)
+    found = upkeep.verify(path, lambda kind, *_: looked.set() if kind == "run" else None)
     assert (found.damage, found.checked["run"], found.checked["chain"]) == ([], 60, 61)
 
 
-def test_what_a_process_that_died_had_to_look_at_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_disagrees_with_its_table_is_told(path: Path) -> None:
     fill(path, 60)
-    monkeypatch.setattr(upkeep, "_MANY", 10)
-    monkeypatch.setattr(upkeep, "_PORTION", 7)
-    rewrite(
-        path,
-        "UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 41",
-        "DELETE FROM chain WHERE seq = 61",
-        "INSERT INTO chain SELECT 62, kind, number, subject, digest, link FROM chain WHERE seq = 60",
-    )
-    expected = upkeep.verify(path)
-    assert {each.kind for each in expected.damage} == {"run", "chain"}
-    here, examined = os.getpid(), History.examine
-
-    def examine(history: History, kind: str, after: int = 0, *given: int, **named: Any) -> list[tuple[int, str, str]]:
-        if os.getpid() != here and after > 20:
-            os._exit(9)
-        return examined(history, kind, after, *given, **named)
-
-    monkeypatch.setattr(History, "examine", examine)
-    found = upkeep.verify(path)
-    assert (found.damage, found.checked) == (expected.damage, expected.checked)
-
-
-@pytest.mark.parametrize("many", [10, 1000])
-def test_an_index_that_disagrees_with_its_table_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    fill(path, 60)
-    monkeypatch.setattr(upkeep, "_MANY", many)
-    monkeypatch.setattr(upkeep, "_PORTION", 7)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
         sql = "UPDATE sqlite_schema SET sql = replace(sql, '(target)', '(title)') WHERE name = 'runs_target'"
@@ -417,14 +363,11 @@ def test_an_interrupted_verify_begins_again_where_it_is_asked_to_or_the_store_is
     assert not looked_at(path)[0].begun
 
 
-@pytest.mark.parametrize("many", [10, 1000])
 def test_an_interrupted_verify_begins_again_where_the_file_was_damaged_since(
-    path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(path, 30)
     monkeypatch.setattr(upkeep, "_PAGE", 10)
-    monkeypatch.setattr(upkeep, "_PORTION", 10)
-    monkeypatch.setattr(upkeep, "_MANY", many)
     interrupt(path, 20)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO steps VALUES (900, 0, 'compile', '', 0, 1.0)")
