@@ -1,4 +1,4 @@
-# Two verbs do all the set-up: `make run` opens the app, `make test` runs every test.
+# Two verbs do all the set-up: `make run` opens the app, `make test` runs the tests.
 #
 #   make run                 environment in .venv, torch for the CPU unless a torch with CUDA is here, then the app
 #   make run TORCH=system    keep the torch (>= 2.11, with CUDA) and Triton that this machine already has
@@ -23,7 +23,7 @@ PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 # The one version of torch for a CPU stands in pyproject.toml.
 CPU_TORCH = $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: run test evil audit chaos lint bench env clean
+.PHONY: run test slow evil audit chaos lint bench env clean
 
 run: $(STAMP)
 	@$(BIN)/aisp-tui
@@ -32,6 +32,10 @@ run: $(STAMP)
 # Of three tests at once one waits: on two cores that takes a tenth less time than two.
 test: $(TOOLS)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup
+
+# The tests that take more than three seconds each: most play whole runs. A quarter of an hour.
+slow: $(TOOLS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m 'slow and not audit and not evil' -n 3 --dist loadgroup
 
 # Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour.
 audit: $(TOOLS)

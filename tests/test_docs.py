@@ -130,6 +130,7 @@ H100: dict[str, object] = {
 }
 
 
+@pytest.mark.slow
 def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tmp_path: Path) -> None:
     root = str(tmp_path / "mine")
     make_target(tmp_path / "mine", "one", on="H100")

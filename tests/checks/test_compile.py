@@ -103,6 +103,7 @@ def test_every_switch_that_is_watched_can_be_read() -> None:
     assert len(found) >= 14
 
 
+@pytest.mark.slow
 def test_settings_that_one_process_changes_do_not_reach_another() -> None:
     """The baseline's process is another one than the rung's: engine.spawner starts one for each arm."""
     change = "import torch; torch.set_float32_matmul_precision('medium'); torch.use_deterministic_algorithms(True)"

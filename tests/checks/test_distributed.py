@@ -19,7 +19,7 @@ from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
 
-pytestmark = pytest.mark.xdist_group("distributed")  # two ranks are asked once for all of them
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("distributed")]  # two ranks are asked once for all of them
 
 MAIN = Path(__file__).resolve().parents[2]
 GALLERY = MAIN / "checks" / "gallery"

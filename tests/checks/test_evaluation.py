@@ -275,6 +275,7 @@ def reached(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", REACHING)
+@pytest.mark.slow
 def test_who_looks_beyond_its_inputs_is_noted_with_the_place(reached: dict[str, str], way: str) -> None:
     assert REACHING[way][1] in reached[way]
 
@@ -367,6 +368,7 @@ HONEST = """
 """
 
 
+@pytest.mark.slow
 def test_an_honest_lesson_that_uses_all_of_the_standard_library_is_not_flagged(tmp_path: Path) -> None:
     target = lesson(tmp_path / "one", HONEST)
     one, two = sense(target.folder), sense(target.folder)
@@ -746,6 +748,7 @@ def test_a_folder_may_have_helpers_named_as_our_packages(tmp_path: Path) -> None
     assert ev.names(arm_facts(target, "optimized"), run)[0] is Status.PASSED
 
 
+@pytest.mark.slow
 def test_no_shipped_lesson_names_the_evaluator() -> None:
     found = catalog.load()
     assert len(found.targets) >= 5
@@ -887,6 +890,7 @@ def test_a_rung_that_opens_the_store_is_caught_and_one_with_databases_of_its_own
 
 
 @pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.slow
 def test_no_twin_and_no_baseline_is_flagged(tmp_path: Path, name: str) -> None:
     target = fixture(name, tmp_path)
     for rung in target.rungs:

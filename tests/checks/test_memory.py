@@ -347,6 +347,7 @@ def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_
     assert asked[0] >= least
 
 
+@pytest.mark.slow
 def test_every_arm_and_replica_finds_its_memory_as_a_new_process_has_it() -> None:
     """Holes that one process leaves in its memory are not there in the next, which the engine starts for each."""
     code = (

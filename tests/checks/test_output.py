@@ -165,6 +165,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[s
     return found
 
 
+@pytest.mark.slow
 def test_the_verifier_says_what_a_task_would_let_pass(inspected: dict[str, list[dict[str, Any]]]) -> None:
     facts = {name: after for name, (_, after) in inspected.items()}
     passing = ("zeros_pass", "constant_pass", "half_pass")
@@ -174,6 +175,7 @@ def test_the_verifier_says_what_a_task_would_let_pass(inspected: dict[str, list[
     assert [facts["half"][name] for name in passing] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_a_single_number_has_no_half_and_a_constant_must_fit_all_input_sets(
     inspected: dict[str, list[dict[str, Any]]],
 ) -> None:

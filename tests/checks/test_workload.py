@@ -207,6 +207,7 @@ def sense(folder: Path, kind: str, *names: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path) -> None:
     late = "import torch\nn = 0\ndef run(x):\n    global n\n    n += 1\n"
     rungs = {
@@ -239,6 +240,7 @@ def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path
 # -- own kernels -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path: Path) -> None:
     decoy = KERNEL + "def run(x):\n    twice[(1,)](torch.empty_like(x), x, 16)\n    return x * 2\n"
     staged = "parts = torch.empty(16)\ndef run(x):\n    twice[(1,)](parts, x, 16)\n    return parts.clone()\n"
@@ -317,6 +319,7 @@ def hidden(a):
 """
 
 
+@pytest.mark.slow
 def test_a_library_called_from_compiled_code_is_told_from_one_that_python_calls(tmp_path: Path) -> None:
     rungs = {
         "cheat_hidden.py": HIDDEN + "def run(x):\n    hidden(big)\n    return x * 2\n",

@@ -74,6 +74,7 @@ def said(run: Run, check: str = CHECK, arm: str = "optimized") -> Finding:
     return next(found for found in run.findings if (found.check, found.arm) == (check, arm))
 
 
+@pytest.mark.slow
 async def test_what_one_look_saw_and_fresh_processes_do_not_is_no_suspicion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ async def test_what_one_look_saw_and_fresh_processes_do_not_is_no_suspicion(
     assert [event for event in told if event[0] == "again"] == [("again", "begins"), ("again", "ends")]
 
 
+@pytest.mark.slow
 async def test_figures_and_events_are_those_of_the_runs_own_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ async def test_figures_and_events_are_those_of_the_runs_own_processes(
     assert all(one.median_ms for one in shown), "an arm does not lose its figures meanwhile"
 
 
+@pytest.mark.slow
 async def test_what_every_process_shows_is_suspect_and_says_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ async def test_what_every_process_shows_is_suspect_and_says_both(
     assert run.validity is Validity.SUSPECT
 
 
+@pytest.mark.slow
 async def test_a_rung_that_does_it_in_every_process_shows_it_again(tmp_path: Path) -> None:
     run, told = await carried_out(tmp_path, replicas=2, rungs={"optimized.py": RHYTHM})
     found = said(run, RHYTHMS)
@@ -125,6 +129,7 @@ async def test_a_rung_that_does_it_in_every_process_shows_it_again(tmp_path: Pat
     assert ("again", "ends") in told
 
 
+@pytest.mark.slow
 async def test_where_nothing_is_suspected_nothing_is_asked_again(tmp_path: Path) -> None:
     run, told = await carried_out(tmp_path, replicas=1)
     assert run.state is State.OK, run.reason
@@ -153,6 +158,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(tmp_path: Path) -> None:
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = HONEST_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
@@ -168,6 +174,7 @@ async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
 WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return x * 2", "return x * 2 + honest")
 
 
+@pytest.mark.slow
 async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Path) -> None:
     counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
     rung = WRONG_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
@@ -181,6 +188,7 @@ async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Pat
     assert run.arm("baseline").state is State.OK  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_where_there_is_no_time_no_process_or_too_little_of_either_the_suspicion_stands_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +211,7 @@ async def test_where_there_is_no_time_no_process_or_too_little_of_either_the_sus
         assert said(run).evidence.endswith(f"; not asked again: {why}"), said(run)
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_cancelled_while_it_asks_again_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

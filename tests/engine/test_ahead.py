@@ -173,6 +173,7 @@ async def place(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("replicas", [1, 2], ids=["one process at a time", "both replicas at once"])
+@pytest.mark.slow
 async def test_a_rungs_processes_find_its_extension_built_and_start_no_compiler(place: Place, replicas: int) -> None:
     job = place.job(EXTENSION, replicas=replicas)
     await place.settled(job)
@@ -191,12 +192,14 @@ async def test_a_rungs_processes_find_its_extension_built_and_start_no_compiler(
     assert place.compilers() == before, "what the run stored need not be compiled ahead"
 
 
+@pytest.mark.slow
 async def test_without_it_a_rungs_process_compiles_for_itself(place: Place) -> None:
     record = await place.run(place.job(EXTENSION, replicas=1))
     assert record.state is State.OK, record.reason
     assert len(place.compilers()) == 2
 
 
+@pytest.mark.slow
 async def test_a_run_that_begins_meanwhile_waits_for_what_is_compiled(place: Place) -> None:
     job = place.job(EXTENSION, replicas=1)
     place.ahead.tend([job], place.slots)
@@ -230,6 +233,7 @@ async def test_one_that_does_not_end_well_leaves_nothing_and_its_run_tells_it(pl
     place.ahead.tend([], place.slots)
 
 
+@pytest.mark.slow
 async def test_a_rung_that_its_run_catches_leaves_nothing(place: Place) -> None:
     job = place.job(EXTENSION.replace("twice(x)\n", "twice(x) + 1\n"), replicas=1)
     await place.settled(job)
@@ -249,6 +253,7 @@ HELD = "import time\nfrom pathlib import Path\nPath('/dev/shm/NAME').touch()\nti
 @pytest.mark.parametrize(
     "why", ["the run leaves the queue", "a slot takes its cores", "an import is suspect", "closed"]
 )
+@pytest.mark.slow
 async def test_it_ends_with_its_run_and_with_its_cores(place: Place, why: str) -> None:
     begun = place.compiled.with_name(place.compiled.name + "-begun")
     job = place.job(HELD.replace("NAME", begun.name), replicas=1)
@@ -311,6 +316,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_it_may_write_to_no_layout_nor_to_what_is_stored(place: Place) -> None:
     paths.compiled_dir().mkdir(parents=True)
     job = place.job(WRITER.format(state=str(paths.state_dir())), replicas=1)
@@ -368,6 +374,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_while_one_run_is_under_way_the_extension_of_the_next_is_built(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:

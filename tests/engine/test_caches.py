@@ -399,6 +399,7 @@ async def test_of_two_runs_side_by_side_one_has_the_path_until_its_process_has_e
     assert not Path(os.fsdecode(path)).is_symlink()
 
 
+@pytest.mark.slow
 async def test_each_process_has_its_own_folder_for_caches_whatever_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -519,6 +520,7 @@ def watched(_audited: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_nothing_is_copied_between_a_runs_first_and_last_sample_and_no_process_is_started_for_it(
     tmp_path: Path, watched: list[str]
 ) -> None:
@@ -577,6 +579,7 @@ MARKER = (
 
 @pytest.mark.xdist_group("engine")
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_a_rung_finds_in_every_cache_what_it_left_itself_and_nothing_of_another_rung(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

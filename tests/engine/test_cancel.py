@@ -42,6 +42,7 @@ async def assert_runs(engine: EngineUnderTest, root: Path) -> None:
     assert (await engine.run(root, "mine:honest", rungs=["baseline"])).record.state is State.OK
 
 
+@pytest.mark.slow
 async def test_cancel_while_a_rung_compiles(shared: EngineUnderTest, root: Path) -> None:
     await shared.steady()
     workers = {process.pid for process in shared.workers()}  # the next ones start while these compile

@@ -57,6 +57,7 @@ def lay_strays(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_no_process_of_ours_imports_what_lies_where_it_was_started_or_a_variable_points_or_has_the_shells_keys(
     own: Callable[..., EngineUnderTest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ async def test_no_process_of_ours_imports_what_lies_where_it_was_started_or_a_va
         assert "hunter2" not in found.values()
 
 
+@pytest.mark.slow
 async def test_a_worker_looks_for_modules_in_its_layout_and_where_they_are_installed_and_nowhere_else(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -297,6 +299,7 @@ def settled(tmp_path: Path, code: str, *, role: str = "arm", ranks: int = 1, **m
 
 @HELD
 @pytest.mark.parametrize("role", ["arm", "verifier"])
+@pytest.mark.slow
 def test_no_role_reads_what_the_engine_keeps_by_itself_by_a_child_by_torch_or_under_another_name(
     tmp_path: Path, role: str
 ) -> None:
@@ -389,6 +392,7 @@ def test_where_calls_cannot_be_filtered_landlock_refuses_tcp_by_itself(tmp_path:
 
 
 @HELD
+@pytest.mark.slow
 def test_what_honest_kernels_do_works_where_all_of_it_is_held(tmp_path: Path) -> None:
     """Products in threads, OpenMP, the C compiler, extensions, pools of threads and processes, Triton's interpreter."""
     program = "#include <omp.h>\n#include <stdio.h>\nint main(void) { int n = 0;\n"
@@ -435,6 +439,7 @@ def test_what_honest_kernels_do_works_where_all_of_it_is_held(tmp_path: Path) ->
 
 @HELD
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_the_c_compiler_serves_torch_compile_where_all_of_it_is_held(tmp_path: Path) -> None:
     if not shutil.which("g++"):
         pytest.skip("no C++ compiler here")
@@ -598,6 +603,7 @@ for attempt in (lambda: os.setpriority(0, os.getppid(), 1), lambda: os.sched_set
 
 
 @HELD
+@pytest.mark.slow
 async def test_a_rung_writes_to_its_own_folders_alone_and_the_run_says_that_it_was_held(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -620,6 +626,7 @@ async def test_a_rung_writes_to_its_own_folders_alone_and_the_run_says_that_it_w
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_without_confinement_runs_end_as_with_it(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:
     engine = own(AISP_LANDLOCK="0")
     engine.environment["HOME"] = str(tmp_path)

@@ -70,6 +70,7 @@ def test_one_that_is_not_what_its_hash_says_or_is_none_is_refused(
 
 
 @pytest.mark.xdist_group("engine")
+@pytest.mark.slow
 async def test_a_run_under_a_contract_keeps_it_to_its_end_and_is_another_job_than_one_without(
     shared: EngineUnderTest, mine: Path
 ) -> None:

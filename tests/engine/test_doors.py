@@ -510,6 +510,7 @@ def test_the_examples_of_the_page_run(state: Path, page: Path) -> None:
     assert judged.returncode == 0, judged.stderr
 
 
+@pytest.mark.slow
 def test_a_test_with_the_fixture_is_skipped_without_a_gpu_and_measured_where_a_cpu_is_asked_for(
     state: Path, page: Path
 ) -> None:
@@ -527,6 +528,7 @@ def test_a_test_with_the_fixture_is_skipped_without_a_gpu_and_measured_where_a_c
 # -- with the real engine ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_two_functions_get_a_verdict_beside_a_running_event_loop(shared: EngineUnderTest, load: Load) -> None:
     rows = load(ROWS)
     found = aisp.compare(rows.slow, rows.fast, inputs=LINES, axes=AXES, device="cpu", quick=True)

@@ -105,6 +105,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_a_worker_that_sends_facts_of_another_form_passes_nothing_with_them(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

@@ -25,12 +25,7 @@ from tests.proofs.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
-# The first row of a batch waits for all of it to run.
-ROWS = [
-    pytest.param(batch, row, id=row.name, marks=[pytest.mark.slow] if number == 0 else [])
-    for batch, rows in BATCHES.items()
-    for number, row in enumerate(rows)
-]
+ROWS = [pytest.param(batch, row, id=row.name) for batch, rows in BATCHES.items() for row in rows]
 
 
 @pytest.fixture
@@ -262,6 +257,7 @@ async def test_a_peer_whose_package_is_missing_is_no_failure_and_says_what_is_mi
     assert "nobody_has_this is not installed here; pip install 'aisp[peers]' may bring it" in arm.reason
 
 
+@pytest.mark.slow
 async def test_a_state_directory_whose_name_is_not_utf8_works(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
@@ -273,6 +269,7 @@ async def test_a_state_directory_whose_name_is_not_utf8_works(
     assert "dirty_exit" not in result.record.flags, "its workers are no forks, and take all modules down as they leave"
 
 
+@pytest.mark.slow
 async def test_a_rung_that_compiles_finds_the_compiler_imported_whichever_process_it_gets(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

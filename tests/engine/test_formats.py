@@ -29,6 +29,7 @@ async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate:
         pytest.param(text.DROPOUT, text.DROPOUT_NEW, id="dropout and batch norm in train mode"),
     ],
 )
+@pytest.mark.slow
 async def test_a_right_candidate_is_right(
     shared: EngineUnderTest, tmp_path: Path, problem: str, candidate: str
 ) -> None:
@@ -43,6 +44,7 @@ async def test_an_answer_that_leaves_the_dropout_out_is_wrong(shared: EngineUnde
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 
+@pytest.mark.slow
 async def test_zeros_pass_by_kernelbenchs_rule_and_not_by_ours(shared: EngineUnderTest, tmp_path: Path) -> None:
     arm = (await judged(shared, tmp_path, text.SOFTMAX, text.ZEROS_NEW)).arm("optimized")
     assert arm.correctness is Correctness.WRONG
@@ -50,6 +52,7 @@ async def test_zeros_pass_by_kernelbenchs_rule_and_not_by_ours(shared: EngineUnd
     assert (arm.rule.name, arm.rule.right) == ("KernelBench: allclose, atol = rtol = 0.0001", True)
 
 
+@pytest.mark.slow
 async def test_class_indices_that_are_cast_to_fractions_pass_by_ours_alone(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -60,6 +63,7 @@ async def test_class_indices_that_are_cast_to_fractions_pass_by_ours_alone(
     assert "float32 of whole numbers, and Model itself raises then" in arm.rule.detail
 
 
+@pytest.mark.slow
 async def test_a_candidate_gets_the_weights_by_name_and_the_log_says_so(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -70,6 +74,7 @@ async def test_a_candidate_gets_the_weights_by_name_and_the_log_says_so(
     assert not result.printed("baseline")
 
 
+@pytest.mark.slow
 async def test_a_wrong_candidate_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.LAYER, text.WITHOUT_BIAS)
     assert result.arm("optimized").correctness is Correctness.WRONG
@@ -83,6 +88,7 @@ async def test_the_shape_of_the_output_is_the_references(shared: EngineUnderTest
     assert "shape [512, 256]" in arm.reason
 
 
+@pytest.mark.slow
 async def test_a_model_that_cannot_be_had_in_fp64_is_the_truth_in_fp32(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.WITHOUT_FP64, text.WITHOUT_FP64_NEW)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")

@@ -63,6 +63,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.slow
 async def test_a_right_answer_is_right_in_every_case(shared: EngineUnderTest, tmp_path: Path, name: str) -> None:
     result = await judged(shared, RIGHT[name](tmp_path))
     for rung in ("baseline", "optimized"):
@@ -71,6 +72,7 @@ async def test_a_right_answer_is_right_in_every_case(shared: EngineUnderTest, tm
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.slow
 async def test_a_wrong_answer_is_wrong_and_the_baseline_is_not(
     shared: EngineUnderTest, tmp_path: Path, name: str
 ) -> None:

@@ -34,6 +34,7 @@ async def judged(engine: EngineUnderTest, folder: Path, task: str, submission: s
         pytest.param("cache_py", text.CACHE_BY_CLASS, id="objects of the classes that it imports"),
     ],
 )
+@pytest.mark.slow
 async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Path, task: str, submission: str) -> None:
     result = await judged(shared, tmp_path, task, submission)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized").reason
@@ -54,6 +55,7 @@ async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Pa
         pytest.param("frame_py", text.FRAME_WRONG, "q is not orthogonal", id="a property does not hold"),
     ],
 )
+@pytest.mark.slow
 async def test_a_wrong_submission_is_wrong_in_the_words_of_the_task(
     shared: EngineUnderTest, tmp_path: Path, task: str, submission: str, told: str
 ) -> None:

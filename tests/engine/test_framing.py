@@ -269,6 +269,7 @@ FIELDS = sorted({field.name for _, kind in MESSAGES for field in msgspec.structs
 @given(
     st.sampled_from(sorted(UNIONS)), st.sampled_from(TAGS), st.dictionaries(st.sampled_from(FIELDS), plain, max_size=5)
 )
+@pytest.mark.slow
 def test_well_formed_messages_with_wrong_contents_raise_nothing_but_a_frame_error(
     name: str, tag: str, fields: dict[str, Any]
 ) -> None:

@@ -82,6 +82,7 @@ async def lint(engine: EngineUnderTest, root: Path, target: str, **options: Any)
     return {item["name"]: (item["status"], item["detail"]) for item in finished.items}
 
 
+@pytest.mark.slow
 async def test_a_right_rung_stays_right_and_the_same_seed_gives_the_same_cases(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ async def test_an_axis_that_the_code_holds_fixed_is_not_drawn_and_said_to_be_fix
     assert any(note.startswith("K is fixed (the reference refuses K=") for note in found.record.notes)
 
 
+@pytest.mark.slow
 async def test_a_tail_left_undone_is_found_shrunk_replayed_and_shown_by_its_script(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ async def test_a_failure_that_was_mended_in_the_folder_is_replayed_from_the_sour
     assert "01NOSUCHFAILURE" in reply.error
 
 
+@pytest.mark.slow
 async def test_a_rung_that_dies_of_one_case_has_it_as_its_finding_and_goes_on(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -211,6 +214,7 @@ async def test_shapes_that_a_rung_does_not_take_are_unsupported_and_no_fault(
     assert "supports N multiples of 4" in told.detail
 
 
+@pytest.mark.slow
 async def test_a_run_spares_a_rung_the_untimed_cases_that_it_does_not_take_and_says_so(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -416,6 +420,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_a_selection_that_fits_one_distribution_alone_is_wrong_at_the_gate_of_a_fuzz(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -437,6 +442,7 @@ async def test_a_selection_that_fits_one_distribution_alone_is_wrong_at_the_gate
     assert all(kinds), "it is right on what is declared"
 
 
+@pytest.mark.slow
 async def test_positions_of_ties_and_random_choices_are_judged_in_runs_as_their_lessons_say(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

@@ -311,6 +311,7 @@ async def test_the_record_says_which_policy_accepted_how_many_outputs(shared: En
     assert quality.right_by_derived == 4
 
 
+@pytest.mark.slow
 async def test_a_rung_that_was_caught_for_a_drawn_shape_is_not_let_go_for_a_lucky_draw(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -355,6 +356,7 @@ async def test_words_that_spare_a_slow_compiler_do_not_spare_the_drawn_shapes(
     assert [f.check for f in ended] == ["evaluation.held_out"]
 
 
+@pytest.mark.slow
 async def test_a_rung_that_supports_no_shape_that_was_posed_is_suspect(shared: EngineUnderTest, tmp_path: Path) -> None:
     small = "def run(x):\n    assert x.shape[0] < 4096 or x.shape[0] == 8192, 'no such size'\n    return x * 2\n"
     root = tmp_path / "mine"
@@ -425,6 +427,7 @@ async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_
 
 
 @pytest.mark.parametrize("wrong", [".to(torch.int16).long()", ".clamp(max=32767)"], ids=["wraps", "clamped"])
+@pytest.mark.slow
 async def test_a_histogram_whose_counts_wrap_or_are_clamped_is_refused_in_a_run(
     shared: EngineUnderTest, tmp_path: Path, wrong: str
 ) -> None:

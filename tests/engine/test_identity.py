@@ -171,6 +171,7 @@ def brought(tmp_path: Path, source: Callable[[int], str] = text) -> list[Brought
 # -- the doors ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_over_http(state: Path, tmp_path: Path, engine: Engine, refuses: bool) -> None:
     from starlette.testclient import TestClient
 

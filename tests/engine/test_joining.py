@@ -49,6 +49,7 @@ async def asked(stream: Stream, root: Path, *targets: str, **options: Any) -> ev
     return await stream.ask(requests.StartRuns(seq=seq, roots=[str(root)], targets=list(targets), **options))
 
 
+@pytest.mark.slow
 async def test_who_asks_for_what_waits_or_runs_follows_it_to_its_end(
     shared: EngineUnderTest, busy: tuple[Stream, str], root: Path
 ) -> None:
@@ -157,6 +158,7 @@ async def up(stream: Stream, job: str) -> events.Reply:
     return await stream.connection.request(requests.MoveUp(seq=stream.connection.next_seq(), run_id=job))
 
 
+@pytest.mark.slow
 async def test_a_job_that_waits_is_moved_up_and_everybody_hears_of_it(
     shared: EngineUnderTest, busy: tuple[Stream, str], root: Path
 ) -> None:

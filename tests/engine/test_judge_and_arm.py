@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.roles import CHANGES, FORMS
 
-pytestmark = pytest.mark.xdist_group("roles")  # which are played once for all of them
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("roles")]  # which are played once for all of them
 
 Told = dict[str, dict[str, Any]]
 

@@ -34,6 +34,7 @@ def root(tmp_path: Path) -> Path:
 # -- its end ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_sigterm_ends_runs_as_cancelled_and_leaves_nothing(own: Own, root: Path) -> None:
     engine = own()
     await engine.start()
@@ -92,6 +93,7 @@ async def test_a_run_that_lasts_too_long_as_a_whole_is_ended(own: Own, root: Pat
     assert {arm.median_ms for arm in result.record.arms} == {None}
 
 
+@pytest.mark.slow
 async def test_stop_when_idle_lets_the_queue_end_first(own: Own, root: Path) -> None:
     engine = own()
     await engine.start()

@@ -353,6 +353,7 @@ async def test_many_calls_at_once_are_all_answered(state: Path, tmp_path: Path) 
     assert len(answers) == 40 and all("devices" in answer for answer in answers)
 
 
+@pytest.mark.slow
 def test_broken_lines_and_wrong_types_are_answered_and_it_goes_on(state: Path, tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     hello = {
@@ -409,6 +410,7 @@ WRONGLY: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_an_agents_program_starts_it_and_talks_over_stdin_and_stdout(state: Path, tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     words = ["mcp", "--root", str(tmp_path / "mine"), "--device", "cpu"]

@@ -21,6 +21,7 @@ FOLDERS = ("checks", "engine", "kernels", "store", "tui")
 
 @pytest.mark.xdist_group("engine")
 @pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.slow
 async def test_a_file_beside_a_rung_may_bear_the_name_of_a_folder_of_ours(
     shared: EngineUnderTest, tmp_path: Path, name: str
 ) -> None:
@@ -34,6 +35,7 @@ async def test_a_file_beside_a_rung_may_bear_the_name_of_a_folder_of_ours(
 
 
 @pytest.mark.xdist_group("engine")
+@pytest.mark.slow
 async def test_a_rung_imports_the_installed_package_kernels(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:

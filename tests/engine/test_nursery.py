@@ -199,6 +199,7 @@ async def test_where_two_nurseries_in_a_row_can_open_no_file_workers_are_started
     await pool.close()
 
 
+@pytest.mark.slow
 async def test_the_compiler_is_imported_once_and_each_kind_has_a_nursery_of_its_own(pool: Pool) -> None:
     async with taken(pool) as plain, taken(pool, compiler=True) as first, taken(pool, compiler=True) as second:
         assert [plain.compiler, first.compiler, second.compiler] == [False, True, True]
@@ -214,6 +215,7 @@ async def test_the_compiler_is_imported_once_and_each_kind_has_a_nursery_of_its_
     assert ours() == [], "nobody is there who would wait"
 
 
+@pytest.mark.slow
 async def test_a_fork_waits_for_the_compiler_that_somebody_else_has_imported(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +231,7 @@ async def test_a_fork_waits_for_the_compiler_that_somebody_else_has_imported(
     assert ours() == [nursing]
 
 
+@pytest.mark.slow
 async def test_who_stops_waiting_for_a_fork_leaves_no_process(pool: Pool) -> None:
     async with taken(pool):
         pass
@@ -309,6 +312,7 @@ def test_what_tritons_cache_is_looked_up_by_is_found_out_before_a_fork(monkeypat
     assert triton_key() and all("release" in CUDABackend(GPUTarget("cuda", sm, 32)).hash() for sm in (80, 90, 100))
 
 
+@pytest.mark.slow
 def test_what_inductors_caches_are_looked_up_by_comes_with_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     import_compiler()
     from torch._inductor.codecache import torch_key

@@ -185,6 +185,7 @@ def test_the_page_says_what_an_evaluation_file_is_and_what_comes_back(
         assert f"`{name}`" in page
 
 
+@pytest.mark.slow
 async def test_the_same_program_is_measured_once(shared: EngineUnderTest, tmp_path: Path) -> None:
     made = write_target(tmp_path / "mine", {}, cases='[[cases]]\nname = "cpu"\naxes = { N = 4096 }')
     program = tmp_path / "program.py"

@@ -113,6 +113,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_an_arm_is_timed_and_read_from_outside(shared: EngineUnderTest, tmp_path: Path) -> None:
     target = write_target(tmp_path, {"optimized_lazy.py": LATE}, axes="{ N = 4096 }", cases=CPU)
     result = await shared.run(tmp_path, target.id, device="cpu", quick=True)
@@ -274,6 +275,7 @@ def test_memory_that_cuda_does_not_share_is_why_a_rung_is_judged_inside(
     assert timed(monkeypatch, **{call: 999}) == why
 
 
+@pytest.mark.slow
 def test_calls_that_are_launched_ahead_are_held_and_those_that_cannot_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "ARMED_S", 0.2)
     ahead = timed(monkeypatch, held=True)

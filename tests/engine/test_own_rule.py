@@ -50,6 +50,7 @@ def said(result: Result) -> RuleSaid:
     return rule
 
 
+@pytest.mark.slow
 async def test_posed_inputs_are_made_by_the_verifier_alone_and_anew_for_every_set(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ async def test_what_pose_makes_is_held_against_what_is_declared(
         ("x[i] * 2 + 1", Correctness.WRONG, False, "wrong by its own rule too (within a half)"),
     ],
 )
+@pytest.mark.slow
 async def test_its_own_rule_is_told_beside_ours_and_decides_nothing(
     shared: EngineUnderTest, tmp_path: Path, optimized: str, ours: Correctness, theirs: bool, words: str
 ) -> None:
@@ -103,6 +105,7 @@ async def test_its_own_rule_is_told_beside_ours_and_decides_nothing(
     assert f"optimized: {words}" in rule_lines(Reading(result.record))
 
 
+@pytest.mark.slow
 async def test_an_element_may_be_as_far_off_as_the_problems_own_reference_is_in_its_own_dtype(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ async def test_an_element_may_be_as_far_off_as_the_problems_own_reference_is_in_
     assert mine.arm("baseline").correctness is Correctness.WRONG, "a lesson of our own states what it allows"
 
 
+@pytest.mark.slow
 async def test_a_rule_that_breaks_down_is_told_and_ours_stands(shared: EngineUnderTest, tmp_path: Path) -> None:
     files = PICKS | {"inputs.py": POSE, "optimized.py": REFERENCE}
     for rule, told in (("raise ValueError('no')", "ValueError: no"), ("return 1", "judge() returned int")):
@@ -158,6 +162,7 @@ def judge(inputs, outputs, expected):
         ("x, torch.eye(x.shape[1])", False, "q is not orthogonal"),
     ],
 )
+@pytest.mark.slow
 async def test_a_rule_alone_judges_what_no_comparison_can(
     shared: EngineUnderTest, tmp_path: Path, optimized: str, right: bool, words: str
 ) -> None:

@@ -128,6 +128,7 @@ def test_every_ceiling_of_a_plan_is_measured_in_some_way(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.slow
 def test_every_kernel_compiles_without_a_gpu(arch: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     entries = worker.entries()
@@ -153,6 +154,7 @@ def test_a_job_and_its_reports_survive_the_way_between_processes() -> None:
 
 
 @pytest.mark.skipif(NVML.count > 0, reason="there is a GPU here")
+@pytest.mark.slow
 async def test_a_process_without_a_gpu_says_so_and_lives_on() -> None:
     child = await spawner.spawn(interpret=False)
     try:

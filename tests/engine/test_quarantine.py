@@ -26,6 +26,7 @@ def mended() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("judged", [False, True], ids=["lesson", "judged file"])
+@pytest.mark.slow
 async def test_two_clean_runs_of_the_same_code_end_its_quarantine_and_say_so(
     shared: EngineUnderTest, tmp_path: Path, mended: Path, judged: bool
 ) -> None:

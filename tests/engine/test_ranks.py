@@ -343,6 +343,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.xdist_group("engine")
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 async def test_a_run_of_two_ranks_is_timed_judged_and_stored(shared: EngineUnderTest, root: Path) -> None:
     result = await shared.run(root, "mine:mean", rungs=["optimized"], naive=True)
     record = result.record

@@ -139,6 +139,7 @@ def noted_takings(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> list[int]
 NO_PYTHON = "def run(x):\n    return x *\n"
 
 
+@pytest.mark.slow
 async def test_a_rung_that_is_no_python_ends_the_run_before_anything_is_timed(tmp_path: Path) -> None:
     run, told = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": NO_PYTHON})
     assert not [name for name, _ in told if name != "expect"], "a step began"
@@ -150,6 +151,7 @@ async def test_a_rung_that_is_no_python_ends_the_run_before_anything_is_timed(tm
     assert (run.state, run.reason) == (State.USER_ERROR, f"optimized: {said}")
 
 
+@pytest.mark.slow
 async def test_all_rungs_that_are_no_python_are_told_and_the_others_are_timed(tmp_path: Path) -> None:
     broken = {"optimized_a.py": NO_PYTHON, "optimized_b.py": "if\n"}
     run, told = await carried_out(tmp_path, replicas=1, rungs=broken)
@@ -161,6 +163,7 @@ async def test_all_rungs_that_are_no_python_are_told_and_the_others_are_timed(tm
     assert {found.rung for found in run.comparisons if found.speedup is not None} == {"optimized"}
 
 
+@pytest.mark.slow
 async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_last_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +184,7 @@ async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_la
         assert before.count(("challenge", "ends")) == 1, "none is started until the arms were measured"
 
 
+@pytest.mark.slow
 async def test_between_plan_and_first_sample_a_run_keeps_to_its_budget_of_round_trips_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +225,7 @@ async def test_between_plan_and_first_sample_a_run_keeps_to_its_budget_of_round_
     assert len(opened) <= MOST_FILES, Counter(opened)
 
 
+@pytest.mark.slow
 async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_next_starts_behind_the_last_sample(
     tmp_path: Path,
 ) -> None:
@@ -233,6 +238,7 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     assert steps == [*measured, ("expect", arms), *measured, ("expect", arms), *measured, *[("expect", NEXT)] * 3]
 
 
+@pytest.mark.slow
 async def test_arms_that_run_one_after_the_other_are_taken_in_every_replica(tmp_path: Path) -> None:
     record, told = await carried_out(tmp_path, replicas=3, interleaved=False)
     assert record.state is State.OK, record.reason
@@ -241,6 +247,7 @@ async def test_arms_that_run_one_after_the_other_are_taken_in_every_replica(tmp_
     assert "one replica" not in compared.note and "one after the other" in compared.note
 
 
+@pytest.mark.slow
 async def test_where_a_rung_fails_in_its_turn_nothing_is_made_for_the_next_job_yet(tmp_path: Path) -> None:
     wrong = "def run(x):\n    return x\n"
     rungs = {"optimized.py": wrong, "optimized_too.py": wrong}
@@ -251,6 +258,7 @@ async def test_where_a_rung_fails_in_its_turn_nothing_is_made_for_the_next_job_y
 
 
 @pytest.mark.parametrize("roomy", [True, False])
+@pytest.mark.slow
 async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roomy: bool
 ) -> None:
@@ -321,6 +329,7 @@ def test_processes_of_two_jobs_are_made_ahead_where_the_gpu_has_room(
     assert told == expected
 
 
+@pytest.mark.slow
 async def test_processes_that_are_asked_no_more_end_while_the_others_are_asked(tmp_path: Path) -> None:
     record, told = await carried_out(tmp_path, replicas=2)
     assert record.state is State.OK, record.reason
@@ -341,6 +350,7 @@ async def test_processes_that_are_asked_no_more_end_while_the_others_are_asked(t
     ],
     ids=["cores to spare", "beside the engine's", "too little memory", "too little as it turned out", "none", "no own"],
 )
+@pytest.mark.slow
 async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, own: bool, roomy: list[bool], expected: list[int]
 ) -> None:
@@ -362,6 +372,7 @@ async def test_rungs_that_compile_for_seconds_do_so_in_both_replicas_at_once(
     assert compared.floor is not None and "one replica" not in compared.note
 
 
+@pytest.mark.slow
 async def test_a_rung_that_fails_while_its_next_process_is_made_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +406,7 @@ async def test_a_rung_that_fails_while_its_next_process_is_made_has_failed(
 
 @pytest.mark.parametrize(("cores", "roomy", "groups", "processes"), [(5, [True, True], 2, 7), (4, [True], 1, 7),
     (5, [False, True], 2, 8)], ids=["cores to spare", "no cores to spare", "too little memory"])  # fmt: skip
+@pytest.mark.slow
 async def test_rungs_that_build_an_extension_when_they_are_imported_do_so_in_both_replicas_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, roomy: list[bool], groups: int, processes: int
 ) -> None:
@@ -433,6 +445,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 async def test_what_a_call_left_in_a_cycle_of_objects_is_gone_before_the_next_sample(tmp_path: Path) -> None:
     """While samples are taken Python does not look for cycles by itself; outputs of a GPU would fill it."""
     record, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": LEAVES_CYCLES})
@@ -440,6 +453,7 @@ async def test_what_a_call_left_in_a_cycle_of_objects_is_gone_before_the_next_sa
     assert not [f for f in record.findings if f.status in ("caught", "suspect") and f.arm == "optimized"]
 
 
+@pytest.mark.slow
 async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,6 +468,7 @@ async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     assert not [f for f in record.findings if f.check == "statistical.sample_count" and f.status != "passed"]
 
 
+@pytest.mark.slow
 async def test_a_run_that_no_look_decides_takes_every_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -664,6 +664,7 @@ OUTPUTS = 'y = "float16 [M, 2*N]"'
     [("x, w, y", "into"), ("y, w, x", "into, by name"), ("a, b, c", "into, in order")],
     ids=lambda one: one if "," not in one else None,
 )
+@pytest.mark.slow
 def test_outputs_are_allocated_for_a_solution_that_writes_into_them(
     tmp_path: Path, parameters: str, given: str
 ) -> None:
@@ -676,6 +677,7 @@ def test_outputs_are_allocated_for_a_solution_that_writes_into_them(
 
 
 @pytest.mark.parametrize("returned", ["y", "(y,)", "[y]", "{'y': y}"])
+@pytest.mark.slow
 def test_a_solution_may_return_its_output_as_its_harness_takes_it(tmp_path: Path, returned: str) -> None:
     target = target_of(tmp_path)
     text = f"from .part import more\n\n\ndef go(x):\n    y = x + more\n    return {returned}\n"
@@ -926,6 +928,7 @@ def test_a_data_set_is_listed_and_its_definition_taken_by_the_steps_of_curl(
         assert target.folder.is_relative_to(paths.judged_dir())
 
 
+@pytest.mark.slow
 def test_a_task_of_a_data_set_outlives_the_server_and_the_engine(state: Path, tmp_path: Path, data_set: Path) -> None:
     words = (tmp_path / "mine", "--problems", str(data_set), "--device", "cpu")
     first = Served(*words)  # there is no engine yet
@@ -946,6 +949,7 @@ def test_a_task_of_a_data_set_outlives_the_server_and_the_engine(state: Path, tm
     assert task["traces"][0]["evaluation"]["status"] == "PASSED"
 
 
+@pytest.mark.slow
 def test_a_definition_that_is_gone_or_changed_when_its_turn_comes_is_told(
     state: Path, tmp_path: Path, data_set: Path
 ) -> None:
@@ -1080,6 +1084,7 @@ def test_a_uuid_that_is_no_plain_word_gets_one_of_ours(state: Path, tmp_path: Pa
     msgspec.json.encode([found.workloads(), found.document(), found.summary()])
 
 
+@pytest.mark.slow
 def test_a_thousand_definitions_are_listed_without_torch_and_without_a_tensor(tmp_path: Path, data_set: Path) -> None:
     for number in range(1000):
         another(data_set, f"d{number}")

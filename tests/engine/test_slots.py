@@ -422,6 +422,7 @@ async def two(tmp_path: Path) -> AsyncIterator[TwoGpus]:
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.slow
 async def test_two_gpus_take_two_runs_side_by_side_and_the_cpu_a_third(two: TwoGpus) -> None:
     names = [two.target("one"), two.target("two"), two.target("three"), two.target("host", device="cpu")]
     async with two.engine.stream() as stream:
@@ -438,6 +439,7 @@ async def test_two_gpus_take_two_runs_side_by_side_and_the_cpu_a_third(two: TwoG
     assert ran_on == [f"{two.driver.uuid}-0", f"{two.driver.uuid}-1", f"{two.driver.uuid}-1", ""]
 
 
+@pytest.mark.slow
 async def test_a_run_of_two_ranks_waits_for_both_gpus_and_is_not_passed_by(two: TwoGpus) -> None:
     names = [two.target("one"), two.target("ranks", ranks=2), two.target("two")]
     async with two.engine.stream() as stream:
@@ -457,6 +459,7 @@ async def test_a_run_of_two_ranks_waits_for_both_gpus_and_is_not_passed_by(two: 
             assert (await stream.finish(run_id)).state is State.OK
 
 
+@pytest.mark.slow
 async def test_a_lost_gpu_takes_only_its_slot_and_the_run_on_the_other_is_good(two: TwoGpus) -> None:
     names = [two.target("one"), two.target("two"), two.target("three")]
     async with two.engine.stream() as stream:
@@ -495,6 +498,7 @@ async def test_a_lost_gpu_takes_only_its_slot_and_the_run_on_the_other_is_good(t
         assert (await stream.finish(again)).state is State.OK
 
 
+@pytest.mark.slow
 async def test_a_save_goes_before_a_batch_on_the_slot_of_its_watch(two: TwoGpus) -> None:
     batch = [two.target(name) for name in ("one", "two", "three", "four")]
     saved = two.target("saved", held=False)
@@ -514,6 +518,7 @@ async def test_a_save_goes_before_a_batch_on_the_slot_of_its_watch(two: TwoGpus)
             assert (await watched.stream.finish(run_id)).state is State.OK
 
 
+@pytest.mark.slow
 async def test_a_run_on_the_second_gpu_is_cancelled_and_the_first_goes_on(two: TwoGpus) -> None:
     names = [two.target("one"), two.target("two"), two.target("three")]
     async with two.engine.stream() as stream:
@@ -526,6 +531,7 @@ async def test_a_run_on_the_second_gpu_is_cancelled_and_the_first_goes_on(two: T
         assert [(await stream.finish(run_id)).state for run_id in (one, third)] == [State.OK, State.OK]
 
 
+@pytest.mark.slow
 async def test_processes_of_the_other_slot_are_no_neighbours(two: TwoGpus) -> None:
     two.driver.answers("count 2", "children 1048576")  # every process of the engine is on both GPUs
     names = [two.target("one"), two.target("two")]

@@ -158,6 +158,7 @@ async def test_a_child_that_is_stopped_is_told_as_such_within_the_progress_limit
             await one.child.ask(jobs.Finish(), 5.0)
 
 
+@pytest.mark.slow
 async def test_a_child_that_goes_on_after_a_stop_is_given_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISP_PROGRESS_LIMIT_S", "2")
     async with line() as one:
@@ -352,6 +353,7 @@ async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
     assert float(await printed(PAUSE, environment)) < 0.02, "seconds of processor time in a pause of 0.1 s"
 
 
+@pytest.mark.slow
 async def test_torchs_threads_stay_awake_between_parallel_regions_and_sleep_soon_after() -> None:
     """A call of many small ones took two and a half times as long on some runs where each region woke them."""
     environment = await environment_of_a_child()
@@ -362,6 +364,7 @@ async def test_torchs_threads_stay_awake_between_parallel_regions_and_sleep_soon
     assert int((await printed(REGIONS, passive)).split()[0]) > 20, "or there is no second thread"
 
 
+@pytest.mark.slow
 async def test_torchs_compiler_starts_no_processes() -> None:
     program = "from torch._inductor.async_compile import get_compile_threads; print(get_compile_threads())"
     assert await printed(program, await environment_of_a_child()) == "1\n", "more are a pool of processes"

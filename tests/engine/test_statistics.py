@@ -318,6 +318,7 @@ def test_a_drawn_rank_is_that_of_the_median_of_resampled_values(count: int) -> N
     assert np.abs(np.cumsum(drawn) - np.cumsum(wanted)).max() < 0.03
 
 
+@pytest.mark.slow
 def test_identical_kernels_are_seldom_called_different() -> None:
     """300 A/A comparisons, each with the floor of its own A/A arm: fewer than one in twenty gets a verdict."""
     verdicts = [Session(seed).judge(1.0).verdict for seed in range(1000, 1300)]

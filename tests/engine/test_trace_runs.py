@@ -35,6 +35,7 @@ async def beside(shared: EngineUnderTest) -> AsyncIterator[Path]:
 
 
 @pytest.mark.parametrize("case", ["", "22222222", "33333333"], ids=["random", "from a file", "by its own function"])
+@pytest.mark.slow
 async def test_a_right_solution_of_sol_is_right_in_every_workload(
     shared: EngineUnderTest, beside: Path, tmp_path: Path, case: str
 ) -> None:
@@ -58,6 +59,7 @@ async def test_one_element_in_200_that_is_far_off_is_right_by_sols_rule_and_wron
     assert rule.right is True
 
 
+@pytest.mark.slow
 async def test_nobody_is_caught_where_the_reference_writes_into_an_input_and_hands_it_back(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ async def test_a_solution_in_cpp_is_compiled_and_right(shared: EngineUnderTest, 
 
 
 @pytest.mark.parametrize("kind", ["random", "custom"])
+@pytest.mark.slow
 async def test_a_product_with_4_bit_floats_is_judged_against_fp64(
     shared: EngineUnderTest, tmp_path: Path, kind: str
 ) -> None:
@@ -153,6 +156,7 @@ async def test_4_bit_outputs_are_compared_by_what_they_stand_for(
 
 
 @pytest.mark.parametrize("kind", ["random", "custom"])
+@pytest.mark.slow
 async def test_a_solution_that_draws_otherwise_than_the_reference_but_as_often_is_right(
     shared: EngineUnderTest, tmp_path: Path, kind: str
 ) -> None:
@@ -170,6 +174,7 @@ async def test_a_solution_that_draws_otherwise_than_the_reference_but_as_often_i
 
 
 @pytest.mark.parametrize("name", text.SAMPLING_WRONG)
+@pytest.mark.slow
 async def test_draws_that_are_wrong_are_told_by_the_rule(shared: EngineUnderTest, tmp_path: Path, name: str) -> None:
     source, said = text.SAMPLING_WRONG[name]
     written = text.sampling()
@@ -181,6 +186,7 @@ async def test_draws_that_are_wrong_are_told_by_the_rule(shared: EngineUnderTest
     assert rule.right is False
 
 
+@pytest.mark.slow
 async def test_a_generator_of_its_own_is_refused_since_a_repeated_call_draws_otherwise(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

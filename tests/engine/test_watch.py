@@ -56,6 +56,7 @@ async def not_run(*_: object) -> tuple[str, str]:
     return "", ""
 
 
+@pytest.mark.slow
 async def test_opening_a_watch_runs_every_rung_of_the_first_state(
     shared: EngineUnderTest,
     root: Path,
@@ -240,6 +241,7 @@ NAPS = "import time\n" + corpus.when_timed("time.sleep(600)", imports="import ti
 """Never done by itself: what ends it is told by the state."""
 
 
+@pytest.mark.slow
 async def test_a_save_ends_the_run_of_the_save_before_at_once_and_takes_its_rungs_over(
     shared: EngineUnderTest, root: Path
 ) -> None:
@@ -260,6 +262,7 @@ async def test_a_save_ends_the_run_of_the_save_before_at_once_and_takes_its_rung
     assert [arm.rung for arm in last.record.arms if not arm.twin] == ["baseline", "optimized", "optimized_other"]
 
 
+@pytest.mark.slow
 async def test_neither_a_run_that_a_person_asked_for_nor_one_that_has_no_successor_is_ended_by_a_save(
     shared: EngineUnderTest, root: Path
 ) -> None:
@@ -280,6 +283,7 @@ async def test_neither_a_run_that_a_person_asked_for_nor_one_that_has_no_success
 
 
 @pytest.mark.parametrize(("nap_s", "state"), [(0.2, State.OK), (600, State.CANCELLED)])
+@pytest.mark.slow
 async def test_a_run_that_is_past_its_last_sample_may_conclude_unless_that_takes_long(
     shared: EngineUnderTest, root: Path, nap_s: float, state: State
 ) -> None:
@@ -298,6 +302,7 @@ async def test_a_run_that_is_past_its_last_sample_may_conclude_unless_that_takes
         assert await watched.run_of(second) == "ok"
 
 
+@pytest.mark.slow
 async def test_of_a_storm_of_saves_the_last_is_measured_and_each_other_says_what_took_its_place(
     shared: EngineUnderTest, root: Path
 ) -> None:
@@ -340,6 +345,7 @@ async def test_a_syntax_error_is_shown_and_the_mended_file_runs(
         assert [arm.rung for arm in result.record.arms if not arm.twin] == ["baseline", "optimized", "optimized_other"]
 
 
+@pytest.mark.slow
 async def test_a_wrong_answer_is_shown_and_the_watch_goes_on(shared: EngineUnderTest, root: Path) -> None:
     async with watching(shared, root) as seen:
         (seen.folder / "optimized.py").write_text("def run(x):\n    return x * 3\n")

@@ -75,6 +75,7 @@ def called(folder: Path, files: Mapping[str, bytes], module: str) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_every_rung_of_every_shipped_lesson_loads_beside_an_edit_of_itself(tmp_path: Path) -> None:
     count = 0
     for shipped in catalog.load().targets:

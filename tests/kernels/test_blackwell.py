@@ -51,6 +51,7 @@ NVFP4 = Job(
 )
 
 
+@pytest.mark.slow
 def test_mxfp8_has_the_tensor_core_apply_the_scales_on_blackwell_and_is_widened_on_hopper(tmp_path: Path) -> None:
     folder = TARGETS["mxfp8"].folder
     assert "kind::mxf8f6f4.block_scale.scale_vec::1X" in ptx(folder, MXFP8, tmp_path)

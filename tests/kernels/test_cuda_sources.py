@@ -62,6 +62,7 @@ CUDA_TARGETS = [
 
 @needs_nvrtc
 @pytest.mark.parametrize("target", CUDA_TARGETS)
+@pytest.mark.slow
 def test_a_rung_names_an_entry_that_its_source_has(target: Target) -> None:
     """Every kernel that a rung loads compiles with the macros that it gives."""
     pytest.importorskip("torch")

@@ -139,6 +139,7 @@ def test_the_candidate_that_passes_its_gate_is_shown_as_a_win_and_not_as_a_basel
 
 
 @each_target
+@pytest.mark.slow
 def test_honest_rungs_agree_with_the_reference_on_a_cpu(target: Target) -> None:
     check_honest(target, "cpu")
 

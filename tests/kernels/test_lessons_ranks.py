@@ -143,6 +143,7 @@ def group_of_one() -> Iterator[None]:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.usefixtures("group_of_one")
+@pytest.mark.slow
 def test_gradients_too_small_for_fp8_arrive_in_the_end_where_what_rounding_took_is_kept(load: Load) -> None:
     steps = 4000
     gradient = torch.full((256,), 1e-6)  # less than half of the least step beside a 1

@@ -31,7 +31,7 @@ TYPES = {"data": "*i64", "signals": "*i64", "turns": "*i32", "eps": "fp32"} | di
 
 def world(ranks: int, name: str) -> Any:
     """A number of ranks, whose answers are computed once."""
-    return pytest.param(ranks, id=name, marks=pytest.mark.xdist_group(name))
+    return pytest.param(ranks, id=name, marks=[pytest.mark.slow, pytest.mark.xdist_group(name)])
 
 
 @pytest.fixture(scope="module", params=[world(2, "two ranks"), world(3, "three ranks")])

@@ -113,6 +113,7 @@ def writers() -> Iterator[Writers]:
         made.close()
 
 
+@pytest.mark.slow
 def test_readers_see_whole_runs_during_a_write_storm(tmp_path: Path, writers: Writers) -> None:
     path = tmp_path / "aisp.db"
     writers.start(path, 150)
@@ -132,6 +133,7 @@ def test_readers_see_whole_runs_during_a_write_storm(tmp_path: Path, writers: Wr
         assert history.count() == 300
 
 
+@pytest.mark.slow
 def test_a_writer_killed_anywhere_loses_nothing_that_it_acknowledged(tmp_path: Path, writers: Writers) -> None:
     path = tmp_path / "aisp.db"
     chance = random.Random(20)

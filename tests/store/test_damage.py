@@ -106,6 +106,7 @@ def zero_a_sector(data: bytearray, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("injure", [flip_a_bit, zero_a_sector])
+@pytest.mark.slow
 def test_damage_is_never_read_as_a_result(path: Path, injure: Callable[[bytearray, random.Random], None]) -> None:
     """Bits that SQLite's own check lets pass must not come back as another time."""
     with History(path) as history:

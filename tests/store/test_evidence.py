@@ -169,6 +169,7 @@ def test_seeds_and_numbers_of_held_out_sets_are_taken_out_of_every_text() -> Non
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(run_records())
+@pytest.mark.slow
 def test_an_object_is_small_whatever_the_run(run: Run) -> None:
     for rung in [*(arm.rung for arm in run.arms), "nothing_of_this_name", ""]:
         document = evidence.of_run(Reading(run), rung).plain()

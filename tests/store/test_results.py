@@ -145,6 +145,7 @@ def test_the_last_result_stays_whatever_was_tried_since_and_the_newest_attempt_i
     assert standing.last([going]) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_stores_sql_says_what_the_rule_says(tmp_path: Path) -> None:
     """Every end with every kind of part, alone and after every other kind of run."""
     stories = [[ended(state, PARTS[parts])] for state, parts in product(FINAL, PARTS) if _possible(state, parts)]

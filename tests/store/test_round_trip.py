@@ -41,6 +41,7 @@ def pair() -> Iterator[tuple[Store, History]]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run=run_records(), data=st.data())
+@pytest.mark.slow
 def test_every_record_comes_back_equal(pair: tuple[Store, History], run: Run, data: st.DataObject) -> None:
     store, history = pair
     if not run.state.final:

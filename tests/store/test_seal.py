@@ -40,6 +40,7 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 @given(tables())
 @settings(max_examples=400, deadline=None)
+@pytest.mark.slow
 def test_rows_are_spelled_as_json_spells_them(table: tuple[list[str], list[tuple[Any, ...]]]) -> None:
     names, rows = table
     said = [seal.solid(dict(zip(names, row, strict=True))) for row in rows]

@@ -99,6 +99,7 @@ def test_a_huge_text_keeps_its_beginning_and_its_end_and_says_how_much_is_gone()
     assert len(shown) < 65536 + 50
 
 
+@pytest.mark.slow
 def test_a_flood_of_escapes_cannot_grow_beyond_bounds() -> None:
     assert len(clean(b"\x9b" * 10_000_000)) < 65536 * 4 + 200
 

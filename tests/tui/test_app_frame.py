@@ -80,6 +80,7 @@ async def test_the_way_out_of_the_app_stands_in_a_wide_footer_of_every_screen(tm
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+@pytest.mark.slow
 async def test_ascii_is_ascii_on_every_screen(size: tuple[int, int], tmp_path: Path) -> None:
     fill_store()
     async with opened(tmp_path, size=size, settings=Settings(graph="ascii")) as (app, pilot):

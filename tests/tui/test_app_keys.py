@@ -115,6 +115,7 @@ print("documented:", "## Notes" in tables() and "`s` | Put a stamp on the note."
 """
 
 
+@pytest.mark.slow
 def test_a_screen_that_is_added_in_one_line_has_its_key_footer_help_palette_and_documentation(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ONE_MORE, str(tmp_path)],
@@ -164,6 +165,7 @@ OPENED_BY = {
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+@pytest.mark.slow
 async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Path, size: tuple[int, int]) -> None:
     assert set(OPENED_BY) == set(SCREENS) - {"home", "compare", "problems"}  # of two runs, and of a folder
     async with opened(tmp_path, size=size) as (app, pilot):
@@ -186,6 +188,7 @@ async def _keys_of_footer(app: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["home", "lesson", "diff", "history", "roofline", "ceilings", "trust"])
+@pytest.mark.slow
 async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path) -> None:
     fill_store()
     if name == "trust":

@@ -361,6 +361,7 @@ sys.exit(run(place, screenshot=Path(sys.argv[2])))
 )
 
 
+@pytest.mark.slow
 def test_a_picture_is_taken_when_all_is_drawn(environment: dict[str, str], lessons: Path) -> None:
     """A disk that is slow leaves no half of a screen on it."""
     assert "import" in picture(SLOW_PICTURE, environment, lessons), "the source of a rung"

@@ -546,6 +546,7 @@ def test_a_roofline_of_what_was_not_timed_on_a_known_gpu_ends_with_1(state: Path
     assert bench("roofline", "mine:tow", "--root", root).exit_code == 2
 
 
+@pytest.mark.slow
 def test_the_picture_is_a_png_of_a_useful_size(state: Path, root: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for target in ("mine:one", "mine:still"):
@@ -635,6 +636,7 @@ def loads_matplotlib(tmp_path: Path, *words: str) -> bool:
     return file.read_text() == "yes"
 
 
+@pytest.mark.slow
 def test_only_a_picture_loads_matplotlib(state: Path, root: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     on_h100(state, "mine:one", case="default")

@@ -79,6 +79,7 @@ def test_commands_are_offered_with_those_of_every_day_in_both_places() -> None:
     assert offered("aisp ") == [f"plain,{name}" for name in TREE]
 
 
+@pytest.mark.slow
 def test_targets_are_offered_by_id_and_by_name_and_groups_where_several_may_be_meant(root: str) -> None:
     assert offered(f"aisp watch --root {root} mine:") == ["plain,one", "plain,two"]
     assert offered(f"aisp watch --root {root} mine:", COMP_WORDBREAKS=" ") == ["plain,mine:one", "plain,mine:two"]

@@ -139,6 +139,7 @@ def test_a_diff_of_two_rungs_of_a_file_shows_the_idea_alone(file: Path) -> None:
 # -- with the real one -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest, file: Path) -> None:
     shown = aisp("bench", "judge", str(file), "--quick", "--device", "cpu", "--json", env=environment(shared))
     (found,) = map(json.loads, shown.stdout.splitlines())
@@ -160,6 +161,7 @@ async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest,
     assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
 
 
+@pytest.mark.slow
 async def test_a_kernelbench_candidate_gets_a_verdict_against_its_problem(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ async def test_a_kernelbench_candidate_gets_a_verdict_against_its_problem(
     assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
 
 
+@pytest.mark.slow
 async def test_a_candidate_that_could_not_be_run_here_is_not_called_correct(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -192,6 +195,7 @@ async def test_a_candidate_that_could_not_be_run_here_is_not_called_correct(
     assert "=> the baseline is correct; optimized needs a GPU" in shown.stdout
 
 
+@pytest.mark.slow
 async def test_a_wrong_one_is_refused_and_an_error_names_the_files_own_line(
     shared: EngineUnderTest, file: Path
 ) -> None:
@@ -211,6 +215,7 @@ async def test_a_wrong_one_is_refused_and_an_error_names_the_files_own_line(
     assert rows["optimized"][-1].strip() == "wrong"
 
 
+@pytest.mark.slow
 async def test_a_watch_follows_the_file_and_runs_the_rung_that_a_save_changed(
     shared: EngineUnderTest, file: Path
 ) -> None:
@@ -229,6 +234,7 @@ async def test_a_watch_follows_the_file_and_runs_the_rung_that_a_save_changed(
         await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target="sums:sums"))
 
 
+@pytest.mark.slow
 async def test_a_file_is_not_written_over_by_its_parts(shared: EngineUnderTest, file: Path) -> None:
     async with shared.stream() as stream:
         connection = stream.connection

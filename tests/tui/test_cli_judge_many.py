@@ -131,6 +131,7 @@ def test_a_candidate_never_takes_the_place_of_what_the_target_has(target: Path, 
 # -- with the real one -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_each_candidate_has_an_end_of_its_own_and_none_is_judged_twice(
     shared: EngineUnderTest, target: Path, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def overwrite(file):
 }
 
 
+@pytest.mark.slow
 async def test_who_overwrites_inputs_ends_alone_and_nothing_wrong_is_kept_of_the_others(
     shared: EngineUnderTest, target: Path, tmp_path: Path
 ) -> None:
@@ -223,6 +225,7 @@ async def test_who_overwrites_inputs_ends_alone_and_nothing_wrong_is_kept_of_the
     assert all(line["known"] for line in again)
 
 
+@pytest.mark.slow
 async def test_a_run_that_ended_while_nobody_listened_is_taken_for_what_it_is(
     shared: EngineUnderTest, target: Path, tmp_path: Path
 ) -> None:
@@ -305,6 +308,7 @@ async def test_the_winner_of_a_sweep_is_judged_anew_by_itself(
     assert done.returncode in (0, 1)
 
 
+@pytest.mark.slow
 async def test_answers_to_a_problem_of_others_share_its_baseline(shared: EngineUnderTest, tmp_path: Path) -> None:
     answer, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     folder = write(tmp_path / "answers", {"one.py": answer.read_text(), "two.py": answer.read_text() + "# two\n"})

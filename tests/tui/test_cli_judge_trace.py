@@ -61,6 +61,7 @@ def test_a_solution_whose_problem_is_not_there_is_wrong_usage(tmp_path: Path) ->
     assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
 
 
+@pytest.mark.slow
 async def test_a_folder_of_solutions_is_judged_one_by_one_and_a_run_is_written_as_a_trace(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

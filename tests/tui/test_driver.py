@@ -445,6 +445,7 @@ def test_the_end_waits_for_an_answer_under_way_so_that_it_is_not_typed_into_the_
         assert terminal.text.rindex(b"\x1b[?25h") > terminal.text.rindex(b"\x1b[?25l")
 
 
+@pytest.mark.slow
 def test_live_updates_cost_few_bytes() -> None:
     # Counted where they leave for the terminal. Textual's DataTable sends 17 kB for the same cell.
     script = """

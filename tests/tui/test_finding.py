@@ -41,6 +41,7 @@ LONG = LESSON + "\n".join(f"\n## Part {number}\n\nA tile of part {number}, `tile
 LONG += "\n\n| name | what |\n|---|---|\n| last | the needle in a table |\n"
 
 
+@pytest.mark.slow
 async def test_a_lessons_text_is_searched_marked_and_counted(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path)
     targets = tuple(replace(one, lesson=LONG) if one.name == "transpose" else one for one in catalog.targets)
@@ -84,6 +85,7 @@ async def test_a_source_is_searched_while_the_rungs_have_the_focus(tmp_path: Pat
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=["one column", "side by side"])
+@pytest.mark.slow
 async def test_n_in_a_diff_goes_to_matches_during_a_search_and_to_changes_after_it(
     size: tuple[int, int], tmp_path: Path
 ) -> None:

@@ -167,6 +167,7 @@ async def test_a_dropped_connection_is_taken_up_where_it_was() -> None:
         await link.stop()
 
 
+@pytest.mark.slow
 async def test_an_engine_that_does_not_answer_is_told_and_its_runs_do_not_count_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -672,6 +672,7 @@ async def test_a_flood_costs_one_redraw_per_tick_and_bounded_points(
     assert len(run.samples("baseline").points.x) <= 2048
 
 
+@pytest.mark.slow
 async def test_step_times_are_told_where_the_run_is_opened_from_the_palette(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 40), link=link_with(quick_run_events())) as (app, pilot):
         await pilot.press("ctrl+p")

@@ -56,6 +56,7 @@ def test_why_the_engine_is_away_and_what_became_of_a_replay_are_clean() -> None:
     assert model.replays["X"].detail == "two lines"
 
 
+@pytest.mark.slow
 async def test_names_of_files_and_folders_are_drawn_as_text(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path / EVIL_NAME)
     (target,) = (target for target in catalog.targets if target.id == TRANSPOSE)

@@ -86,6 +86,7 @@ def cut(text: str, chance: random.Random) -> list[str]:
     return [text[start:end] for start, end in zip([0, *marks], [*marks, len(text)], strict=True)]
 
 
+@pytest.mark.slow
 def test_whatever_is_written_in_whatever_pieces_the_screen_is_the_same() -> None:
     for seed in range(1500):
         chance = random.Random(seed)

@@ -440,6 +440,7 @@ async def test_changed_words_carry_a_mark_and_colour_comes_from_the_theme() -> N
         assert backs == ["#f3b6b2", "#a9dfb1"]
 
 
+@pytest.mark.slow
 async def test_without_colour_changed_words_are_underlined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = DiffApp()

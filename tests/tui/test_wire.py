@@ -180,6 +180,7 @@ def app(tmp_path: Path) -> Iterator[Scripted]:
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_run_going_on_costs_a_bounded_number_of_bytes_per_update(app: Scripted) -> None:
     app.play("run")
     updates = 30
@@ -190,6 +191,7 @@ def test_a_run_going_on_costs_a_bounded_number_of_bytes_per_update(app: Scripted
     assert "1,697" in app.terminal.shown()
 
 
+@pytest.mark.slow
 def test_an_edit_going_on_costs_no_more_bytes_than_its_run(app: Scripted) -> None:
     app.play("watch")
     updates = 30
@@ -204,6 +206,7 @@ def test_an_edit_going_on_costs_no_more_bytes_than_its_run(app: Scripted) -> Non
     assert app.terminal.raw_bytes == before, "a watch at rest was drawn again"
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_while_nothing_changes(app: Scripted) -> None:
     before = app.terminal.raw_bytes
     app.terminal.run(1.0)
@@ -218,6 +221,7 @@ def test_nothing_is_sent_while_nothing_changes(app: Scripted) -> None:
     assert app.terminal.raw_bytes == before, "a run that has ended was drawn again"
 
 
+@pytest.mark.slow
 def test_figures_that_say_the_same_again_draw_nothing(app: Scripted) -> None:
     app.play("run")
     app.play("same")
@@ -264,6 +268,7 @@ async def test_news_that_say_nothing_new_repaint_no_pane(
         assert [pane for pane in repainted if pane != "TextRows title"] == []
 
 
+@pytest.mark.slow
 def test_a_slow_terminal_never_makes_the_app_pile_up_what_it_draws_nor_wait_when_it_must_end(tmp_path: Path) -> None:
     with flood.flooded(tmp_path, bytes_per_s=flood.SLOW_BYTES_PER_S) as (terminal, process):
         terminal.run(1.0)

@@ -358,6 +358,7 @@ def test_the_careless_oracle_has_no_opinion_where_eager_could_not_be_run() -> No
     assert comparator.naive({"y": f32(1.0)}, (expected(f64(1.0)),)) == {}
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_judged_without_importing_anything() -> None:
     script = """
 import sys, torch

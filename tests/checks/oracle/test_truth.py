@@ -72,6 +72,7 @@ def _kappa(of: Target, run: Any, what: Case, given: dict[str, torch.Tensor]) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_where_two_products_nearly_cancel_what_eager_rounds_is_right_and_little_more(seed: int) -> None:
     """Steps of one size cancel as the products do, for some of a million elements in all four draws: an honest chain of
     three operators was wrong there, and what all others were allowed was three times as much.
@@ -242,6 +243,7 @@ WIDENING: dict[str, Any] = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("way", WIDENING)
+@pytest.mark.slow
 def test_eager_is_right_in_half_precision_though_the_reference_widens(way: str, dtype: str) -> None:
     kind = getattr(torch, dtype)
     for number in range(1, 9):

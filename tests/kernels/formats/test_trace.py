@@ -922,6 +922,7 @@ assert "draw 3 is the token" in rule.judge(seeded, [form.index_fill(0, torch.ten
 """
 
 
+@pytest.mark.slow
 def test_an_honest_solution_is_right_behind_every_seed(tmp_path: Path) -> None:
     """Two hundred calls are right, and the test of their counts says of none that it is as rare as one in 100,000."""
     place = laid_out_sampling(tmp_path)

@@ -116,6 +116,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 def test_the_triton_kernels_are_right_and_slowed_ones_give_the_same(tmp_path: Path) -> None:
     for work in EVERY_WORK:
         if work.language == "Triton":
@@ -258,6 +259,7 @@ timing_worker.serve_nvbench(timing_worker.Lines(), 0.1, 3)
 """
 
 
+@pytest.mark.slow
 def test_nvbench_takes_its_turns_and_skips_what_was_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def problems(head: str = "", tail: str = "") -> tuple[Problem, ...]:
 
 
 @pytest.mark.parametrize("seed", [7, time.time_ns() >> 20], ids=["fixed", "of-the-day"])
+@pytest.mark.slow
 def test_ten_thousand_hostile_frames_are_messages_or_a_closed_connection(seed: int) -> None:
     tally = frames.FUZZ.run(10_000, seed)
     assert tally.inputs == 10_000
@@ -54,6 +55,7 @@ def test_ten_thousand_hostile_frames_are_messages_or_a_closed_connection(seed: i
 
 
 @pytest.mark.parametrize("seed", [7, time.time_ns() >> 20], ids=["fixed", "of-the-day"])
+@pytest.mark.slow
 def test_two_thousand_hostile_lessons_are_lessons_or_problems_with_a_fix(seed: int) -> None:
     tally = lessons.FUZZ.run(2_000, seed)
     assert tally.inputs == 2_000

@@ -14,6 +14,7 @@ from tests.proofs.nightly import nights
 from tests.proofs.nightly.kernels import stored
 
 
+@pytest.mark.slow
 def test_a_month_of_unchanged_code_is_without_an_alarm_and_turns_are_rare() -> None:
     found = nights.unchanged(stored(), 30, np.random.default_rng(3))
     assert found.alarms == []
@@ -22,6 +23,7 @@ def test_a_month_of_unchanged_code_is_without_an_alarm_and_turns_are_rare() -> N
     assert 0 < found.turns < 60, "something looks slower now and then, or the screening sees nothing"
 
 
+@pytest.mark.slow
 def test_a_planted_slowdown_is_found_and_one_of_nothing_is_not() -> None:
     kernels = stored()
     others = nights.unchanged(kernels, 20, np.random.default_rng(4)).rows

@@ -339,6 +339,7 @@ def twice(root: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_rung_that_kills_its_process_is_asked_on_in_another(tmp_path: Path) -> None:
     folder = twice(tmp_path)
     job = asking.Job(str(folder), str(tmp_path), "mine", "optimized", "cpu", "", seeds=(2,), cases=3)
