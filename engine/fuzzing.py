@@ -21,7 +21,7 @@ import msgspec
 
 from aisp.checks.oracle import lint, report, shrink
 from aisp.checks.oracle.comparator import Mismatch
-from aisp.checks.oracle.fixed import holding
+from aisp.checks.oracle.fixed import Held, free, holding
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.crew import Crew
@@ -198,6 +198,7 @@ class Fuzzing:
         self.plan = plan
         self._services = services
         self._schema: Schema | None = None
+        self._held: tuple[Held, ...] = ()
         self._subjects = [_Subject(rung) for rung in plan.rungs]
         self._inputs: dict[bool, jobs.Blob] = {}  # of the case that was posed last; True: as its relation changes it
         self._changed: tuple[Case, reports.Posed | _Tried] | None = None  # posed last as its relation changes it
@@ -361,7 +362,7 @@ class Fuzzing:
         with contextlib.suppress(SchemaError, ArmEnd):
             await gate.draw(plan.rungs)
         assert self._schema is not None
-        self._schema = holding(self._schema, gate.held)
+        self._schema, self._held = holding(self._schema, gate.held), gate.held
         for held in gate.held:
             self._notes.setdefault(clean_line(held.text))
 
@@ -654,7 +655,7 @@ class Fuzzing:
                         errors.setdefault(dtype, []).append(error)
         if not gathered:
             raise FuzzEndError(f"no case could be posed: {last or 'none was asked for'}")
-        return lint.items(plan.target, gathered, errors)
+        return lint.items(plan.target, gathered, errors, free(self._schema), self._held)
 
     # -- replay ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
     zeros, constant, half      would an output of zeros, of the truth's mean, or with half of its rows undone pass?
     lower precision            would the reference run in the next narrower dtype pass?
+    axes                       which sizes may vary, and which does the task's own code hold fixed?
     inputs matter              does the truth change when one input's values change?
     deterministic              does the reference repeat itself? (asked by the oracle of every eighth case)
     tolerance                  is the stated one looser than 1.5 times the 95th percentile of right rungs' errors?
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Expected
+from aisp.checks.oracle.fixed import Held
 from aisp.checks.oracle.schema import Case
 from aisp.kernels.catalog.model import Target
 
@@ -79,12 +81,20 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
     return found
 
 
-def items(target: Target, gathered: Sequence[Mapping[str, Any]], errors: Mapping[str, Sequence[float]]) -> list[Item]:
+def items(
+    target: Target,
+    gathered: Sequence[Mapping[str, Any]],
+    errors: Mapping[str, Sequence[float]],
+    drawn: Sequence[str],
+    held: Sequence[Held],
+) -> list[Item]:
     """Sentences about a target.
 
     Args:
         gathered: `facts` of each case that could be posed.
         errors: by dtype, errors of right rungs relative to max(RMS of the truth, |truth|), one a case and rung.
+        drawn: axes whose sizes vary from case to case.
+        held: axes that keep to some values, whatever the front matter leaves open.
     """
     large = [fact for fact in gathered if fact["elements"] >= 16]
     found = [
@@ -92,6 +102,7 @@ def items(target: Target, gathered: Sequence[Mapping[str, Any]], errors: Mapping
         _answer("constant", "the truth's mean everywhere", large),
         _answer("half", "an output whose second half of rows is zero", large),
         _answer("lower", "the truth rounded to the next narrower dtype", [f for f in large if "lower" in f]),
+        _axes(gathered, drawn, held),
         _inputs(target, gathered),
     ]
     return [*found, *_tolerances(target, errors)]
@@ -105,6 +116,13 @@ def _answer(key: str, what: str, gathered: Sequence[Mapping[str, Any]]) -> Item:
         return Item(key, "weak", f"{what} would pass in all {passed} cases; give other values or a tighter tolerance")
     said = f"{what} would be refused in {len(gathered) - passed} of {len(gathered)} cases"
     return Item(key, "ok", said)
+
+
+def _axes(gathered: Sequence[Mapping[str, Any]], drawn: Sequence[str], held: Sequence[Held]) -> Item:
+    if not gathered:
+        return Item("axes", "unknown", "no case could be posed")
+    vary = f"sizes that vary: {', '.join(drawn)}" if drawn else "no size varies"
+    return Item("axes", "ok", "; ".join([*(one.text for one in held), vary]))
 
 
 def _inputs(target: Target, gathered: Sequence[Mapping[str, Any]]) -> Item:

@@ -333,6 +333,7 @@ async def test_the_linter_tells_a_weak_task_from_a_good_one(shared: EngineUnderT
     good = write_target(tmp_path / "good", {"optimized.py": DOUBLED})
     found = await lint(shared, tmp_path / "good", good.id)
     assert {status for status, _ in found.values()} == {"ok"}, found
+    assert found["axes"] == ("ok", "sizes that vary: N")
     weak = write_target(
         tmp_path / "weak",
         {

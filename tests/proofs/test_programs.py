@@ -57,7 +57,8 @@ def test_an_unknown_name_is_answered_with_those_there_are(capsys: pytest.Capture
 
 
 def test_every_mark_that_make_asks_for_is_found_where_it_looks() -> None:
-    asked = re.findall(r"-m pytest -m '?(\w+)(?: and not \w+)*'?(?: -\S.*| (\S+))?$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    verb = r"-m pytest -m '?(\w+)(?: and not \w+)*'?(?: -\S.*| (\S+))?$"
+    asked = re.findall(verb, (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert {mark for mark, _ in asked} == {"audit", "evil", "slow"}
     for mark, folder in asked:
         files = (ROOT / (folder or "tests")).rglob("test_*.py")

@@ -10,6 +10,7 @@ import torch
 
 from aisp.checks.oracle import lint
 from aisp.checks.oracle.examiner import Examiner
+from aisp.checks.oracle.fixed import Held
 from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, target
 
@@ -18,9 +19,14 @@ FACT: dict[str, Any] = {"elements": 64, "zeros": False, "constant": False, "half
 
 
 def items(
-    *facts: Mapping[str, Any], of: Target = TWO, errors: Mapping[str, Sequence[float]] | None = None
+    *facts: Mapping[str, Any],
+    of: Target = TWO,
+    errors: Mapping[str, Sequence[float]] | None = None,
+    drawn: Sequence[str] = ("M", "N"),
+    held: Sequence[Held] = (),
 ) -> dict[str, lint.Item]:
-    return {item.name: item for item in lint.items(of, [{**FACT, **fact} for fact in facts], errors or {})}
+    gathered = [{**FACT, **fact} for fact in facts]
+    return {item.name: item for item in lint.items(of, gathered, errors or {}, drawn, held)}
 
 
 # -- sentences from facts ------------------------------------------------------------------------------------------
@@ -33,6 +39,7 @@ def test_a_task_that_refuses_every_careless_answer_is_ok_in_every_item() -> None
         ("constant", "ok"),
         ("half", "ok"),
         ("lower", "ok"),
+        ("axes", "ok"),
         ("inputs", "ok"),
     ]
     assert found["zeros"].detail == "an output of zeros would be refused in 3 of 3 cases"
@@ -60,8 +67,17 @@ def test_without_a_posed_case_everything_is_unknown() -> None:
 
 def test_a_dtype_that_has_no_narrower_one_leaves_that_unknown() -> None:
     exact = {name: value for name, value in FACT.items() if name != "lower"}
-    found = {item.name: item for item in lint.items(TWO, [exact], {})}
+    found = {item.name: item for item in lint.items(TWO, [exact], {}, (), ())}
     assert (found["lower"].status, found["zeros"].status) == ("unknown", "ok")
+
+
+def test_an_axis_that_the_code_holds_fixed_is_named_with_what_says_so() -> None:
+    held = [Held("K", (8,), "the reference refuses K=5: k is larger than the axis")]
+    assert items({}, drawn=["M"], held=held)["axes"].detail == (
+        "K is fixed (the reference refuses K=5: k is larger than the axis); sizes that vary: M"
+    )
+    assert items({}, drawn=(), held=held)["axes"].detail.endswith("; no size varies")
+    assert items({})["axes"].detail == "sizes that vary: M, N"
 
 
 def test_an_input_is_ignored_only_if_no_case_changes_with_it() -> None:
