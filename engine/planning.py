@@ -161,7 +161,9 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
+    rule = StopRule.of(
+        quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone, device=chosen_device
+    )
     secrets = new_secrets()
     record = Run(
         id=new_ulid(),

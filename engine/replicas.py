@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aisp.checks.registry import TaskFacts
-from aisp.engine import environment, facts, naive, statistics, verdicts
+from aisp.engine import environment, facts, naive, verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
 from aisp.engine.caches import builds
 from aisp.engine.crew import RunCrew, gathered
@@ -360,7 +360,7 @@ class Replicas:
             return True
         if not any(look.replicas == replica + 1 for look in rule.looks):
             return False
-        return verdicts.decided(self._reporter.compared(statistics.RESAMPLES))
+        return verdicts.decided(self._reporter.compared())
 
     def _expect_again(self, arms: Sequence[Arm]) -> None:
         """Have the processes of these arms made for the next replica, while those of this one end."""

@@ -150,7 +150,7 @@ class Reporter:
             self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=self.record(arm)))
 
     async def report(self) -> None:
-        """Tell preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
+        """Tell preliminary figures. They cost some ms an arm: in a thread, while nothing is measured."""
         arms, comparisons = await asyncio.to_thread(self.figures)
         for arm in arms:
             self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=arm))
@@ -161,11 +161,11 @@ class Reporter:
         """What the samples say so far, the baseline first."""
         return tuple(map(self.record, self.arms)), tuple(self.compared())
 
-    def compared(self, draws: int | None = None) -> list[records.Comparison]:
-        """The comparisons as they stand; with fewer draws while the run goes on, unless told how many."""
+    def compared(self) -> list[records.Comparison]:
+        """The comparisons as they stand."""
         rule = self._plan.rule
         return verdicts.comparisons(
-            self.arms, quick=self._plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, draws=draws
+            self.arms, quick=self._plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, prior=rule.prior
         )
 
     def record(self, arm: Arm) -> records.Arm:
@@ -177,7 +177,11 @@ class Reporter:
             )
         base = arm is self.arms[0]
         record = verdicts.arm_record(
-            arm, source=self._plan.source(arm.rung), roofline=roofline, base_ms=None if base else self._base_ms
+            arm,
+            source=self._plan.source(arm.rung),
+            roofline=roofline,
+            base_ms=None if base else self._base_ms,
+            prior=self._plan.rule.prior,
         )
         if self._plan.target.flops == UNCOUNTED:  # a share of what its bytes alone allow would read as one of all
             record = msgspec.structs.replace(record, sol=None)

@@ -1,7 +1,7 @@
 """How often the statistics err, found with times whose truth is known. No GPU, no process but this one.
 
 Made-up streams of samples go through the code that judges real ones: rounds and replicas up to the stop rule, ratios
-within rounds, the A/A arm's floor, the bootstrap, the verdict in time and in cycles. For identical arms any FASTER or
+within rounds, the A/A arm's floor, the interval, the verdict in time and in cycles. For identical arms any FASTER or
 SLOWER is false; for an arm that is truly faster the share of FASTER is the power.
 
     python -m aisp.engine.selftest [--json] [--trials N] [--seed N] [--streams A,B]
@@ -28,10 +28,9 @@ from aisp.engine.turns import THROTTLED_BELOW, StopRule
 from aisp.store.outcomes import Verdict
 
 EFFECTS = (0.005, 0.01, 0.02, 0.05, 0.10, 1.0)
-LEVEL = 0.05
+QUICK_BAND = 0.05  # of false claims in quick runs: two processes show little of how processes differ
 TRIALS = 400
 SEED = 20240229
-DRAWS = statistics.LIVE_RESAMPLES  # of a bootstrap: the rates are the same with more, to within their own error
 SAMPLES = 12  # of one arm in one round
 BASE_MS = 0.1
 BOOST_MHZ = 1980.0
@@ -133,6 +132,33 @@ def _processes(session: Session) -> Stream:
     return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 0.01, (replicas, arms))))
 
 
+def _heavy_processes(session: Session) -> Stream:
+    """Each process has a speed of its own, by Student's t with 3 degrees of freedom and a standard deviation of 1 %."""
+    replicas, _, arms, _ = session.shape
+    speeds = 0.01 / math.sqrt(3) * session.random.standard_t(3, (replicas, arms))
+    return Stream(session.noise(0.005) + session.process(speeds))
+
+
+def _slow_processes(session: Session) -> Stream:
+    """One process in five is 10 % slower for all of its life."""
+    replicas, _, arms, _ = session.shape
+    slow = session.random.random((replicas, arms)) < 0.2
+    return Stream(session.noise(0.005) + session.process(np.where(slow, 0.1, 0.0)))
+
+
+def _one_unsteady(session: Session) -> Stream:
+    """The rung's processes differ ten times as much as those of the others: by 2 %."""
+    replicas, _, arms, _ = session.shape
+    spread = np.array([0.002, 0.02, 0.002])[:arms]
+    return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 1.0, (replicas, arms)) * spread))
+
+
+def _wide_processes(session: Session) -> Stream:
+    """Each process has a speed of its own, with a standard deviation three times that of the prior."""
+    replicas, _, arms, _ = session.shape
+    return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 0.015, (replicas, arms))))
+
+
 def _autoregressive(session: Session) -> Stream:
     """The machine's state drifts with a memory of ten samples, and each process's own with one of twenty."""
     replicas, rounds, arms, samples = session.shape
@@ -182,30 +208,38 @@ class Shape:
         make: samples of a session.
         least_power: by effect, of the full protocol: a rule that never decides errs too.
         quick_power: as least_power, of the quick protocol: two replicas tell little, and what they tell holds.
+        quick_coverage: the least share of 95 % intervals of the quick protocol that hold the truth.
     """
 
     make: Callable[[Session], Stream]
     least_power: dict[float, float]
     quick_power: dict[float, float] = field(default_factory=lambda: {1.0: 0.95})
+    quick_coverage: float = 0.9
 
 
 STREAMS: dict[str, Shape] = {
-    "iid": Shape(_iid, {0.01: 0.15, 0.02: 0.95}),
+    "iid": Shape(_iid, {0.01: 0.15, 0.02: 0.95}, quick_power={0.05: 0.95}),
     "ramp": Shape(_ramp, {0.02: 0.95}),
     "transient": Shape(_transient, {0.02: 0.95}),
     "two-modes": Shape(_two_modes, {0.02: 0.95}),
     # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is told.
     "process-modes": Shape(_process_modes, {0.10: 0.1}, quick_power={1.0: 0.85}),
     "processes": Shape(_processes, {0.05: 0.5, 0.10: 0.95}),
+    "heavy-processes": Shape(_heavy_processes, {0.05: 0.9, 0.10: 0.95}),
+    "wide-processes": Shape(_wide_processes, {0.10: 0.6}),
+    "slow-processes": Shape(_slow_processes, {0.10: 0.35}, quick_power={1.0: 0.7}),
+    # Two processes of one arm show by one number that it is not like the others, and often by a small one.
+    "one-unsteady": Shape(_one_unsteady, {0.05: 0.45, 0.10: 0.95}, quick_coverage=0.75),
     "ar1": Shape(_autoregressive, {0.05: 0.95}),
     "heavy-tails": Shape(_heavy_tails, {0.02: 0.95}),
     "uneven-turns": Shape(_uneven_turns, {0.02: 0.95}),
     # A replica often loses rounds to clocks that do not count.
-    "clock-steps": Shape(_clock_steps, {0.02: 0.95}, quick_power={1.0: 0.8}),
+    "clock-steps": Shape(_clock_steps, {0.02: 0.7, 0.05: 0.9}, quick_power={1.0: 0.8}),
     "clocks-apart": Shape(_clocks_apart, {0.02: 0.95}),
 }
 
-BANDS = {"full": (0.0, 0.01), "quick": (0.0, LEVEL)}
+LEAST_COVERAGE = 0.9  # of the 95 % intervals of full runs, whatever the stream
+BANDS = {"full": (0.0, statistics.CLAIM), "quick": (0.0, QUICK_BAND)}
 PROTOCOLS = {"full": StopRule.of(quick=False, replicas=0), "quick": StopRule.of(quick=True, replicas=0)}
 
 
@@ -214,10 +248,10 @@ PROTOCOLS = {"full": StopRule.of(quick=False, replicas=0), "quick": StopRule.of(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The bootstrap of one trial at one look and its floor, in time and, where clocks are known, in cycles."""
+    """The ratio of one trial at one look and its floor, in time and, where clocks are known, in cycles."""
 
-    time: tuple[statistics.Draws, float]
-    cycles: tuple[statistics.Draws, float] | None
+    time: tuple[statistics.Estimate, float]
+    cycles: tuple[statistics.Estimate, float] | None
     quick: bool
     replicas: int
     looks: Sequence[statistics.Look]
@@ -226,10 +260,15 @@ class Judged:
         """On a rung that is truly faster by `effect`: the ratio of the same samples moves by that much."""
         by = math.log1p(effect)
         found, *confirming = [
-            statistics.decide(draws.shifted(by), floor, quick=self.quick, looks=self.looks)
-            for draws, floor in (self.time, *([self.cycles] if self.cycles else []))
+            statistics.decide(known.shifted(by), floor, quick=self.quick, looks=self.looks)
+            for known, floor in (self.time, *([self.cycles] if self.cycles else []))
         ]
         return statistics.confirmed(found, confirming[0] if confirming else None).verdict
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """That of 95 %, as logs; in cycles where clocks are known: identical arms differ in time where those do."""
+        return (self.cycles or self.time)[0].interval()
 
 
 def outcome(looked: Sequence[Judged], effect: float) -> tuple[Verdict, int]:
@@ -259,8 +298,8 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> list[Jud
         by_cycles = [_until(arm, last) for arm in _arms(times * stream.clock_mhz, kept)]
     looked = []
     for replicas in [look.replicas for look in rule.looks] or [rule.replicas]:
-        time_judged = _judged(by_time, replicas, quick)
-        cycles_judged = _judged(by_cycles, replicas, quick) if by_cycles else None
+        time_judged = _judged(by_time, replicas, rule.prior, quick)
+        cycles_judged = _judged(by_cycles, replicas, rule.prior, quick) if by_cycles else None
         if time_judged is not None:
             looked.append(Judged(time_judged, cycles_judged, quick, replicas, rule.looks))
     return looked
@@ -295,12 +334,14 @@ def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
     return arm.of(arm.round < last[arm.replica])
 
 
-def _judged(arms: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tuple[statistics.Draws, float] | None:
-    """The draws of the ratio of so many replicas and the floor beside them."""
-    base, rung, *twin = (arm.of(arm.replica < replicas) for arm in arms)
-    found = statistics.ratio_draws(base, rung, draws=DRAWS)
-    again = statistics.ratio_draws(base, twin[0], seed=1, draws=DRAWS) if twin else None
-    return None if found is None else (found, statistics.noise_floor(again, quick=quick))
+def _judged(
+    arms: Sequence[statistics.ByRound], replicas: int, prior: statistics.Prior, quick: bool
+) -> tuple[statistics.Estimate, float] | None:
+    """The ratio of the second arm by so many replicas and the floor beside it; the third is the A/A arm."""
+    base, *others = (arm.of(arm.replica < replicas) for arm in arms)
+    known = statistics.estimates(base, dict(zip(("rung", "twin"), others, strict=False)), prior)
+    found = known["rung"]
+    return None if found is None else (found, statistics.noise_floor(known.get("twin"), quick=quick))
 
 
 # -- rates -------------------------------------------------------------------------------------------------------------
@@ -317,6 +358,7 @@ class Rates:
         power: by true effect, share of FASTER.
         least_power: what it must reach.
         same_rate: share of SAME for identical arms.
+        coverage: share of 95 % intervals that hold the truth, of all replicas, and how wide they are in the median.
         wrong_sign_rate: share of SLOWER over all true effects.
         replicas: by true effect, how many were taken until it was decided, on average.
     """
@@ -332,13 +374,16 @@ class Rates:
     same_rate: float
     wrong_sign_rate: float
     replicas: dict[float, float]
+    coverage: float
+    least_coverage: float
+    width: float
 
     @property
     def ok(self) -> bool:
         """Whether every rate lies in its band."""
         low, high = self.band
         powerful = all(self.power[effect] >= least for effect, least in self.least_power.items())
-        return low <= self.false_positive_rate <= high and powerful
+        return low <= self.false_positive_rate <= high and powerful and self.coverage >= self.least_coverage
 
     def document(self) -> dict[str, object]:
         """For JSON."""
@@ -353,6 +398,9 @@ class Rates:
             "same_rate": self.same_rate,
             "wrong_sign_rate": self.wrong_sign_rate,
             "replicas": {str(effect): count for effect, count in self.replicas.items()},
+            "coverage": self.coverage,
+            "least_coverage": self.least_coverage,
+            "width": self.width,
             "ok": self.ok,
         }
 
@@ -373,9 +421,15 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
     idle: list[Verdict] = []
     truly: dict[float, list[Verdict]] = {effect: [] for effect in EFFECTS}
     taken = dict.fromkeys(EFFECTS, 0)
+    held: list[bool] = []
+    widths: list[float] = []
     for number in range(trials):
         looked = trial(shape, rule, np.random.default_rng([*own, number]))
         idle.append(outcome(looked, 0.0)[0])
+        if looked:
+            low, high = looked[-1].interval
+            held.append(low <= 0 <= high)
+            widths.append(high - low)
         for effect in EFFECTS:
             verdict, replicas = outcome(looked, effect)
             truly[effect].append(verdict)
@@ -393,6 +447,9 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
         idle.count(Verdict.SAME) / trials,
         sum(found.count(Verdict.SLOWER) for found in truly.values()) / (trials * len(EFFECTS)),
         {effect: count / trials for effect, count in taken.items()},
+        sum(held) / max(1, len(held)),
+        LEAST_COVERAGE if protocol == "full" else shape.quick_coverage,
+        float(np.median(widths)),
     )
 
 
@@ -407,7 +464,7 @@ def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object
         "seed": seed,
         "replicas": PROTOCOLS["full"].replicas,
         "looks": PROTOCOLS["full"].manifest()["looks"],
-        "level": LEVEL,
+        "level": statistics.CLAIM,
         "ok": all(one.ok for one in found),
     }
 
@@ -418,9 +475,10 @@ def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
     lines = [
         f"{trials} trials a row, seed {seed}. false: FASTER or SLOWER for identical arms, same: SAME for them;",
         "by true effect: the share called FASTER, and after how many replicas on average. quick: two,",
-        "which see little, and err seldom.",
+        "which see little, and err seldom. holds, wide: of the 95 % interval of all replicas.",
         "",
-        f"{'stream':<15}{'protocol':<10}{'false':>7}  {'95 % interval':<16}{'band':<14}{'same':>6} {heads}",
+        f"{'stream':<17}{'protocol':<10}{'false':>7}  {'95 % interval':<16}{'band':<10}{'same':>6}{'holds':>7}"
+        f"{'wide':>7} {heads}",
     ]
     for one in found:
         interval = f"{one.interval[0]:.1%}..{one.interval[1]:.1%}"
@@ -428,8 +486,8 @@ def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
         power = "".join(f"{f'{one.power[effect]:.0%} {one.replicas[effect]:.1f}':>10}" for effect in EFFECTS)
         end = "" if one.ok else "  out of its band"
         lines.append(
-            f"{one.name:<15}{one.protocol:<10}{one.false_positive_rate:>7.1%}  {interval:<16}{band:<14}"
-            f"{one.same_rate:>6.0%} {power}{end}"
+            f"{one.name:<17}{one.protocol:<10}{one.false_positive_rate:>7.1%}  {interval:<16}{band:<10}"
+            f"{one.same_rate:>6.0%}{one.coverage:>7.1%}{one.width:>7.1%} {power}{end}"
         )
     return lines
 

@@ -1,80 +1,107 @@
 """What the samples say: medians with intervals, the speed-up with its interval, the noise floor, the verdict.
 
 Time per call is summed up by the median, never the mean. A comparison is made of ratios within a round, since what
-drifts drifts for both arms; the speed-up is exp of the median over replicas of the median log ratio over rounds. Its
-95 % interval is a hierarchical bootstrap of that: replicas, the rounds within each, the samples within each arm's turn
-(Efron & Tibshirani, An Introduction to the Bootstrap, 1993), stretched for how few replicas there are.
+drifts drifts for both arms. A replica's log ratio is the trimmed mean over its rounds, the speed-up exp of the mean
+over replicas. Its error has two parts, each treated as what it is:
 
-Samples are not resampled one by one. The median of a resampled turn is one of the turn's own sorted times, number
-ceil(n U) of n, where U is the middle one of n uniform numbers and so Beta distributed (Efron, Bootstrap methods:
-another look at the jackknife, 1979; David & Nagaraja, Order Statistics, 2003): one draw of a rank takes the place of n.
+    within    how rounds differ, by the winsorized variance of each replica's rounds (Yuen, The two-sample trimmed t for
+              unequal population variances, 1974)
+    between   how processes of the same code differ, of which one comparison of two replicas knows next to nothing. It
+              is pooled over all arms of the run that share the replicas, after what a replica did to all of them was
+              taken off, and moderated by what was known before: a scaled inverse chi-square prior (Smyth, Linear models
+              and empirical Bayes methods for assessing differential expression, 2004)
 
-A run may look at its replicas before it has all of them, and end where every comparison is decided. Its 5 % of error
-are spent over the looks by alpha t^2, t being the share of the replicas taken (Kim & DeMets, Design and analysis of
-group sequential tests based on the type I error spending rate function, 1987). Each look is an interval of its own at
-what it spends: by the union bound all of them hold together 95 % of the time, however the looks depend on each other.
+The interval is Student's, with the degrees of freedom of both parts (Satterthwaite, 1946). An arm that differs between
+processes far beyond the others (F test at `APART`) is judged by its own spread, and one that does so out of all measure
+(`OUTLYING`) is left out of that of the others (after Phipson et al., Robust hyperparameter estimation protects against
+hypervariable genes, 2016).
 
-A comparison of 5 replicas of 20 rounds of 128 samples costs some 30 ms.
+The interval that is told is that of 95 %. A verdict takes more, since nobody asks again: of identical arms at most
+`CLAIM` are called different. A run may look at its replicas before it has all of them, and end where every comparison
+is decided: that error is spent over the looks by alpha t^3, t being the share of the replicas taken (Kim & DeMets,
+Design and analysis of group sequential tests based on the type I error spending rate function, 1987). Each look claims
+at what it spends: by the union bound all of them together err no more often, however they depend on each other.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from aisp.store.outcomes import Verdict
-from aisp.store.record import Quality
 from aisp.store.results.comparison import EQUIVALENCE
 from aisp.store.results.outside import outside_ratio
-from aisp.store.samples import Samples
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-RESAMPLES = 2000
-LIVE_RESAMPLES = 400  # while a run goes on its figures are told often, and are preliminary anyway
 LEAST_FLOOR = 0.005  # half a per cent: below it no claim is made, whatever the samples say
 QUICK_FLOOR = 0.01  # two processes show little of how processes differ
 LEAST_REPLICAS = 2  # of a verdict
 LEAST_ROUNDS = 3  # of one replica; fewer say nothing of their own spread
+TRIMMED = 0.2  # of a replica's rounds, on each side
+ALIKE = 4.0  # arms are alike whose rounds leave at most that many times the variance, beside what processes do
+APART = 0.05  # chance that an arm like the others is judged by its own spread
+OUTLYING = 0.001  # chance that it is left out of that of the others
+WIDEST = 10.0  # an interval that reaches beyond that many times its middle says only that there are too few processes
 
-STRETCH = (math.inf, 12.7, 4.3, 1.65, 1.15, 1.1, 1.65, 1.15, 1.5, 1.25)
-STRETCH_BEYOND = 1.2
-"""By how much the bootstrap interval of the median of 1, 2, 3 ... normally distributed replicas is too narrow.
-
-With few replicas the interval cannot reach beyond the extremes of what was seen: those of two hold the true median half
-of the time. Each factor makes that 95 % of the time; found by simulation, which a test repeats. They do not fall
-steadily because the interval ends at one of the replicas, and which one that is changes in steps."""
-
-LEVEL = 0.05  # of error, over all looks of a run
-SPENDING = 2  # the exponent of the share of the replicas
+LEVEL = 0.05  # of error, of the interval that is told
+CLAIM = 0.01  # of error, of a verdict, over all looks of a run
+QUICK_CLAIM = 0.02  # the same of a quick run
+FEW = 30  # replicas, below which the shape of Student's distribution matters
+MANY = 1e6  # degrees of freedom: a normal distribution
+SPENDING = 3  # the exponent of the share of the replicas
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """After so many replicas the comparisons are looked at, with an interval at 1 - `level`.
+    """After so many replicas the comparisons are looked at, and what holds at 1 - `level` is claimed.
 
-    `stretch` is the factor of `STRETCH` for that many replicas at that level, found in the same way.
+    No difference below `margin` is claimed there: where one process in five is 10 % slower for all of its life, both of
+    an arm's are in one run of twenty-five, and no statistics can see it.
     """
 
     replicas: int
     level: float
-    stretch: float
+    margin: float = 0.0
 
 
-LOOKS = (Look(2, 0.008, 79.6), Look(3, 0.01, 20.4), Look(5, 0.032, 1.355))
+LOOKS = (Look(2, 0.00064, margin=0.15), Look(3, 0.00152, margin=0.1), Look(5, 0.00784))
 """Of a full run that is not told how many replicas to take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is known of how processes of the same code differ, before any of a run's have begun.
+
+    Attributes:
+        deviation: of the log time between processes.
+        freedom: how many degrees of freedom that is worth.
+        source: where it is from.
+    """
+
+    deviation: float
+    freedom: float
+    source: str
+
+    def manifest(self) -> dict[str, object]:
+        """As plain data."""
+        return {"deviation": self.deviation, "freedom": self.freedom, "source": self.source}
+
+
+PRIORS = {
+    "cuda": Prior(0.005, 1.0, "shipped: processes of eight lessons on an H100 differed by 0.02 to 1.5 %"),
+    "cpu": Prior(0.02, 1.0, "shipped: processes with host time in theirs differed by 2 to 6 %, and by 17 % once"),
+}
+"""By device. Wide on purpose: worth one degree of freedom. `docs/measurement/spread_cuda_*.json` has the processes."""
 
 OUTSIDE_ERROR = 0.005  # of the judge's clock at best, relative
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
-
-WIDEST = 1e11
-TABLE = 4096  # ranks of a resampled median that are kept per count of samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +117,7 @@ class Summary:
 class Ratio:
     """Speed-up (baseline time / rung time), its 95 % interval, the noise floor, and what follows.
 
-    `p_value` is two-sided, of a ratio within the floor; at least 2 / (RESAMPLES + 1).
+    `p_value` is two-sided, of a ratio within the floor.
     """
 
     speedup: float
@@ -108,84 +135,65 @@ class ByRound:
 
     Attributes:
         replica, round: int64 [turns].
-        count: int64 [turns], samples in the turn, at least 1.
-        ordered: float64 [turns, most samples in a turn], the values in rising order, then NaN.
-        median: float64 [turns], of the values.
+        median: float64 [turns], of the turn's values.
     """
 
     replica: Ints
     round: Ints
-    count: Ints
-    ordered: Floats
     median: Floats
 
     def __len__(self) -> int:
-        return len(self.count)
+        return len(self.median)
 
     def of(self, chosen: npt.NDArray[np.bool_] | Ints) -> ByRound:
         """Some of the turns."""
-        return ByRound(
-            self.replica[chosen], self.round[chosen], self.count[chosen], self.ordered[chosen], self.median[chosen]
-        )
+        return ByRound(self.replica[chosen], self.round[chosen], self.median[chosen])
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """The bootstrap distribution of a log ratio (or of a log time).
+class Estimate:
+    """A log ratio, or a log time, and how well it is known.
 
     Attributes:
-        centre: what the samples themselves give.
-        drawn: float64 [resamples], what resampled ones give, in rising order.
-        replicas: how many.
+        centre: what the replicas say.
+        error: its standard error; infinite where nothing is known of it.
+        freedom: of that error.
+        by_replica: what each of them says, in rising order.
         rounds: of the replica that has fewest.
     """
 
     centre: float
-    drawn: Floats
-    replicas: int
+    error: float
+    freedom: float
+    by_replica: tuple[float, ...]
     rounds: int
 
-    def shifted(self, by: float) -> Draws:
-        """What the same samples give when one arm's times are multiplied by exp(by): medians move along."""
-        return Draws(self.centre + by, self.drawn + by, self.replicas, self.rounds)
-
     @property
-    def stretch(self) -> float:
-        """The factor for few replicas; with one replica, for few rounds."""
-        if self.replicas > 1:
-            return stretch(self.replicas)
-        return stretch(self.rounds) if self.rounds >= LEAST_ROUNDS else math.inf
+    def replicas(self) -> int:
+        """How many there are."""
+        return len(self.by_replica)
 
-    def interval(self, look: Look | None = None) -> tuple[float, float]:
-        """The 95 % interval, or the look's, as logs; infinite where nothing is known of the spread."""
-        factor = self.stretch if look is None else look.stretch
-        if math.isinf(factor):
-            return -math.inf, math.inf
-        low, high = (value - self.centre for value in self.unstretched(LEVEL if look is None else look.level))
-        return self.centre + factor * min(low, 0.0), self.centre + factor * max(high, 0.0)
+    def shifted(self, by: float) -> Estimate:
+        """What the same samples give when one arm's times are multiplied by exp(by)."""
+        return replace(self, centre=self.centre + by, by_replica=tuple(value + by for value in self.by_replica))
 
-    def unstretched(self, level: float = LEVEL) -> tuple[float, float]:
-        """The quantiles level / 2 and 1 - level / 2 of the draws, between neighbours where they fall between."""
-        last = len(self.drawn) - 1
-        found = []
-        for position in (level / 2 * last, (1 - level / 2) * last):
-            below = int(position)
-            step = float(self.drawn[min(below + 1, last)] - self.drawn[below])
-            found.append(float(self.drawn[below]) + (position - below) * step)
-        return found[0], found[1]
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """At 1 - level, as logs."""
+        reach = student(level, self.freedom) * self.error
+        return self.centre - reach, self.centre + reach
 
     def p_value(self, floor: float, look: Look | None = None) -> float:
-        """Two-sided: how often a draw falls back within the floor, or beyond it on the other side.
+        """Two-sided: how often an estimate whose truth lies at the floor's edge would be as far beyond it.
 
-        At a look it is raised by as much as the look spends less than all: what is claimed there stays below LEVEL.
+        At a look it is raised by as much as the look spends less than all: what is claimed there stays below CLAIM.
         """
-        factor = self.stretch if look is None else look.stretch
-        if math.isinf(factor):
+        if math.isinf(self.error):
             return 1.0
-        drawn = self.centre + factor * (self.drawn - self.centre)
-        edge = math.log1p(floor)
-        inside = int((drawn <= edge).sum() if self.centre > 0 else (drawn >= -edge).sum())
-        return min(1.0, 2.0 * (1 + inside) / (len(drawn) + 1) * (1.0 if look is None else LEVEL / look.level))
+        beyond = abs(self.centre) - math.log1p(floor)
+        if beyond <= 0:
+            return 1.0
+        chance = student_tails(beyond / max(self.error, TINY), self.freedom)
+        return min(1.0, chance * (1.0 if look is None else CLAIM / look.level))
 
 
 def look_at(replicas: int, looks: Sequence[Look]) -> Look | None:
@@ -193,11 +201,6 @@ def look_at(replicas: int, looks: Sequence[Look]) -> Look | None:
     if replicas < 2 or not looks:
         return None
     return next((look for look in looks if look.replicas >= replicas), looks[-1])
-
-
-def stretch(count: int) -> float:
-    """The factor of `STRETCH` for a median of so many."""
-    return STRETCH[count - 1] if count <= len(STRETCH) else STRETCH_BEYOND
 
 
 # -- from samples to turns ---------------------------------------------------------------------------------------------
@@ -212,16 +215,13 @@ def by_round(values: Floats, replica: Ints, rounds: Ints) -> ByRound:
     """
     if not len(values):
         none = np.empty(0, np.int64)
-        return ByRound(none, none, none, np.empty((0, 0)), np.empty(0))
+        return ByRound(none, none, np.empty(0))
     keys = replica.astype(np.int64) * (1 << 32) + rounds
     order = np.lexsort((values, keys))
+    ordered = values[order]
     unique, starts, count = np.unique(keys[order], return_index=True, return_counts=True)
-    ordered = np.full((len(unique), int(count.max())), np.nan)
-    row = np.repeat(np.arange(len(unique)), count)
-    ordered[row, np.arange(len(order)) - starts[row]] = values[order]
-    own = np.arange(len(unique))
-    median = (ordered[own, (count - 1) // 2] + ordered[own, count // 2]) / 2
-    return ByRound(unique >> 32, unique & 0xFFFFFFFF, count.astype(np.int64), ordered, median)
+    median = (ordered[starts + (count - 1) // 2] + ordered[starts + count // 2]) / 2
+    return ByRound(unique >> 32, unique & 0xFFFFFFFF, median)
 
 
 def cells(values: Floats, replica: Ints, rounds: Ints) -> dict[int, dict[int, float]]:
@@ -241,122 +241,96 @@ def log_ratios(base: ByRound, rung: ByRound) -> list[Floats]:
 
 
 def half_width(log_ratios_of_one_replica: Floats) -> float:
-    """Half the 95 % interval of the median ratio of one replica, relative; infinite with fewer than three rounds.
-
-    From order statistics of the rounds, without a bootstrap: the stop rule asks after every round.
-    """
-    ordered = np.sort(log_ratios_of_one_replica)
-    count = len(ordered)
-    if count < LEAST_ROUNDS:
+    """Half the 95 % interval of the ratio of one replica, relative; infinite with fewer than three rounds."""
+    found = _located(log_ratios_of_one_replica)
+    if found.rounds < LEAST_ROUNDS:
         return math.inf
-    # The greatest k for which fewer than k of `count` fair coins fall heads at most 2.5 % of the time.
-    tails = np.cumsum([math.comb(count, k) for k in range(count)]) / 2.0**count
-    outside = int((tails <= 0.025).sum())
-    if outside:
-        return float(np.expm1((ordered[-outside] - ordered[outside - 1]) / 2))
-    return float(np.expm1(stretch(count) * (ordered[-1] - ordered[0]) / 2))
-
-
-def bounded(log: float) -> float:
-    """The end of an interval whose logarithm this is, at most `WIDEST` and at least one part of it: two processes that
-    had little in common give an interval that no store can hold, and beyond that it says nothing more."""
-    return math.exp(min(max(log, -math.log(WIDEST)), math.log(WIDEST)))
+    return float(np.expm1(student(LEVEL, found.freedom) * math.sqrt(found.variance)))
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-def summarise(times_ms: Floats, replica: Ints, rounds: Ints, seed: int = 0, draws: int = RESAMPLES) -> Summary:
-    """Median over all samples; its interval from resampling replicas, their rounds, and the samples of these."""
+def summarise(times_ms: Floats, replica: Ints, rounds: Ints, prior: Prior) -> Summary:
+    """Median over all samples; its interval from how rounds and processes differ."""
     median = float(np.median(times_ms))
-    found = bootstrap([by_round(times_ms, replica, rounds)], seed, draws)
-    assert found is not None
-    if math.isinf(found.stretch):  # one round, or two: the samples are all there is
-        low, high = (bounded(value) for value in found.unstretched())
-    else:
-        low, high = (bounded(value) for value in found.interval())
+    turns = by_round(times_ms, replica, rounds)
+    alone = _Contrast.of(np.log(turns.median), turns.replica)
+    between, freedom = prior.deviation**2, prior.freedom
+    if len(alone.replicas) > 1:
+        own = max(0.0, float(alone.centres.var(ddof=1)) - alone.within)
+        between, freedom = _moderated(own, len(alone.replicas) - 1, prior)
+    low, high = (math.exp(log) for log in _bounded(alone.estimate(between, freedom))[:2])
     return Summary(median, min(low, median), max(high, median))
 
 
-def noise_floor(twins: Draws | None, *, quick: bool) -> float:
-    """The ratio that identical kernels reached here: 95 % quantile of the A/A arm's |log ratio|, at least 0.5 %.
+def noise_floor(twins: Estimate | None, *, quick: bool) -> float:
+    """The ratio that identical kernels reached here: that of the A/A arm, at least 0.5 %. How far it might have been
+    is in every interval already.
 
     Args:
         twins: the baseline against itself; None where there was no A/A arm.
         quick: two processes only: at least 1 %.
     """
     least = QUICK_FLOOR if quick else LEAST_FLOOR
-    if twins is None:
-        return least
-    reached = max(float(np.quantile(np.abs(twins.drawn), 0.95)), abs(twins.centre))
-    return max(least, math.expm1(reached))
+    return least if twins is None else max(least, math.expm1(abs(twins.centre)))
 
 
-def compare(
-    base: ByRound,
-    rung: ByRound,
-    floor: float,
-    *,
-    quick: bool,
-    paired: bool = True,
-    looks: Sequence[Look] = (),
-    seed: int = 0,
-    draws: int = RESAMPLES,
-) -> Ratio | None:
-    """The verdict on a rung against a baseline; None where they share no round (`paired`), or no replica."""
-    found = ratio_draws(base, rung, paired=paired, seed=seed, draws=draws)
-    return None if found is None else decide(found, floor, quick=quick, looks=looks)
-
-
-def ratio_draws(
-    base: ByRound, rung: ByRound, *, paired: bool = True, seed: int = 0, draws: int = RESAMPLES
-) -> Draws | None:
-    """The bootstrap of the log of baseline over rung; None where they share no round, or no replica.
+def estimates(
+    base: ByRound, arms: Mapping[str, ByRound], prior: Prior, *, paired: bool = True
+) -> dict[str, Estimate | None]:
+    """The log of baseline over arm, of each arm; None where it shares no round (`paired`), or no replica, with it.
 
     Args:
-        base, rung: what the arms measured.
-        paired: the arms took turns within each round, and a round is drawn for both at once. Else the ratio is that of
-            the replicas' medians, and rounds are drawn for each arm by itself.
-        seed: of the generator: the same samples give the same draws.
-        draws: how many.
+        base, arms: what they measured, none of them what was caught: its times say nothing of how processes differ.
+        prior: of how processes of the same code differ.
+        paired: the arms took turns within each round. Else the ratio is that of the replicas' own middles.
     """
-    if paired:
-        base, rung = _shared(base, rung)
-    else:
-        both = np.intersect1d(base.replica, rung.replica)
-        base, rung = base.of(np.isin(base.replica, both)), rung.of(np.isin(rung.replica, both))
-    return bootstrap([base, rung], seed, draws, paired=paired)
+    made = {name: _contrast(base, arm, paired=paired) for name, arm in arms.items()}
+    known = {name: contrast for name, contrast in made.items() if contrast is not None}
+    return {name: known[name].estimate(*_between(name, known, prior)) if name in known else None for name in arms}
 
 
-def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
-    """What a bootstrapped log ratio says beside a noise floor (a ratio - 1), at the look that it has come to.
+def decide(found: Estimate, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
+    """What a log ratio says beside a noise floor (a ratio - 1), at the look that it has come to.
 
     One replica decides nothing: it cannot show how processes differ.
     """
     look = look_at(found.replicas, looks)
-    low_log, high_log = found.interval(look)
+    level, margin = (QUICK_CLAIM if quick else CLAIM, 0.0) if look is None else (look.level, look.margin)
     p_value = found.p_value(floor, look)
     speedup = math.exp(found.centre)
-    if math.isinf(high_log):
-        low_log, high_log = found.unstretched()
-        low, high = min(bounded(low_log), speedup), max(bounded(high_log), speedup)
-        rounds = "one round says" if found.rounds == 1 else "two rounds say"
-        note = f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
+    low_log, high_log, note = _bounded(found)
+    low, high = math.exp(low_log), math.exp(high_log)
+    if note:
         return Ratio(speedup, low, high, floor, Verdict.UNDECIDED, p_value, note)
-    low, high = bounded(low_log), bounded(high_log)
-    note = ""
+    nearest = max(floor, margin)
+    least, most = (math.exp(log) for log in found.interval(level))
     if found.replicas < LEAST_REPLICAS:
         verdict, note = Verdict.UNDECIDED, "one replica cannot show how processes differ; two can"
-    elif low > 1 + floor:
+    elif least > 1 + nearest:
         verdict = Verdict.FASTER
-    elif high < 1 / (1 + floor):
+    elif most < 1 / (1 + nearest):
         verdict = Verdict.SLOWER
-    elif floor <= EQUIVALENCE and low > 1 / (1 + EQUIVALENCE) and high < 1 + EQUIVALENCE:
+    elif nearest <= EQUIVALENCE and low > 1 / (1 + EQUIVALENCE) and high < 1 + EQUIVALENCE:
         verdict = Verdict.SAME
     else:
         verdict = Verdict.UNDECIDED
-        note = _what_would_decide(found, floor, quick)
+        note = _what_would_decide(found, nearest, level, quick)
     return Ratio(speedup, low, high, floor, verdict, p_value, note)
+
+
+def _bounded(found: Estimate) -> tuple[float, float, str]:
+    """The 95 % interval, and ""; where nothing can be said of it, from the least to the greatest replica, and why."""
+    low, high = found.interval() if math.isfinite(found.error) else (-math.inf, math.inf)
+    if high - low <= 2 * math.log(WIDEST):
+        return low, high, ""
+    ends = min(*found.by_replica, found.centre), max(*found.by_replica, found.centre)
+    if math.isinf(found.error):
+        rounds = "one round says" if found.rounds == 1 else f"{found.rounds} rounds say"
+        return *ends, f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
+    apart = math.exp(ends[1] - ends[0])
+    return *ends, f"too few processes for an interval: {found.replicas} of them were up to {apart:.3g}x apart"
 
 
 def confirmed(time: Ratio, cycles: Ratio | None) -> Ratio:
@@ -418,106 +392,165 @@ def confirmed_outside(time: Ratio, base: tuple[float, float] | None, rung: tuple
     return replace(time, verdict=Verdict.UNDECIDED, note=note)
 
 
-def _what_would_decide(found: Draws, floor: float, quick: bool) -> str:
+def _what_would_decide(found: Estimate, floor: float, level: float, quick: bool) -> str:
     """How many replicas, asked for at once, would bring the interval clear of the floor, as a sentence."""
     distance = abs(found.centre) - math.log1p(floor)
     if quick:
         return f"a full run would tell more: this was a quick one of {found.replicas} replicas"
     if distance <= 0:
         return f"the difference is inside the noise floor of {floor:.1%}"
-    # The interval narrows with the root of the replicas, and by what few replicas were stretched.
-    low, high = found.unstretched()
-    narrow = (max(high, found.centre) - min(low, found.centre)) / 2 * math.sqrt(found.replicas)
-    needed = math.ceil((narrow * STRETCH_BEYOND / distance) ** 2)
-    for count in range(max(2, found.replicas + 1), len(STRETCH) + 1):
-        if narrow * stretch(count) / math.sqrt(count) < distance:
+    # The interval narrows with the root of the replicas, and by what more degrees of freedom take off.
+    spread = found.error * math.sqrt(found.replicas)
+    needed = max(found.replicas + 1, math.ceil((student(level, MANY) * spread / distance) ** 2))
+    for count in range(found.replicas + 1, FEW):
+        if student(level, found.freedom * count / found.replicas) * spread / math.sqrt(count) < distance:
             needed = count
             break
-    needed = max(needed, found.replicas + 1)
     return f"about {needed} replicas would decide it; this run had {found.replicas}"
 
 
-# -- the bootstrap -----------------------------------------------------------------------------------------------------
+# -- two parts of an error ---------------------------------------------------------------------------------------------
 
 
-def bootstrap(arms: list[ByRound], seed: int, draws: int = RESAMPLES, *, paired: bool = True) -> Draws | None:
-    """Draws of the median over replicas of the median over rounds: of one arm's log time, or of two arms' difference.
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """The trimmed mean of some rounds, the variance of that mean, its degrees of freedom, and how many rounds."""
 
-    Args:
-        arms: one or two; two have the same rounds where `paired`, and the same replicas in any case.
-        seed: of the generator.
-        draws: how many.
-        paired: one drawn round serves both arms.
+    centre: float
+    variance: float
+    freedom: int
+    rounds: int
 
-    Returns:
-        None where there are no turns.
+
+def _located(values: Floats) -> _Located:
+    count = len(values)
+    cut = int(TRIMMED * count)
+    ordered = np.sort(values)
+    kept = ordered[cut : count - cut]
+    centre = float(kept.mean())
+    if count < 2:
+        return _Located(centre, 0.0, 0, count)
+    spread = float(np.clip(ordered, kept[0], kept[-1]).var(ddof=1))
+    return _Located(centre, spread * (count - 1) / (len(kept) * (len(kept) - 1)), len(kept) - 1, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contrast:
+    """What each replica says of a log ratio or a log time.
+
+    Attributes:
+        replicas: int64 [replicas], which ones, in rising order.
+        centres: float64 [replicas].
+        within: variance of a centre as its rounds show it, the mean over replicas.
+        freedom: of that, 0 where no replica has two rounds.
+        rounds: of the replica that has fewest.
     """
-    if not all(len(arm) for arm in arms):
-        return None
-    generator = np.random.default_rng(seed)
-    replicas = np.unique(arms[0].replica)
-    centres = np.empty(len(replicas))
-    medians = np.empty((len(replicas), draws))
-    rounds = []
-    for index, replica in enumerate(replicas):
-        own = [arm.of(arm.replica == replica) for arm in arms]
-        rounds.append(min(len(arm) for arm in own))
-        if paired:
-            shape = (draws, len(own[0]))
-            picks = generator.integers(0, shape[1], shape)
-            centres[index] = np.median(np.log(own[0].median / (1.0 if len(own) == 1 else own[1].median)))
-            drawn = _resampled(own[0], picks, generator)
-            if len(own) == 2:
-                drawn -= _resampled(own[1], picks, generator)
-            medians[index] = _middle(drawn)
-            continue
-        centres[index] = math.log(np.median(own[0].median) / np.median(own[1].median))
-        first, second = (
-            _middle(_resampled(arm, generator.integers(0, len(arm), (draws, len(arm))), generator)) for arm in own
+
+    replicas: Ints
+    centres: Floats
+    within: float
+    freedom: int
+    rounds: int
+
+    @staticmethod
+    def of(values: Floats, replica: Ints) -> _Contrast:
+        """From a value for each round of each replica, at least one."""
+        numbers = np.unique(replica)
+        return _Contrast._made(numbers, [_located(values[replica == number]) for number in numbers])
+
+    @staticmethod
+    def _made(numbers: Ints, located: Sequence[_Located]) -> _Contrast:
+        return _Contrast(
+            numbers,
+            np.array([one.centre for one in located]),
+            math.fsum(one.variance for one in located) / len(located),
+            sum(one.freedom for one in located),
+            min(one.rounds for one in located),
         )
-        medians[index] = first - second
-    count = len(replicas)
-    drawn = medians[0]
-    if count > 1:
-        # A replica that is drawn twice brings rounds and samples that are drawn anew each time.
-        chosen = generator.integers(0, count, (draws, count))
-        drawn = _middle(medians[chosen, generator.integers(0, draws, (draws, count))])
-    return Draws(float(np.median(centres)), np.sort(drawn), count, min(rounds))
+
+    def less(self, other: _Contrast) -> _Contrast:
+        """The difference of two arms that have nothing but their replicas in common."""
+        return _Contrast(
+            self.replicas,
+            self.centres - other.centres,
+            self.within + other.within,
+            min(self.freedom, other.freedom),
+            min(self.rounds, other.rounds),
+        )
+
+    def estimate(self, between: float, freedom: float) -> Estimate:
+        """With the variance between processes and its degrees of freedom."""
+        count = len(self.replicas)
+        variance = between + self.within
+        degrees = between**2 / freedom + (self.within**2 / self.freedom if self.freedom else 0.0)
+        known = count > 1 or self.rounds >= LEAST_ROUNDS
+        return Estimate(
+            float(self.centres.mean()),
+            math.sqrt(variance / count) if known else math.inf,
+            variance**2 / degrees if degrees else freedom,
+            tuple(sorted(self.centres.tolist())),
+            self.rounds,
+        )
 
 
-def _resampled(arm: ByRound, picks: Ints, generator: np.random.Generator) -> Floats:
-    """The log median of each picked turn, its samples resampled. picks: int64 [draws, turns] into the turns."""
-    logs = np.log(arm.ordered)
-    if logs.shape[1] == 1:
-        return np.asarray(logs[picks, 0], np.float64)
-    uniform = generator.integers(0, TABLE, picks.shape, np.uint16)
-    if (arm.count == arm.count[0]).all():
-        return np.asarray(logs[picks, _median_ranks(int(arm.count[0]))[uniform]], np.float64)
-    kinds, kind = np.unique(arm.count, return_inverse=True)
-    tables = np.stack([_median_ranks(int(count)) for count in kinds])
-    return np.asarray(logs[picks, tables[kind[picks], uniform]], np.float64)
+def _contrast(base: ByRound, arm: ByRound, *, paired: bool) -> _Contrast | None:
+    """The log of baseline over arm, replica by replica."""
+    if paired:
+        base, arm = _shared(base, arm)
+        return _Contrast.of(np.log(base.median / arm.median), base.replica) if len(base) else None
+    both = np.intersect1d(base.replica, arm.replica)
+    if not len(both):
+        return None
+    first, second = (side.of(np.isin(side.replica, both)) for side in (base, arm))
+    return _Contrast.of(np.log(first.median), first.replica).less(_Contrast.of(np.log(second.median), second.replica))
 
 
-@functools.lru_cache(maxsize=1024)
-def _median_ranks(count: int) -> Ints:
-    """Ranks from 0 that the median of `count` resampled values has: int64 [TABLE], each equally likely.
+def _between(name: str, known: Mapping[str, _Contrast], prior: Prior) -> tuple[float, float]:
+    """The variance between processes of an arm's contrast, that of two processes, and its degrees of freedom."""
+    own = known[name]
+    # What varies far more from round to round says nothing of how the processes of this one differ.
+    most = ALIKE * own.within + 2 * prior.deviation**2
+    like = {
+        other: made
+        for other, made in known.items()
+        if made.within <= most and np.isin(own.replicas, made.replicas).all()
+    }
+    if len(own.replicas) < 2:
+        return 2 * prior.deviation**2, prior.freedom
+    tails = {other: _apart(other, like, own.replicas, prior) for other in like} if len(like) > 1 else {name: 1.0}
+    others = [made for other, made in like.items() if other == name or tails[other] >= OUTLYING]
+    variance, freedom = _pooled(others, own.replicas, prior)
+    alone = max(0.0, float(own.centres.var(ddof=1)) - own.within) / 2
+    if alone > variance and len(like) > 1:
+        variance = alone
+        if tails[name] < APART:
+            freedom = len(own.replicas) - 1 + prior.freedom
+    return 2 * variance, freedom
 
-    The middle one of n uniform numbers is Beta(h, n + 1 - h) distributed with h = (n + 1) / 2. For even n one of the
-    two middle ones is taken, each half of the time. The lower half of the table mirrors the upper, so that no side is
-    favoured.
+
+def _apart(name: str, like: Mapping[str, _Contrast], replicas: Ints, prior: Prior) -> float:
+    """The chance that an arm's processes differ so much if they are like those of the others."""
+    variance, freedom = _pooled([made for other, made in like.items() if other != name], replicas, prior)
+    arm = like[name]
+    own = float(arm.centres[np.isin(arm.replicas, replicas)].var(ddof=1))
+    return fisher_tail(own / max(2 * variance + arm.within, TINY), len(replicas) - 1, freedom)
+
+
+def _pooled(made: Sequence[_Contrast], replicas: Ints, prior: Prior) -> tuple[float, float]:
+    """The variance between processes of one arm, over the baseline (whose contrast with itself is 0) and these arms:
+    what is left of them where each arm's mean and each replica's are taken off, less what rounds explain.
     """
-    generator = np.random.default_rng(count)
-    half = (count + 1) // 2
-    uniform = generator.beta(half, count + 1 - half, TABLE // 2)
-    below = np.clip(np.ceil(count * uniform).astype(np.int64) - 1, 0, count - 1)
-    return np.concatenate([below, count - 1 - below])
+    rows = np.array([np.zeros(len(replicas)), *(one.centres[np.isin(one.replicas, replicas)] for one in made)])
+    freedom = (len(rows) - 1) * (len(replicas) - 1)
+    left = rows - rows.mean(axis=0) - rows.mean(axis=1, keepdims=True) + rows.mean()
+    within = math.fsum(one.within for one in made) / len(made) / 2
+    return _moderated(max(0.0, float((left**2).sum()) / freedom - within), freedom, prior)
 
 
-def _middle(values: Floats) -> Floats:
-    """Median of each row; np.median does the same in three times the time, looking for NaN."""
-    values.sort(axis=1)
-    count = values.shape[1]
-    return np.asarray((values[:, (count - 1) // 2] + values[:, count // 2]) / 2, np.float64)
+def _moderated(variance: float, freedom: float, prior: Prior) -> tuple[float, float]:
+    """A variance with what was known before, each by its degrees of freedom."""
+    whole = freedom + prior.freedom
+    return (freedom * variance + prior.freedom * prior.deviation**2) / whole, whole
 
 
 def _shared(first: ByRound, second: ByRound) -> tuple[ByRound, ByRound]:
@@ -527,124 +560,54 @@ def _shared(first: ByRound, second: ByRound) -> tuple[ByRound, ByRound]:
     return first.of(left), second.of(right)
 
 
-# -- what the samples say of themselves --------------------------------------------------------------------------------
+# -- distributions -----------------------------------------------------------------------------------------------------
 
-FEWEST_TO_TELL = 20  # samples, or pairs of them, below which neither modes nor autocorrelation are told
-MODE_SHARE = 0.08  # of the samples, in the smaller of two modes; fewer are outliers
-FEWEST_IN_MODE = 8  # samples
-MODE_GAP = 0.02  # relative distance of two modes; nearer ones move no verdict
-MODE_STEPS = 2.5  # steps of the clock between two modes; nearer ones are the clock's own steps
-MODE_EXPLAINED = 0.88  # share of the variance between the modes: 0.64 for a normal, 0.75 for a uniform distribution
-MODE_VALLEY = 0.2  # samples in the middle third between the modes, in units of the smaller mode
-MODE_SPREAD = 0.2  # range of the medians of processes in one mode, in units of the distance of the modes
+TINY = 1e-300
 
 
-def quality(samples: Samples, *, resolution_ms: float | None, overhead_ms: float | None) -> Quality:
-    """Drift, autocorrelation, modes and the share set aside. Each is None where too little was measured to tell.
-
-    Args:
-        samples: of one arm, as they were taken.
-        resolution_ms: smallest step of the clock that took them.
-        overhead_ms: reading of an empty event pair that was taken off.
-    """
-    kept = samples.discarded == 0
-    modes = _modes(samples.device_ms[kept], samples.replica[kept], resolution_ms or 0.0)
-    return Quality(
-        drift=_drift(by_round(samples.device_ms[kept], samples.replica[kept], samples.round[kept])),
-        autocorrelation=_autocorrelation(samples),
-        low_mode_ms=modes[0] if modes else None,
-        high_mode_ms=modes[1] if modes else None,
-        high_share=modes[2] if modes else None,
-        throttled_share=float((samples.discarded == 1).mean()) if len(samples) else None,
-        resolution_ms=resolution_ms,
-        overhead_ms=overhead_ms,
-    )
+def student_tails(t: float, freedom: float) -> float:
+    """The chance that |Student's t| exceeds t >= 0."""
+    return _beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
-def _drift(arm: ByRound) -> float | None:
-    """Median over replicas of the change from the first to the last third of the rounds."""
-    found = []
-    for replica in np.unique(arm.replica):
-        medians = np.log(arm.median[arm.replica == replica])
-        third = len(medians) // 3
-        if third:
-            found.append(float(np.median(medians[-third:]) - np.median(medians[:third])))
-    return math.expm1(float(np.median(found))) if found else None
+@functools.lru_cache(maxsize=4096)
+def student(level: float, freedom: float) -> float:
+    """The t that is exceeded, on both sides together, with chance `level`."""
+    low, high = 0.0, 2.0
+    while student_tails(high, freedom) > level:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tails(middle, freedom) > level else (low, middle)
+    return high
 
 
-def _autocorrelation(samples: Samples) -> float | None:
-    """Lag one, of the log times within turns, pooled over turns.
-
-    Deviations are from the turn's own mean, which alone gives successive samples of a turn of n a correlation of -1/n;
-    that is added back.
-    """
-    kept = samples.discarded == 0
-    if kept.sum() < FEWEST_TO_TELL:
-        return None
-    _, turn = np.unique(samples.replica * (1 << 32) + samples.round, return_inverse=True)
-    order = np.argsort(turn, kind="stable")
-    turn, kept, logs = turn[order], kept[order], np.log(samples.device_ms[order])
-    # One interrupt in a turn is not a pattern: what lies far out is drawn in to three times the middle half's width.
-    middle = np.median(logs[kept])
-    reach = 3 * float(np.subtract(*np.quantile(logs[kept], (0.75, 0.25))))
-    logs = np.clip(logs, middle - reach, middle + reach) if reach > 0 else logs
-    count = np.bincount(turn, weights=kept)
-    mean = np.bincount(turn, weights=np.where(kept, logs, 0.0)) / np.maximum(count, 1)
-    deviation = np.where(kept, logs - mean[turn], 0.0)
-    freedom = float(np.maximum(count - 1, 0).sum())
-    variance = float((deviation**2).sum()) / freedom if freedom else 0.0
-    pairs = (turn[1:] == turn[:-1]) & kept[1:] & kept[:-1]
-    if pairs.sum() < FEWEST_TO_TELL or variance < 1e-18:
-        return None
-    ratio = float((deviation[1:] * deviation[:-1])[pairs].mean()) / variance
-    ratio += float((1 / count[turn[1:]][pairs]).mean())
-    return float(np.clip(ratio, -1.0, 1.0))
+def fisher_tail(ratio: float, above: float, below: float) -> float:
+    """The chance that F with these degrees of freedom exceeds ratio >= 0."""
+    return _beta(below / 2, above / 2, below / (below + above * ratio))
 
 
-def _modes(times_ms: Floats, replica: Ints, resolution_ms: float) -> tuple[float, float, float] | None:
-    """Low mode and high mode in ms and the share of samples in the high one, where the samples fall into two.
-
-    The split of the sorted logs, without the outermost per cent on each side, that leaves least variance within its
-    two parts. Two parts are two modes when they explain nearly all variance, are far enough apart, hold enough samples
-    each, and when there is a valley between: a drift has none. Processes of which each keeps to one of the parts must
-    agree there: five processes at five speeds fall into two parts as well.
-    """
-    if len(times_ms) < FEWEST_TO_TELL:
-        return None
-    logs = np.log(np.sort(times_ms))
-    trim = len(logs) // 100
-    logs = logs[trim : len(logs) - trim]
-    count = len(logs)
-    centred = logs - logs.mean()
-    total = float((centred**2).sum())
-    if total <= 0:
-        return None
-    low_count = np.arange(1, count)
-    # Between-group sum of squares of a split after the k-th value, from the running sum of the centred logs.
-    between = np.cumsum(centred)[:-1] ** 2 * (1 / low_count + 1 / (count - low_count))
-    split = int(np.argmax(between)) + 1
-    low, high = float(np.median(logs[:split])), float(np.median(logs[split:]))
-    smaller = min(split, count - split)
-    third = (high - low) / 3
-    valley = int(((logs > low + third) & (logs < high - third)).sum())
-    if (
-        between[split - 1] < MODE_EXPLAINED * total
-        or smaller < max(MODE_SHARE * count, FEWEST_IN_MODE)
-        or math.expm1(high - low) < MODE_GAP
-        or math.exp(high) - math.exp(low) < MODE_STEPS * resolution_ms
-        or valley > MODE_VALLEY * smaller
-        or _spread_in_modes(np.log(times_ms), replica, low, high) > MODE_SPREAD * (high - low)
-    ):
-        return None
-    return math.exp(low), math.exp(high), (count - split) / count
+def _beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function I_x(a, b), by its continued fraction (Abramowitz & Stegun, 26.5.8)."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(b, a, 1 - x)
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    # From its near end (Thompson & Barnett, 1986): it ends when nothing changes any more.
+    above, below = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value = below
+    for m in range(1, FRACTIONS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            below = 1 / (1 + term * below)
+            above = 1 + term / above
+            value *= above * below
+        if abs(value - before) <= 1e-13 * value:
+            break
+    return math.exp(logs) * value / a
 
 
-def _spread_in_modes(logs: Floats, replica: Ints, low: float, high: float) -> float:
-    """The widest range of the medians of those replicas that keep to the same mode."""
-    slow = logs > (low + high) / 2
-    medians: dict[bool, list[float]] = {False: [], True: []}
-    for number in np.unique(replica):
-        share = float(slow[replica == number].mean())
-        if not 0.1 < share < 0.9:
-            medians[share > 0.5].append(float(np.median(logs[replica == number])))
-    return max((max(found) - min(found) for found in medians.values() if found), default=0.0)
+FRACTIONS = 1000

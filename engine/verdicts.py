@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from aisp.checks.cuda import launches
 from aisp.engine import statistics
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.contention import TELL
+from aisp.engine.quality import quality as samples_quality
 from aisp.kernels.catalog.model import Role
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
@@ -39,7 +40,9 @@ class RooflineBound(Protocol):
     ) -> records.Light | None: ...
 
 
-def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_ms: float | None) -> records.Arm:
+def arm_record(
+    arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_ms: float | None, prior: statistics.Prior
+) -> records.Arm:
     """What is known of an arm, with its figures where they may be believed.
 
     Args:
@@ -47,18 +50,17 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         source: the rung's own file as it ran.
         roofline: the roofline bound of the case, None where it is not known.
         base_ms: the first baseline's median, None where it has none or is this arm.
+        prior: of how processes of the same code differ.
     """
     samples = frozen(Samples, arm.samples)
     kept = samples.discarded == 0
     summary = quality = bound = clock = None
     if arm.believable and arm.timing is not Timing.NONE and len(samples):
-        quality = statistics.quality(samples, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
+        quality = samples_quality(samples, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
         quality = msgspec.structs.replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
         clock = _median_clock(samples)
         if kept.any():
-            summary = statistics.summarise(
-                samples.device_ms[kept], samples.replica[kept], samples.round[kept], draws=_draws([arm])
-            )
+            summary = statistics.summarise(samples.device_ms[kept], samples.replica[kept], samples.round[kept], prior)
     if arm.believable and arm.accepted:
         stated, derived = (arm.accepted[policy] for policy in TolerancePolicy)
         quality = msgspec.structs.replace(
@@ -149,11 +151,6 @@ def _ranks(samples: Samples) -> records.Ranks | None:
     )
 
 
-def _draws(arms: Sequence[Arm]) -> int:
-    """Fewer bootstrap draws while the run goes on."""
-    return statistics.LIVE_RESAMPLES if any(arm.running for arm in arms) else statistics.RESAMPLES
-
-
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 
@@ -183,7 +180,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What holds for every comparison of a run: floors in time and in cycles, how arms ran, draws of the bootstrap.
+    """What holds for every comparison of a run: floors in time and in cycles, how arms ran.
 
     `measured`: an A/A arm found the floor, with whatever neighbours did in it.
     """
@@ -193,7 +190,6 @@ class _Rules:
     measured: bool
     quick: bool
     interleaved: bool
-    draws: int
     looks: Sequence[statistics.Look]
 
 
@@ -203,7 +199,7 @@ def comparisons(
     quick: bool,
     interleaved: bool = True,
     looks: Sequence[statistics.Look] = (),
-    draws: int | None = None,
+    prior: statistics.Prior,
 ) -> list[records.Comparison]:
     """Every rung against every baseline that has times.
 
@@ -212,28 +208,18 @@ def comparisons(
         quick: there were two replicas, or one.
         interleaved: arms took turns; else ratios are not made within rounds, and each comparison says so.
         looks: of the stop rule.
-        draws: of the bootstrap; None for fewer while the run goes on.
+        prior: of how processes of the same code differ.
     """
     baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
     if not baselines:
         return []
     sides = {arm.name: _Side.of(arm) for arm in arms}
-    draws = _draws(arms) if draws is None else draws
-    floors = []
-    measured = False
-    twin = sides.get(baselines[0].name + TWIN_SUFFIX)
-    for kind in ("times", "cycles"):
-        found = None
-        if twin is not None and twin.arm.believable:
-            first = sides[baselines[0].name]
-            found = statistics.ratio_draws(
-                getattr(first, kind), getattr(twin, kind), paired=interleaved, seed=1, draws=draws
-            )
-            measured = measured or found is not None
-        floors.append(statistics.noise_floor(found, quick=quick))
-    rules = _Rules(floors[0], floors[1], measured, quick, interleaved, draws, looks)
+    made = {base.name: _estimates(sides, base.name, interleaved, prior) for base in baselines}
+    twins = made[baselines[0].name].get(baselines[0].name + TWIN_SUFFIX, (None, None))
+    times_floor, cycles_floor = (statistics.noise_floor(twin, quick=quick) for twin in twins)
+    rules = _Rules(times_floor, cycles_floor, any(twins), quick, interleaved, looks)
     return [
-        _comparison(sides[arm.name], sides[base.name], rules)
+        _comparison(sides[arm.name], sides[base.name], made[base.name].get(arm.name, (None, None)), rules)
         for arm in arms
         if TWIN_SUFFIX not in arm.name
         for base in baselines
@@ -241,7 +227,25 @@ def comparisons(
     ]
 
 
-def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
+_Known = tuple[statistics.Estimate | None, statistics.Estimate | None]
+"""A log ratio in time and in SM cycles."""
+
+
+def _estimates(sides: Mapping[str, _Side], base: str, paired: bool, prior: statistics.Prior) -> dict[str, _Known]:
+    """How every arm whose times may be believed compares with this one."""
+    arms = {name: side for name, side in sides.items() if side.arm.believable and name != base}
+    if not sides[base].arm.believable:
+        return {}
+    times, cycles = (
+        statistics.estimates(
+            getattr(sides[base], kind), {name: getattr(side, kind) for name, side in arms.items()}, prior, paired=paired
+        )
+        for kind in ("times", "cycles")
+    )
+    return {name: (times[name], cycles[name]) for name in arms}
+
+
+def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> records.Comparison:
     names = (rung.arm.name, base.arm.name)
     for side in (rung.arm, base.arm):
         if not side.believable or not len((rung if side is rung.arm else base).times):
@@ -251,13 +255,8 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
             return records.Comparison(*names, Verdict.NONE, note=clean_line(note))
     floor, busy = _beside_neighbours(rung.arm, base.arm, rules)
     ratio, cycles = (
-        statistics.compare(
-            one, other, least, quick=rules.quick, paired=rules.interleaved, looks=rules.looks, draws=rules.draws
-        )
-        for one, other, least in (
-            (base.times, rung.times, floor),
-            (base.cycles, rung.cycles, rules.cycles_floor),
-        )
+        None if found is None else statistics.decide(found, least, quick=rules.quick, looks=rules.looks)
+        for found, least in zip(known, (floor, rules.cycles_floor), strict=True)
     )
     if ratio is None:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"

@@ -109,9 +109,19 @@ def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
 
 def test_the_statistics_numbers_are_the_codes() -> None:
     section = " ".join(SECTIONS["What is measured, and how"].split())
-    spent = [f"{look.level:.1%}".replace("%", " %") for look in statistics.LOOKS]
-    assert f"{', '.join(spent[:-1])} and {spent[-1]} of the {statistics.LEVEL:.0%}".replace("5%", "5 %") in section
-    assert f"{statistics.RESAMPLES} draws" in section
+    spent = [f"{look.level:.3%}".replace("%", " %") for look in statistics.LOOKS]
+    assert f"they spend {', '.join(spent[:-1])} and {spent[-1]} " in section
+    assert f"at most {statistics.CLAIM:.0%} are to be called different, of those of a quick run " in section.replace(
+        " %", "%"
+    )
+    assert f"of those of a quick run {statistics.QUICK_CLAIM * 100:.0f} %" in section
+    two, three = (f"{look.margin * 100:.0f} %" for look in statistics.LOOKS[:2])
+    assert f"Two replicas claim nothing below {two}, three nothing below {three}:" in section
+    gpu, cpu = (f"{statistics.PRIORS[device].deviation * 100:g} %" for device in ("cuda", "cpu"))
+    assert f"{gpu} on a GPU, {cpu} on a CPU, each worth one degree of freedom" in section
+    assert {prior.freedom for prior in statistics.PRIORS.values()} == {1.0}
+    assert f"F test at {statistics.APART * 100:.0f} %" in section
+    assert f"reach beyond {statistics.WIDEST:.0f} times its middle" in section
     assert (
         f"at least {statistics.LEAST_FLOOR:.1%} ({statistics.QUICK_FLOOR:.0%} when quick)".replace("%", " %") in section
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from aisp.engine import selftest, statistics
 from aisp.engine.selftest import PROTOCOLS, SAMPLES, STREAMS, Session, outcome, rates, trial, wilson
-from aisp.engine.statistics import Draws
 
 SEED = 7
 TRIALS = 60
@@ -31,7 +31,7 @@ def test_the_full_protocol_errs_at_most_in_one_of_a_hundred(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_the_quick_protocol_errs_as_often_as_its_band_says(name: str) -> None:
     found = rates(name, "quick", 2 * TRIALS, SEED)
-    assert found.band == (0.0, selftest.LEVEL)
+    assert found.band == (0.0, selftest.QUICK_BAND)
     assert found.ok, found
 
 
@@ -45,23 +45,23 @@ def test_one_process_alone_decides_nothing(protocol: str) -> None:
 # -- it notices what it is there for -----------------------------------------------------------------------------------
 
 
-def test_a_bootstrap_that_forgets_processes_leaves_its_band(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All rounds of all replicas in one pot, and no floor from the A/A arm."""
-    honest = statistics.ratio_draws
+def test_an_interval_that_forgets_processes_leaves_its_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rounds of all replicas in one pot, and nothing known before."""
+    honest = statistics.estimates
 
-    def pooled(base: statistics.ByRound, rung: statistics.ByRound, *, seed: int = 0, draws: int = 400) -> Draws | None:
+    def pooled(base: statistics.ByRound, arms: Any, prior: Any) -> dict[str, statistics.Estimate | None]:
         def one(arm: statistics.ByRound) -> statistics.ByRound:
-            return statistics.ByRound(
-                np.zeros_like(arm.replica), arm.replica * 1000 + arm.round, arm.count, arm.ordered, arm.median
-            )
+            return statistics.ByRound(np.zeros_like(arm.replica), arm.replica * 1000 + arm.round, arm.median)
 
-        return honest(one(base), one(rung), seed=seed, draws=draws)
+        nothing = statistics.Prior(1e-9, 1.0, "nowhere")
+        return honest(one(base), {name: one(arm) for name, arm in arms.items()}, nothing)
 
-    monkeypatch.setattr(statistics, "ratio_draws", pooled)
+    monkeypatch.setattr(statistics, "estimates", pooled)
     monkeypatch.setattr(statistics, "LEAST_REPLICAS", 1)
     monkeypatch.setattr(statistics, "noise_floor", lambda twins, quick: 0.005)
     found = rates("processes", "full", TRIALS, SEED)
-    assert found.false_positive_rate > selftest.LEVEL
+    assert found.false_positive_rate > selftest.QUICK_BAND
+    assert found.coverage < 0.8
     assert not found.ok
 
 
@@ -74,8 +74,8 @@ def test_without_confirmation_in_cycles_a_higher_clock_is_called_faster(monkeypa
 
 
 def test_rounds_that_are_not_paired_lose_the_power_to_see_through_a_drift(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = statistics.ratio_draws
-    monkeypatch.setattr(statistics, "ratio_draws", lambda base, rung, **kw: honest(base, rung, paired=False, **kw))
+    honest = statistics.estimates
+    monkeypatch.setattr(statistics, "estimates", lambda base, arms, prior: honest(base, arms, prior, paired=False))
     assert not rates("ramp", "full", TRIALS, SEED).ok
 
 
@@ -85,7 +85,7 @@ def test_samples_at_a_low_clock_that_are_kept_are_seen_in_the_spread(monkeypatch
     set_aside = trial(STREAMS["clock-steps"], PROTOCOLS["full"], random[0])
     monkeypatch.setattr(selftest, "THROTTLED_BELOW", 0.0)
     kept = trial(STREAMS["clock-steps"], PROTOCOLS["full"], random[1])
-    assert kept[-1].time[0].drawn.std() != set_aside[-1].time[0].drawn.std()
+    assert kept[-1].time[0].error != set_aside[-1].time[0].error
 
 
 def test_a_rule_that_never_decides_is_out_of_its_band(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,24 +154,9 @@ def test_a_clear_case_ends_after_two_replicas_and_a_close_one_takes_all() -> Non
 
 def test_what_is_spent_over_the_looks_is_what_the_rule_says() -> None:
     most = statistics.LOOKS[-1].replicas
-    spent = [statistics.LEVEL * (look.replicas / most) ** statistics.SPENDING for look in statistics.LOOKS]
+    spent = [statistics.CLAIM * (look.replicas / most) ** statistics.SPENDING for look in statistics.LOOKS]
     assert np.diff([0.0, *spent]) == pytest.approx([look.level for look in statistics.LOOKS])
-    assert sum(look.level for look in statistics.LOOKS) == pytest.approx(statistics.LEVEL)
-
-
-@pytest.mark.parametrize("look", statistics.LOOKS, ids=lambda look: str(look.replicas))
-def test_a_look_is_stretched_until_its_interval_holds_the_truth(look: statistics.Look) -> None:
-    """A million draws of so many normal replicas: the bootstrap of their median reaches to the least and the greatest
-    at these levels, so that the factor is a quantile of median over distance to them."""
-    drawn = np.sort(np.random.default_rng(4).normal(size=(1_000_000, look.replicas)), axis=1)
-    median = np.median(drawn, axis=1)
-    needed = np.where(median > 0, median / (median - drawn[:, 0]), -median / (drawn[:, -1] - median))
-    outside = float((needed > look.stretch).mean())
-    assert outside == pytest.approx(look.level, rel=0.05)
-    ends = statistics.Draws(
-        0.0, np.sort(np.random.default_rng(5).choice([-1.0, 0.0, 1.0], 2000, p=(0.1, 0.8, 0.1))), 5, 9
-    )
-    assert ends.interval(look) == pytest.approx((-look.stretch, look.stretch))
+    assert sum(look.level for look in statistics.LOOKS) == pytest.approx(statistics.CLAIM)
 
 
 def test_replicas_are_judged_by_the_look_that_they_have_come_to() -> None:
@@ -202,17 +187,19 @@ def test_json_has_the_promised_fields_and_progress_is_told_aside(capsys: pytest.
     assert [stream["name"] for stream in found["streams"]] == [
         "iid", "iid (quick)", "two-modes", "two-modes (quick)"
     ]  # fmt: skip
-    assert (found["trials"], found["seed"], found["replicas"], found["level"], found["ok"]) == (20, 5, 5, 0.05, True)
+    assert (found["trials"], found["seed"], found["replicas"], found["level"], found["ok"]) == (20, 5, 5, 0.01, True)
     first = found["streams"][0]
     assert first["band"] == [0.0, 0.01]
     assert found["looks"] == [
-        {"replicas": 2, "level": 0.008},
-        {"replicas": 3, "level": 0.01},
-        {"replicas": 5, "level": 0.032},
+        {"replicas": 2, "level": 0.00064, "margin": 0.15},
+        {"replicas": 3, "level": 0.00152, "margin": 0.1},
+        {"replicas": 5, "level": 0.00784, "margin": 0.0},
     ]
     assert first["replicas"]["1.0"] == 2.0
     assert list(first["power"]) == ["0.005", "0.01", "0.02", "0.05", "0.1", "1.0"]
     assert first["power"]["0.1"] == 1.0
+    assert first["coverage"] >= first["least_coverage"] == 0.9
+    assert 0.001 < first["width"] < 0.01
     assert first["ok"] is True
     assert [line.split(",")[0] for line in told.err.splitlines()] == ["[1/2] iid", "[2/2] two-modes"]
 

@@ -11,9 +11,12 @@ import pytest
 
 from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
+from aisp.engine.statistics import PRIORS, half_width
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
+
+PRIOR = PRIORS["cuda"]
 
 
 def rung(name: str) -> Rung:
@@ -67,7 +70,10 @@ def test_an_arm_that_is_right_says_by_which_policy_and_a_wrong_one_says_nothing(
     wrong = arm("wrong_sign", state=State.INCORRECT, correctness=Correctness.WRONG)
     for each in (right, wrong):
         each.accepted.update({TolerancePolicy.STATED: 5, TolerancePolicy.DERIVED: 2})
-    told, none = (verdicts.arm_record(each, source=b"", roofline=None, base_ms=None).quality for each in (right, wrong))
+    told, none = (
+        verdicts.arm_record(each, source=b"", roofline=None, base_ms=None, prior=PRIOR).quality
+        for each in (right, wrong)
+    )
     assert told is not None
     assert (told.right_by_stated, told.right_by_derived, told.drift is not None) == (5, 2, timed)
     assert none is None
@@ -87,11 +93,12 @@ def record_of(arm: Arm, *, bound_ms: float | None = None) -> records.Arm:
         source=b"",
         roofline=None if bound_ms is None else lambda **_: records.Light(spec_ms=bound_ms),
         base_ms=None,
+        prior=PRIOR,
     )
 
 
 def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: bool = True) -> records.Comparison:
-    found = verdicts.comparisons(arms, quick=quick, interleaved=interleaved)
+    found = verdicts.comparisons(arms, quick=quick, interleaved=interleaved, prior=PRIOR)
     (only,) = [c for c in found if c.rung == name and c.baseline == "baseline"]
     return only
 
@@ -102,7 +109,7 @@ def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: 
 def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light() -> None:
     light = records.Light(spec_ms=1.2, measured_ms=1.5)
     found = verdicts.arm_record(
-        arm("optimized", 2.0), source=b"def run(): ...", roofline=lambda **_: light, base_ms=3.0
+        arm("optimized", 2.0), source=b"def run(): ...", roofline=lambda **_: light, base_ms=3.0, prior=PRIOR
     )
     assert found.median_ms == pytest.approx(2.0, rel=2e-3)
     assert found.low_ms is not None
@@ -123,7 +130,7 @@ def test_the_roofline_bound_is_given_what_the_arm_measured() -> None:
 
     measured = arm("optimized", 2.0, clock_mhz=1755.0, timing=Timing.COLD_GRAPH)
     measured.calls = 16
-    found = verdicts.arm_record(measured, source=b"", roofline=bound, base_ms=3.0)
+    found = verdicts.arm_record(measured, source=b"", roofline=bound, base_ms=3.0, prior=PRIOR)
     assert (found.light, found.sol, found.calls) == (None, None, 16)
     assert found.sm_clock_mhz == pytest.approx(1755.0, rel=1e-3)
     (given,) = asked
@@ -139,7 +146,7 @@ def test_the_roofline_bound_is_given_what_the_arm_measured() -> None:
 def test_an_arm_without_a_clock_has_none_and_the_roofline_bound_knows() -> None:
     asked: list[dict[str, object]] = []
     found = verdicts.arm_record(
-        arm("optimized"), source=b"", roofline=lambda **given: asked.append(given), base_ms=None
+        arm("optimized"), source=b"", roofline=lambda **given: asked.append(given), base_ms=None, prior=PRIOR
     )
     assert found.sm_clock_mhz is None
     assert (asked[0]["sm_clock_mhz"], asked[0]["base_ms"]) == (None, None)
@@ -218,7 +225,7 @@ def test_an_arm_that_is_only_checked_has_no_number() -> None:
 
 def test_a_rung_is_compared_with_every_baseline_and_a_further_baseline_with_the_first() -> None:
     arms = [arm("baseline", 4.0), arm("baseline_other", 3.0), arm("optimized", 2.0), arm("baseline" + TWIN_SUFFIX, 4.0)]
-    found = verdicts.comparisons(arms, quick=False)
+    found = verdicts.comparisons(arms, quick=False, prior=PRIOR)
     assert [(c.rung, c.baseline) for c in found] == [
         ("baseline_other", "baseline"),
         ("optimized", "baseline"),
@@ -375,17 +382,14 @@ def test_arms_that_ran_one_after_the_other_are_compared_by_replica_and_it_is_sai
 
 def test_a_comparison_has_the_p_value_of_a_difference_beyond_the_floor() -> None:
     arms = [arm("baseline", 2.0), arm("optimized", 1.0), arm("optimized_same", 2.0)]
-    assert verdict_of(arms, "optimized").p_value == pytest.approx(2 / 2001)
+    sure = verdict_of(arms, "optimized").p_value
+    assert sure is not None
+    assert sure < 1e-4
     same = verdict_of(arms, "optimized_same").p_value
     assert same is not None
     assert same > 0.5
     none = verdict_of([arm("baseline"), arm("optimized", replicas=0, state=State.RUNNING)], "optimized")
     assert none.p_value is None
-
-
-def test_preliminary_figures_take_fewer_draws_and_the_last_ones_all() -> None:
-    arms = [arm("baseline", 2.0), arm("optimized", 1.0, state=State.RUNNING)]
-    assert verdict_of(arms, "optimized").p_value == pytest.approx(2 / 401)
 
 
 # -- the stop rule -----------------------------------------------------------------------------------------------------
@@ -409,8 +413,8 @@ def test_the_widest_interval_is_that_of_the_rung_that_varies_most() -> None:
         running("optimized_late", 6, 0.004),
         running("baseline" + TWIN_SUFFIX, 6, 0.9),
     ]
-    assert verdicts.widest(arms, 0) == pytest.approx(math.expm1(0.004 * 5 / 2))
-    assert verdicts.widest(arms[:2], 0) == pytest.approx(math.expm1(0.002 * 5 / 2))
+    assert verdicts.widest(arms, 0) == pytest.approx(half_width(0.004 * np.arange(6)))
+    assert verdicts.widest(arms[:2], 0) == pytest.approx(half_width(0.002 * np.arange(6)))
 
 
 def test_there_is_no_widest_interval_before_three_rounds_or_without_a_rung() -> None:
@@ -427,7 +431,7 @@ def test_only_the_replica_that_runs_counts_and_only_arms_that_still_run() -> Non
     ended = running("optimized_late", 2, 0.0, replica=1)
     ended.state = State.INCORRECT
     arms = [mixed(base_old, base_new), mixed(old, new), ended]
-    assert verdicts.widest(arms, 1) == pytest.approx(math.expm1(0.001 * 5 / 2))
+    assert verdicts.widest(arms, 1) == pytest.approx(half_width(0.001 * np.arange(6)))
 
 
 def test_samples_set_aside_do_not_widen_it() -> None:
@@ -440,8 +444,8 @@ def test_samples_set_aside_do_not_widen_it() -> None:
 
 
 def test_without_a_baseline_there_is_nothing_to_compare() -> None:
-    assert verdicts.comparisons([arm("optimized")], quick=False) == []
-    assert verdicts.comparisons([], quick=False) == []
+    assert verdicts.comparisons([arm("optimized")], quick=False, prior=PRIOR) == []
+    assert verdicts.comparisons([], quick=False, prior=PRIOR) == []
 
 
 @pytest.mark.parametrize(

@@ -111,11 +111,10 @@ class Processes:
         found, half_width = None, 0.0
         for look in statistics.LOOKS:
             own = [arm.of(arm.replica < look.replicas) for arm in arms]
-            seed = int(random.integers(2**31))
-            ratio = statistics.ratio_draws(own[0], own[1], seed=seed, draws=statistics.LIVE_RESAMPLES)
-            again = statistics.ratio_draws(own[0], own[2], seed=seed, draws=statistics.LIVE_RESAMPLES)
+            known = statistics.estimates(own[0], {"rung": own[1], "twin": own[2]}, statistics.PRIORS["cuda"])
+            ratio = known["rung"]
             assert ratio is not None
-            floor = statistics.noise_floor(again, quick=False)
+            floor = statistics.noise_floor(known["twin"], quick=False)
             found = statistics.decide(ratio, floor, quick=False, looks=statistics.LOOKS)
             half_width = float(np.std(base[: look.replicas], ddof=1)) * 1.96 / math.sqrt(look.replicas)
             if found.verdict.decided:
