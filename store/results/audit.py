@@ -39,7 +39,7 @@ class Kind(enum.StrEnum):
 class Outcome(enum.StrEnum):
     """What came of a rung."""
 
-    CAUGHT = "caught"  # or suspect by a check of its own fixture, which withholds every verdict
+    CAUGHT = "caught"  # or suspect, which withholds every verdict: by a check of its own fixture, by any if it has none
     USELESS = "useless"
     MISSED = "missed"
     PASSED = "passed"
@@ -172,7 +172,7 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     speedup = ratio.speedup if ratio is not None else None
     verdict = ratio.verdict if ratio is not None else Verdict.NONE
     caught = any(finding.status is FindingStatus.CAUGHT for finding in doubts)
-    named = caught or any(finding.check in fixture.checks for finding in doubts)
+    named = caught or any(finding.check in fixture.checks or not fixture.checks for finding in doubts)
     honest = 1.0 if twin_high is None else twin_high
     if kind is Kind.TWIN:
         outcome, evidence = _of_twin(state, reason, doubts)

@@ -481,8 +481,8 @@ def test_a_cheat_that_broke_has_not_been_caught_and_one_that_claims_nothing_is_n
     assert {row["rung"]: row["outcome"] for row in found["fixtures"]} == {"optimized": "passed", "cheat": outcome}
 
 
-def test_a_suspect_cheat_is_missed_and_the_doubt_is_told(gallery: list[FixtureView]) -> None:
-    gallery[:] = [fixture("timing:one")]
+def test_a_cheat_that_another_check_suspects_is_missed_and_the_doubt_is_told(gallery: list[FixtureView]) -> None:
+    gallery[:] = [fixture("timing:one", checks=("timing.wall_clock",))]
     script = Script(honest() | {"cheat": Arm(speedup=5.0)}, [("timing.boost", "cheat", "suspect")])
     with Gallery(lambda target, rungs: script):
         row = json.loads(bench("audit", "--json").stdout)["fixtures"][1]
@@ -490,8 +490,12 @@ def test_a_suspect_cheat_is_missed_and_the_doubt_is_told(gallery: list[FixtureVi
     assert row["evidence"].endswith("; suspect by timing.boost: timing.boost saw cheat")
 
 
-def test_a_cheat_that_its_own_check_suspects_has_no_verdict_and_counts_as_caught(gallery: list[FixtureView]) -> None:
-    gallery[:] = [fixture("timing:one", checks=("timing.wall_clock",))]
+@pytest.mark.parametrize("checks", [("timing.wall_clock",), ()], ids=["its own", "it has none"])
+def test_a_cheat_that_its_own_check_suspects_has_no_verdict_and_counts_as_caught(
+    gallery: list[FixtureView], checks: tuple[str, ...]
+) -> None:
+    """One that only the judge outside answers has no check of its own: whoever doubts it withholds its verdict."""
+    gallery[:] = [fixture("timing:one", checks=checks)]
     script = Script(honest() | {"cheat": Arm(speedup=5.0)}, [("timing.wall_clock", "cheat", "suspect")])
     with Gallery(lambda target, rungs: script):
         row = json.loads(bench("audit", "--json").stdout)["fixtures"][1]
