@@ -199,7 +199,9 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         return Text("a cheat: judged at the end", "dim")
     if run.missed(rung):
         text = missed_text(run, rung, ascii)
-        return text.append(f", it came to {plain.speedup(item.speedup)}") if item and item.speedup else text
+        if item and item.speedup:
+            text.append(f", it came to {plain.speedup(item.speedup, verdict=item.verdict)}")
+        return text
     if arm.correctness.wrong:
         return Text("wrong outputs", "bold")
     if arm.state.final and arm.state is not State.OK:

@@ -310,7 +310,9 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
         if naive.note:
             notes.append(f"{arm.rung}: no naive time: {naive.note}")
         against, bar = run.comparison(arm.rung), run.bar(arm.rung)
-        ours = plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high)
+        ours = plain.DASH
+        if against is not None:
+            ours = plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
         accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
         rows.append([arm.rung, plain.speedup(naive.speedup), accepts, bar.word if bar else ours])
     if not rows:

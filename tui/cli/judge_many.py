@@ -305,7 +305,9 @@ def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
 
 
 def _ratio(found: results.Outcome | None) -> str:
-    return plain.DASH if found is None else numbers.speedup(found.speedup, found.low, found.high)
+    if found is None:
+        return plain.DASH
+    return numbers.speedup(found.speedup, found.low, found.high, verdict=found.verdict)
 
 
 def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:

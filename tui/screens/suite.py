@@ -815,7 +815,7 @@ def about(entry: Entry, found: Found | None) -> Text:
         for point in reversed(row.past):
             time = plain.time_of(point.median_ms, point.low_ms, point.high_ms)
             line = f"\n{plain.local_time(point.wall)}  {time:<34}"
-            line += f"  {plain.speedup(point.speedup, point.low, point.high)}"
+            line += f"  {plain.speedup(point.speedup, point.low, point.high, verdict=point.verdict)}"
             if point.comparable:
                 text.append(line, "not bold")
             else:
