@@ -35,7 +35,7 @@ _MARKUP = re.compile(r"[\\`*<>|#]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(])")
 _CHECKS: Mapping[FindingStatus, str] = {
     FindingStatus.CAUGHT: "caught",
     FindingStatus.SUSPECT: "suspect",
-    FindingStatus.UNAVAILABLE: "not possible here",
+    FindingStatus.UNAVAILABLE: "without an answer",
     FindingStatus.PASSED: "passed",
     FindingStatus.NOT_APPLICABLE: "not applicable",
 }

@@ -355,7 +355,7 @@ def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def _qualities() -> st.SearchStrategy[Quality]:
-    counts = {"right_by_stated", "right_by_derived", "outside_read", "outside_sets"}
+    counts = {"right_by_stated", "right_by_derived", "outside_read", "outside_sets", "cores"}
     members = {name: _optional(st.integers(0, 999) if name in counts else _FINITE) for name in Quality.__slots__}
     members["inside"] = _optional(st.sampled_from(["its inputs lie in host memory", "none of its inputs is new"]))
     return st.builds(Quality, **members)

@@ -250,11 +250,11 @@ def _by_the_judge(run: Reading, item: Comparison) -> str:
 
 
 def _unavailable(run: Reading, *, width: int | None) -> list[str]:
-    """Checks that could not be asked, and why; the caught and suspect ones were told above."""
+    """Checks without an answer, and why; the caught and suspect ones were told above."""
     why: dict[tuple[str, str], None] = {}
     for finding in run.found(FindingStatus.UNAVAILABLE):
         why.setdefault((finding.check, clean_line(finding.evidence, limit=2000)))
-    return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []
+    return plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else []
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
