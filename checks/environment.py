@@ -728,8 +728,8 @@ CHECKS: tuple[Check, ...] = (
         "environment.cpu_neighbours",
         "Others on the processors",
         "How long threads of the arms stood in line while they were timed on a CPU, how many processors others kept "
-        "busy, what the hypervisor took. A comparison without an A/A arm has a floor that is no lower than that. On a busy "
-        "machine it has no answer: what others did to a time cannot be known.",
+        "busy, what the hypervisor took. A comparison without an A/A arm has a floor that is no lower than that. On a "
+        "busy machine it has no answer: what others did to a time cannot be known.",
         ("environment.cpu_neighbours",),
         When.AFTER_RUN,
         evidence=Evidence.WORK,

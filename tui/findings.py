@@ -17,6 +17,7 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
+from aisp.store.results import busy
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -256,6 +257,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    met = busy.of_run(run.record)
+    if met is not None:
+        text.append(f"{dot}{busy.MACHINE}", "bold")
     if counted:
         checks = sum(len(one.checks) for one in categories)
         text.append(f"{dot}{checks} checks: {counted}", "not bold")
@@ -263,6 +267,8 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
         text.append(f"{dot}left out: {', '.join(run.record.without)}", "bold")
     if run.confined:
         text.append(f"{dot}{run.confined}", "not bold")
+    if met is not None:
+        text.append(f"{dot}{busy.figures(met)}", "not bold")
     return text
 
 

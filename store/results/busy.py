@@ -6,10 +6,12 @@ others can have slowed most.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aisp.store.record import Quality, Run
+    from aisp.store.results.regression import Row
 
 STOLEN = 0.02
 """Of the processor time: where the hypervisor took less, it is not told."""
@@ -36,3 +38,13 @@ def figures(met: Quality) -> str:
 def sentence(met: Quality) -> str:
     """ "the machine was busy (threads waited 18% of the time, others kept 0.5 of 64 processors busy)"."""
     return f"the machine was busy ({figures(met)})"
+
+
+def targets(rows: Iterable[Row]) -> list[str]:
+    """Those of a suite whose run was made on a busy machine, of all that say something."""
+    return [row.target for row in rows if row.now is not None and not row.left_out and of_run(row.now.run.record)]
+
+
+def tally(count: int) -> str:
+    """How a suite's tally names them: "2 on a busy machine"; "" for none."""
+    return f"{count} on a {MACHINE}" if count else ""

@@ -14,6 +14,7 @@ from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import FindingStatus, Limiter, State
 from aisp.store.record import Arm, unplanned
+from aisp.store.results import busy
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
 from aisp.store.results.outside import judged
@@ -327,9 +328,10 @@ def rule_lines(run: Reading) -> list[str]:
 
 
 def trust_lines(run: Reading) -> list[str]:
-    """What checks found in a run: every CAUGHT and SUSPECT with its evidence, marks from earlier runs, and how many
-    passed, had nothing to ask, or could not be asked."""
-    lines = []
+    """Whether the machine was busy, and what checks found in a run: every CAUGHT and SUSPECT with its evidence, marks
+    from earlier runs, and how many passed, had nothing to ask, or have no answer."""
+    met = busy.of_run(run.record)
+    lines = [busy.sentence(met)] if met is not None else []
     findings = run.record.findings
     for status in TOLD_FIRST:
         lines += [f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}" for f in run.found(status)]
