@@ -11,11 +11,13 @@ from aisp.engine.protocol import events
 from aisp.kernels.catalog.model import Expectation
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Comparison, Naive
-from aisp.store.results import beside, regression
-from aisp.store.results.candidate import Outcome, Stage
+from aisp.store.results import audit, beside, regression
+from aisp.store.results.audit import Kind
+from aisp.store.results.candidate import Outcome, Stage, luck
 from aisp.store.results.expected import of_run
 from aisp.store.results.prediction import Measured
 from aisp.store.results.reading import Reading
+from aisp.tui.cli import audit as audit_page
 from aisp.tui.cli import beside as page
 from aisp.tui.cli import expectations, follow, history, judge_many
 from aisp.tui.plain import speedup
@@ -88,6 +90,16 @@ def test_tables_without_a_column_of_verdicts_show_it(tmp_path: Path) -> None:
     one = of_run(run, {}, target)
     (row,) = [row for row in beside.rows(target.id, one, one) if row.rung == "optimized"]
     assert page._cells(row)[-2:] == ["? 929x", "? 929x"]
+
+
+def test_the_luckiest_of_many_and_what_an_audit_measured_show_it() -> None:
+    quick = [Outcome(State.OK, Stage.QUICK, Verdict.UNDECIDED, ratio, 0.9, 30.0) for ratio in (17.2, 1.01)]
+    lucky = luck(quick)
+    assert lucky is not None and lucky.verdict is Verdict.UNDECIDED
+    told = ("memory:a_cheat", "memory", "cheat", Kind.CHEAT, audit.Outcome.USELESS, (), "", 2.0, True, 17.2, 0.3, 2e7)
+    row = audit.Row(*told, compared=Verdict.UNDECIDED)
+    for width, ratio in ((None, "? 17.2x [0.300..20000000]"), (80, "? 17.2x")):
+        assert ratio in "\n".join(audit_page.lines("cpu", [row], width=width))
 
 
 def test_a_run_of_which_another_rung_is_wrong_shows_the_sign_of_the_one_that_is_right() -> None:
