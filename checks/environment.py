@@ -64,6 +64,17 @@ def unfit(run: RunFacts, evidence: str) -> Answer:
     return suspect(evidence)
 
 
+def beside_others(run: RunFacts, evidence: str) -> Answer:
+    """What a check of other processes says where they did not spoil the run.
+
+    On a busy machine nobody can know what they did to a time, so it is UNAVAILABLE. That is no suspicion and takes no
+    verdict away: the noise floor of every comparison allows for them already.
+    """
+    if not any(arm.quality is not None and arm.quality.busy for arm in run.arms):
+        return passed(evidence)
+    return unavailable(f"what others did to the times cannot be known, and the noise floor allows for it: {evidence}")
+
+
 # -- sensors -----------------------------------------------------------------------------------------------------------
 
 
@@ -449,7 +460,9 @@ def _cpu_neighbours(run: RunFacts) -> Answer:
         told.append(f"something on the machine stood in line for {worst.pressure_share:.0%} of the time")
     load = _inside(run.before, "load")
     told += [f"load {load[0]:.1f} before"] if isinstance(load, (list, tuple)) and load else []
-    return unfit(run, ", ".join(told)) if waited > STARVED else passed(", ".join(told))
+    if waited > STARVED and run.validity != "portable":
+        return suspect(", ".join(told))
+    return beside_others(run, ", ".join(told))
 
 
 def _driver(run: RunFacts) -> Answer:
@@ -715,7 +728,8 @@ CHECKS: tuple[Check, ...] = (
         "environment.cpu_neighbours",
         "Others on the processors",
         "How long threads of the arms stood in line while they were timed on a CPU, how many processors others kept "
-        "busy, what the hypervisor took. A comparison without an A/A arm has a floor that is no lower than that.",
+        "busy, what the hypervisor took. A comparison without an A/A arm has a floor that is no lower than that. On a "
+        "busy machine it has no answer: what others did to a time cannot be known.",
         ("environment.cpu_neighbours",),
         When.AFTER_RUN,
         evidence=Evidence.WORK,

@@ -115,7 +115,7 @@ def not_applicable(why: str) -> Answer:
 
 
 def unavailable(why: str) -> Answer:
-    """It could not be asked: why, and what would make it possible."""
+    """There is no answer: why, and what would make one possible. It is no suspicion, and takes no verdict away."""
     return Status.UNAVAILABLE, why
 
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisp.checks.environment import beside_others
 from aisp.checks.registry import (
     Answer,
     ArmFacts,
@@ -589,11 +590,11 @@ def _background(run: RunFacts) -> Answer:
     told = f"other processes took {others:.1%} of all processor time, ours {min(own, busy) / (busy + idle):.1%}"
     aa = _aa(run)
     if aa is None:
-        return passed(f"{told}; there is no A/A arm in this run to show what that does")
+        return beside_others(run, f"{told}; there is no A/A arm in this run to show what that does")
     told += f"; the baseline and itself differ by {math.expm1(aa):.1%}"
     if others > OTHERS and aa > NOISE and run.validity != "portable":
         return suspect(told)
-    return passed(told)
+    return beside_others(run, told)
 
 
 def _cherry(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -731,7 +732,7 @@ CHECKS: tuple[Check, ...] = (
         "statistical.background",
         "Other processes",
         "The processor time that others took during the run. It is told; it spoils a run where it is overwhelming and "
-        "the baseline differs from itself.",
+        "the baseline differs from itself. Where arms met others on the processors it is no pass.",
         ("statistical.background_process_noise",),
         When.AFTER_RUN,
         evidence=Evidence.WORK,

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aisp.engine.environment import pressure_s, processor_time, processors, slot_cores
 
 QUIET_CORES = 0.05  # of others' processor time: less is the machine's own housekeeping
 MOST_FACTOR = 10.0
-TELL = 0.02  # of the time: a floor that is raised by less says nothing
 
 RULE = {
     "quiet_cores": QUIET_CORES,
@@ -132,14 +132,17 @@ class Waits:
         shared = 1.0 + (min(others / self.cores, 1.0) if self.cores else 0.0)
         return max(1.0 / max(queue, 1.0 / MOST_FACTOR), shared)
 
-    def sentence(self) -> str:
-        """In words, for a note."""
-        parts = [] if self.share is None else [f"threads waited {self.share:.0%} of the time"]
-        if self.others_cores is not None:
-            parts.append(f"others kept {self.others_cores:.1f} of {self.cores} processors busy")
-        if self.stolen_share >= TELL:
-            parts.append(f"the hypervisor took {self.stolen_share:.0%}")
-        return ", ".join(parts)
+    def members(self) -> dict[str, Any]:
+        """The same as members of an arm's quality in a record; empty where no turn was on a CPU."""
+        if not self.wall_ms:
+            return {}
+        return {
+            "busy_factor": self.factor,
+            "waited_share": self.share,
+            "others_cores": None if self.others_cores is None else max(self.others_cores, 0.0),
+            "cores": self.cores or None,
+            "stolen_share": self.stolen_share if self.cores else None,
+        }
 
 
 @contextlib.contextmanager

@@ -15,11 +15,11 @@ import numpy as np
 from aisp.checks.cuda import launches
 from aisp.engine import statistics
 from aisp.engine.arms import TWIN_SUFFIX, Arm
-from aisp.engine.contention import TELL
 from aisp.engine.quality import quality as samples_quality
 from aisp.kernels.catalog.model import Role
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
+from aisp.store.results import busy
 from aisp.store.samples import Samples, frozen
 from aisp.store.text import clean_line
 
@@ -68,6 +68,8 @@ def arm_record(
         )
     if arm.believable and (arm.inside or arm.outside_ms):
         quality = msgspec.structs.replace(quality or records.Quality(), **_outside(arm))
+    if arm.believable and (met := arm.waits.members()):
+        quality = msgspec.structs.replace(quality or records.Quality(), **met)
     if summary is not None and roofline is not None:
         host_ms = float(np.median(samples.host_ms[kept]))
         bound = roofline(
@@ -253,7 +255,7 @@ def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> recor
             why = side.reason or (unkept if side.timed else "checked, not timed here")
             note = why if why.startswith(side.name) else f"{side.name}: {why}"
             return records.Comparison(*names, Verdict.NONE, note=clean_line(note))
-    floor, busy = _beside_neighbours(rung.arm, base.arm, rules)
+    floor, neighbours = _beside_neighbours(rung.arm, base.arm, rules)
     ratio, cycles = (
         None if found is None else statistics.decide(found, least, quick=rules.quick, looks=rules.looks)
         for found, least in zip(known, (floor, rules.cycles_floor), strict=True)
@@ -266,7 +268,7 @@ def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> recor
         ratio = statistics.confirmed_outside(
             ratio, statistics.outside(base.arm.outside_ms), statistics.outside(rung.arm.outside_ms)
         )
-    notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
+    notes = [*neighbours, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")
     return records.Comparison(
@@ -291,9 +293,9 @@ def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list
     """
     worst = max(rung.waits, base.waits, key=lambda waits: waits.factor)
     floor = worst.factor - 1.0
-    if floor <= max(rules.floor, TELL):
+    if floor <= max(rules.floor, records.BUSY):
         return rules.floor, []
-    told = [f"the machine was busy ({worst.sentence()})"]
+    told = [busy.sentence(records.Quality(**worst.members()))]
     return (rules.floor if rules.measured else floor), told
 
 

@@ -199,7 +199,7 @@ def _made(found: object, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{found!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
-    made |= dict.fromkeys(("right_by_stated", "right_by_derived", "outside_read", "outside_sets"), int)
+    made |= dict.fromkeys(("right_by_stated", "right_by_derived", "outside_read", "outside_sets", "cores"), int)
     made |= {"link": _link, "over": Limiter, "each": _each}
     made |= dict.fromkeys(("right", "alone", "measured"), _truth) | dict.fromkeys(
         ("name", "detail", "ours", "inside"), str

@@ -20,7 +20,7 @@ from aisp.tui.keymap import KEYS, TARGET, key_names
 from aisp.tui.results import run_word
 from aisp.tui.screens import SCREENS
 from aisp.tui.settings import settings_file
-from aisp.tui.themes import speedup_text
+from aisp.tui.themes import verdict_text
 
 if TYPE_CHECKING:
     from aisp.store.record import Run
@@ -136,8 +136,9 @@ def _runs(app: Workbench, stored: Sequence[Run]) -> Iterator[Command]:
         seen[run.target] = seen.get(run.target, 0) + 1
         if seen[run.target] > NEWEST:
             continue
-        shown = None if run.validity.suspect else readings[run.id].speedup
-        figure = speedup_text(shown, app.ascii) if shown is not None else run_word(run)
+        item = None if run.validity.suspect else readings[run.id].headline
+        timed = item is not None and item.speedup is not None
+        figure = verdict_text(item.verdict, item.speedup, app.ascii).plain if item and timed else run_word(run)
         yield Command(
             f"Run of {run.target}, {figure}, {plain.ago(run.wall, now)}",
             f"{'Quick' if run.quick else 'Full'} run {run.id} on {run.device}.",

@@ -17,6 +17,7 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
+from aisp.store.results import busy
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -199,7 +200,9 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         return Text("a cheat: judged at the end", "dim")
     if run.missed(rung):
         text = missed_text(run, rung, ascii)
-        return text.append(f", it came to {plain.speedup(item.speedup)}") if item and item.speedup else text
+        if item and item.speedup:
+            text.append(f", it came to {plain.speedup(item.speedup, verdict=item.verdict)}")
+        return text
     if arm.correctness.wrong:
         return Text("wrong outputs", "bold")
     if arm.state.final and arm.state is not State.OK:
@@ -254,6 +257,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    met = busy.of_run(run.record)
+    if met is not None:
+        text.append(f"{dot}{busy.MACHINE}", "bold")
     if counted:
         checks = sum(len(one.checks) for one in categories)
         text.append(f"{dot}{checks} checks: {counted}", "not bold")
@@ -261,6 +267,8 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
         text.append(f"{dot}left out: {', '.join(run.record.without)}", "bold")
     if run.confined:
         text.append(f"{dot}{run.confined}", "not bold")
+    if met is not None:
+        text.append(f"{dot}{busy.figures(met)}", "not bold")
     return text
 
 

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import FindingStatus
-from aisp.store.results import hardware, telling, trust
+from aisp.store.results import busy, hardware, telling, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -35,7 +35,7 @@ _MARKUP = re.compile(r"[\\`*<>|#]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(])")
 _CHECKS: Mapping[FindingStatus, str] = {
     FindingStatus.CAUGHT: "caught",
     FindingStatus.SUSPECT: "suspect",
-    FindingStatus.UNAVAILABLE: "not possible here",
+    FindingStatus.UNAVAILABLE: "without an answer",
     FindingStatus.PASSED: "passed",
     FindingStatus.NOT_APPLICABLE: "not applicable",
 }
@@ -122,7 +122,9 @@ def checks(shared: Shared) -> str:
         return "no check was asked"
     told = ", ".join(f"{count} {_CHECKS[status]}" for status, count in trust.counts(said.values()).items() if count)
     named = [f"{one.check} {_CHECKS[one.status]}" for one in said.values() if one.status in trust.TOLD_FIRST]
-    return clean_line(told + (f" ({', '.join(named)})" if named else ""), limit=1000)
+    told += f" ({', '.join(named)})" if named else ""
+    met = busy.of_run(shared.run.record)
+    return clean_line(f"{busy.sentence(met)}; {told}" if met is not None else told, limit=1000)
 
 
 def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from aisp.store.record.fuzz import ERROR_BINS, Failure, Fuzz, NaiveOpinion, Rung
 from aisp.store.record.peak import Ceiling, Peak
 from aisp.store.record.run import (
     AUTHOR_CHECK,
+    BUSY,
     DISCARDED,
     EVIDENCE_CHARS,
     INSTALLED_CHECK,
@@ -26,6 +27,7 @@ from aisp.store.record.run import (
 
 __all__ = [
     "AUTHOR_CHECK",
+    "BUSY",
     "DISCARDED",
     "ERROR_BINS",
     "EVIDENCE_CHARS",

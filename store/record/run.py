@@ -58,6 +58,10 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 
 
+BUSY = 0.02
+"""By how much longer others must be able to have made an arm's turns, as a ratio - 1: less says nothing."""
+
+
 class Quality(msgspec.Struct, frozen=True):
     """What an arm's samples say of themselves. None: too few samples to tell, or no such thing here.
 
@@ -78,6 +82,10 @@ class Quality(msgspec.Struct, frozen=True):
         outside_read: outputs of the judge's batches that it read, and found right.
         outside_sets: sets of inputs that there was memory for, where that made the judge's batches smaller; else None.
         inside: why the arm was judged inside, as a clause; None where it was judged outside, and in records of before.
+        busy_factor: how much longer others on the processors can have made its turns on a CPU; 1 where nobody did.
+        waited_share: of the time of its turns, that in which its threads stood in line because of others.
+        others_cores, cores: processors that others kept busy meanwhile, of so many.
+        stolen_share: of the processor time that was asked for, what the hypervisor took.
     """
 
     drift: float | None = None
@@ -96,6 +104,16 @@ class Quality(msgspec.Struct, frozen=True):
     outside_read: int | None = None
     outside_sets: int | None = None
     inside: str | None = None
+    busy_factor: float | None = None
+    waited_share: float | None = None
+    others_cores: float | None = None
+    cores: int | None = None
+    stolen_share: float | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether others on the processors can have slowed it: never on a GPU, and in no record of before."""
+        return self.busy_factor is not None and self.busy_factor > 1.0 + BUSY
 
 
 class LinkUse(msgspec.Struct, frozen=True):

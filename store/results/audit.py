@@ -78,6 +78,7 @@ class Row:
         speedup, low, high: ours; None for what was caught.
         honest: what a cheat that was not caught is held against: the most that an honest rung has.
         verdict: for which such a cheat is useless, whatever its ratio.
+        compared: the verdict of the ratio that is shown.
     """
 
     fixture: str
@@ -95,6 +96,7 @@ class Row:
     run_id: str = ""
     honest: float | None = None
     verdict: Verdict | None = None
+    compared: Verdict = Verdict.NONE
 
 
 def rungs_of(fixture: Fixture) -> list[str]:
@@ -195,6 +197,7 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
         run.id,
         honest if through else None,
         verdict if outcome is Outcome.USELESS and speedup is not None and speedup > honest * NOISE else None,
+        verdict,
     )
 
 

@@ -227,11 +227,13 @@ class Luck:
         shown: the speed-up that it showed.
         taken: the speed-up that it is taken for.
         of: how many it is the best of.
+        verdict: of that run.
     """
 
     shown: float
     taken: float
     of: int
+    verdict: Verdict
 
 
 def luck(outcomes: Sequence[Outcome]) -> Luck | None:
@@ -243,4 +245,5 @@ def luck(outcomes: Sequence[Outcome]) -> Luck | None:
         math.log(found.high / found.low) / (2 * NORMAL_95) if found.low and found.high else None for found in timed
     ]
     best = best_of([math.log(found.speedup or 1.0) for found in timed], errors)
-    return Luck(timed[best.index].speedup or 1.0, math.exp(best.lead), len(timed))
+    first = timed[best.index]
+    return Luck(first.speedup or 1.0, math.exp(best.lead), len(timed), first.verdict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisp.store.results import busy
 from aisp.store.results.numbers import number
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def smaller_is_better(run: Reading, machine: str) -> list[dict[str, Any]]:
         if arm.rung != run.baseline and claim.verdict.known:
             ratio = "" if item is None or item.speedup is None else f"{number(item.speedup)}x "
             said.append(f"{ratio}{claim.verdict.value}")
+        said += [busy.MACHINE] if busy.of_run(record) else []
         row: dict[str, Any] = {"name": f"{record.target} {arm.rung}", "unit": "ms", "value": arm.median_ms}
         if arm.low_ms is not None and arm.high_ms is not None:
             row["range"] = f"{number(arm.low_ms)}..{number(arm.high_ms)}"

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.expected import AgreedRung, AgreedTarget, Range, Scope
 from aisp.kernels.catalog.model import Expectation, Goal
-from aisp.store.outcomes import Limiter, State, Validity
+from aisp.store.outcomes import Limiter, State, Validity, Verdict
 from aisp.store.results import hardware, prediction
 from aisp.store.results.comparison import EQUIVALENCE, Difference
 from aisp.store.results.prediction import Measured, Says
@@ -113,6 +113,7 @@ class Seen:
     limiter: str = ""
     floor: float | None = None
     sources: str = ""
+    verdict: str = Verdict.NONE
 
     @property
     def of_host(self) -> bool:
@@ -212,6 +213,7 @@ def _seen(run: Reading, arm: Arm, name: str) -> Seen:
         (arm.light.limiter or "") if held and arm.light else "",
         max((item.floor for item in run.comparisons if item.floor is not None), default=None),
         arm.sources,
+        against.verdict if known and against else Verdict.NONE,
     )
 
 

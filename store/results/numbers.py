@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import math
 
+from aisp.store.outcomes import Verdict
+
 DASH = "-"
 """What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""
+UNDECIDED_SIGN = "?"
+"""What stands before a ratio that may be chance."""
 
 
 def known(value: float | None) -> bool:
@@ -53,8 +57,14 @@ def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: 
     return number(median_ms) + bounds(low_ms, high_ms, 4)
 
 
-def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A ratio with its interval: "2.31x [2.20..2.40]"."""
+def speedup(
+    value: float | None, low: float | None = None, high: float | None = None, *, verdict: str = Verdict.NONE
+) -> str:
+    """A ratio with its interval: "2.31x [2.20..2.40]", and "? 2.31x [0.90..5.93]" where the verdict is undecided.
+
+    The verdict is left out where it stands in the same row, and where the ratio is no comparison of a run.
+    """
     if value is None or math.isnan(value):
         return DASH
-    return f"{number(value, 3)}x" + bounds(low, high)
+    sign = f"{UNDECIDED_SIGN} " if verdict == Verdict.UNDECIDED else ""
+    return f"{sign}{number(value, 3)}x" + bounds(low, high)

@@ -179,6 +179,7 @@ class Point:
     low: float | None
     high: float | None
     comparable: bool
+    verdict: Verdict = Verdict.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -730,7 +731,8 @@ def _point(run: Reading, rung: str, *, comparable: bool) -> Point:
     doubted = run.bar(rung) is not None or run.record.validity in (Validity.SUSPECT, Validity.CAUGHT)
     times = (None, None, None) if arm is None or doubted else (arm.median_ms, arm.low_ms, arm.high_ms)
     ratios = (None, None, None) if item is None or doubted else (item.speedup, item.low, item.high)
-    return Point(run.id, run.record.wall, rung, *times, *ratios, comparable)
+    verdict = Verdict.NONE if item is None or doubted else item.verdict
+    return Point(run.id, run.record.wall, rung, *times, *ratios, comparable, verdict)
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.results import regression, suite
+from aisp.store.results import busy, regression, suite
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.text import clean_line
 
@@ -93,6 +93,7 @@ def summary(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = (
         "launch_count": sorted({*launch_count} & parts.keys()),
         "level": score.level,
         "changes": _counts(rows),
+        "busy": busy.targets(rows),
         "targets": [_target(row, stays.get(row.target), why.get(row.target, "")) for row in rows],
     }
 
@@ -157,7 +158,7 @@ def regressions(run: Pass, rows: Sequence[Row]) -> Document:
             "best": _against(row.best),
         }
         by_change[row.outcome.value.replace(" ", "_")].append(entry)
-    return run.head("regression") | {"counts": _counts(rows)} | by_change
+    return run.head("regression") | {"counts": _counts(rows), "busy": busy.targets(rows)} | by_change
 
 
 def _against(found: Against | None) -> Document | None:
@@ -205,6 +206,7 @@ def regression_markdown(run: Pass, rows: Sequence[Row]) -> str:
     on = " on ".join(text for text in (run.machine.get("gpu") or "", run.machine.get("host") or "") if text)
     found = [f"# {_cell(run.suite)}: {_cell(run.wall[:16].replace('T', ' '))} UTC", ""]
     counts = ", ".join(f"{count} {change}" for change, count in _counts(rows).items() if count) or "no targets"
+    counts += f"; {told}" if (told := busy.tally(len(busy.targets(rows)))) else ""
     found += [f"{_cell(on)}: {counts}." if on else f"{counts}.", ""]
     for change, heading in _HEADINGS.items():
         here = [row for row in rows if row.outcome is change]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import SUPERSEDED, State, Verdict
-from aisp.store.results import hardware
+from aisp.store.results import busy, hardware
 from aisp.store.results.numbers import number, percent
 from aisp.store.results.ranks import over_fastest, straggler
 from aisp.store.text import clean_line
@@ -88,6 +88,7 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
         said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
         about += [f"floor {percent(item.floor, 1)}"] if item.floor is not None else []
         about += [where] if (where := run.judged(item)) else []
+    about += [busy.sentence(met)] if (met := busy.of_run(record)) is not None else []
     return clean_line(", ".join([said, *about, f"run {record.id}"]), limit=1000)
 
 

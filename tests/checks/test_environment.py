@@ -18,7 +18,7 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
-from aisp.store.record import Finding
+from aisp.store.record import Finding, Quality
 from tests.checks.sensed import replica
 from tests.replacing import replace
 
@@ -412,3 +412,19 @@ def test_who_waited_and_who_else_worked_is_told_and_an_arm_that_hardly_ran_is_su
     assert "something on the machine stood in line for 60% of the time" in busy.evidence
     assert found(0.99).status is Status.SUSPECT
     assert found(None).status is Status.UNAVAILABLE
+
+
+@pytest.mark.parametrize(("factor", "status"), [(6.06, Status.UNAVAILABLE), (1.01, Status.PASSED)])
+def test_beside_busy_neighbours_nothing_passes_and_nobody_is_accused(
+    factor: float, status: Status, target: Target
+) -> None:
+    """The noise floor allows for them, so that no verdict is taken away: there is no suspicion, and no answer."""
+    met = Quality(busy_factor=factor, waited_share=0.835, others_cores=1.67, cores=2)
+    told = arm(target, "optimized", device="cpu", waited_share=0.835, others_cores=1.67, quality=met)
+    for validity in ("strict", "portable"):
+        found = ask("environment.cpu_neighbours", run(target, told, validity=validity))
+        assert found.status is status
+        assert "threads of optimized stood in line for 83.5% of its turns" in found.evidence
+    starved = run(target, replace(told, waited_share=0.99))
+    assert ask("environment.cpu_neighbours", starved).status is Status.SUSPECT
+    assert ask("environment.cpu_neighbours", replace(starved, validity="portable")).status is status

@@ -23,7 +23,7 @@ from aisp.engine.statistics import LOOKS
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
-from aisp.store.record import Finding
+from aisp.store.record import Finding, Quality
 from aisp.store.samples import Samples
 from tests.checks.sensed import plain, replica
 from tests.replacing import replace
@@ -467,6 +467,15 @@ def test_load_of_others_alone_is_told_and_suspect_only_where_the_baseline_differ
     assert ask("background", loaded(target, 90.0, 1.5, validity="portable")).status is Status.PASSED
     without = replace(loaded(target, 90.0, 1.5), after={})
     assert ask("background", without).status is Status.UNAVAILABLE
+
+
+def test_load_of_others_that_arms_met_is_no_pass(target: Target) -> None:
+    facts = loaded(target, 76.8, 1.05)
+    met = Quality(busy_factor=6.0, waited_share=0.835, others_cores=1.67, cores=2)
+    busy = replace(facts, arms=(facts.arms[0], replace(facts.arms[1], quality=met)))
+    found = ask("background", busy)
+    assert (found.status, "76.8% of all processor time" in found.evidence) == (Status.UNAVAILABLE, True)
+    assert ask("background", replace(busy, arms=busy.arms[1:])).status is Status.UNAVAILABLE  # and no A/A arm
 
 
 def test_outliers_of_every_side_are_told(target: Target) -> None:

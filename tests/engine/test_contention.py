@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine import contention
+from aisp.engine import contention, verdicts
 from aisp.engine.contention import Waits
 from aisp.engine.environment import ProcessorTime
 from aisp.store.outcomes import Timing, Verdict
+from aisp.store.results import busy
 from tests.engine.test_verdicts import TWIN_SUFFIX, arm, verdict_of
 
 
@@ -53,6 +54,21 @@ def test_on_a_quiet_machine_a_quick_run_finds_fifteen_per_cent(quiet: Waits) -> 
         one.waits = quiet
     found = verdict_of(arms, "optimized", quick=True)
     assert (found.verdict, found.floor, found.note) == (Verdict.FASTER, 0.01, "")
+
+
+def test_an_arms_record_keeps_what_it_met_and_nothing_of_a_gpus() -> None:
+    made = arm("optimized", timing=Timing.HOST)
+    made.waits = waits(0.835, others_cores=1.67, cores=2)
+    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None).quality
+    assert met is not None
+    assert (met.waited_share, met.others_cores, met.cores) == (pytest.approx(0.835), 1.67, 2)
+    assert met.busy_factor == pytest.approx(made.waits.factor)
+    assert busy.sentence(met) == (
+        "the machine was busy (threads waited 84% of the time, others kept 1.7 of 2 processors busy)"
+    )
+    made.waits = Waits(cores=4, others_cores=3.0)
+    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None).quality
+    assert met is not None and met.busy_factor is None
 
 
 def test_where_the_baseline_took_part_twice_its_floor_holds_and_the_neighbours_are_told() -> None:

@@ -159,6 +159,14 @@ def measured(run: Run, **changes: Any) -> Run:
     )
 
 
+def beside_others(run: Run) -> Run:
+    """The same run on a CPU of two processors, which others kept busy: its optimized rung met most of it."""
+    met = Quality(busy_factor=1.2, waited_share=0.1, others_cores=1.67, cores=2, stolen_share=0.0)
+    most = replace(met, busy_factor=6.06, waited_share=0.835)
+    base, best, *others = run.arms
+    return replace(run, arms=(replace(base, quality=met), replace(best, quality=most), *others))
+
+
 def finding(check: str, arm: str = "", status: str = "passed", evidence: str = "looked at") -> Finding:
     """What one check said."""
     return Finding(check, arm, FindingStatus(status), evidence)
@@ -355,7 +363,7 @@ def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def _qualities() -> st.SearchStrategy[Quality]:
-    counts = {"right_by_stated", "right_by_derived", "outside_read", "outside_sets"}
+    counts = {"right_by_stated", "right_by_derived", "outside_read", "outside_sets", "cores"}
     members = {name: _optional(st.integers(0, 999) if name in counts else _FINITE) for name in Quality.__slots__}
     members["inside"] = _optional(st.sampled_from(["its inputs lie in host memory", "none of its inputs is new"]))
     return st.builds(Quality, **members)

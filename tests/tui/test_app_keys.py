@@ -341,7 +341,7 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
         ("whole cache lines", "Lesson ch07:transpose: A transpose that reads"),  # a title
         ("vector-loads", "Lesson ch07:gather"),  # a technique
         ("ch05:coll", "Lesson ch05:collate"),  # an id
-        ("Run of transpose", "Run of ch07:transpose, 3.00×, "),  # a stored run
+        ("Run of transpose", "Run of ch07:transpose, ▲ 3.00×, "),  # a stored run
         ("Run of gather", "Run of ch07:gather, error, "),  # one of this session
         ("history", "History of ch07:transpose"),  # a screen
         ("edit settings", "Edit the settings"),
@@ -363,7 +363,7 @@ async def test_the_palette_opens_the_run_that_is_picked(tmp_path: Path) -> None:
         await pilot.press("ctrl+p")
         await pilot.pause(0.2)
         await pilot.press(*"run of transpose 3.00")
-        await until(pilot, lambda: "Run of ch07:transpose, 3.00×" in screen_text(app))
+        await until(pilot, lambda: "Run of ch07:transpose, ▲ 3.00×" in screen_text(app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: screen_name(app) == "RunScreen")
         assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from aisp.tui.cli.stored import Opened
 from aisp.tui.screens.suite import SuiteScreen
 from aisp.tui.settings import Settings
 from tests.replacing import replace
-from tests.store.examples import finding, finished, planned
+from tests.store.examples import beside_others, finding, finished, planned
 from tests.tui.app_support import (
     keep,
     make_catalog,
@@ -189,6 +189,17 @@ async def test_the_mean_is_of_the_newest_runs_hardware_and_told_without_launch_c
     assert "geometric mean 4.00x" in line and "over 3 of 4" in line
     assert "on H100 (1 elsewhere)" in line
     assert "; 2.83x" in line and "over 2 without launch counts" in line
+
+
+async def test_the_top_counts_the_targets_that_ran_on_a_busy_machine(tmp_path: Path) -> None:
+    catalog = filled(tmp_path)
+    async with opened(tmp_path, size=(200, 50), catalog=catalog, link=make_link(told=False)) as (app, pilot):
+        await show(pilot, app)
+        assert "on a busy machine" not in screen_text(app)
+    ran(catalog, GATHER, 1.6, 3, code="c3", arms=beside_others(finished(planned(GATHER))).arms)
+    async with opened(tmp_path, size=(200, 50), catalog=catalog, link=make_link(told=False)) as (app, pilot):
+        await show(pilot, app)
+        assert "1 on a busy machine" in screen_text(app)
 
 
 async def test_o_chooses_s_sorts_and_the_title_says_both(tmp_path: Path) -> None:

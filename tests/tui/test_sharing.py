@@ -114,7 +114,7 @@ def test_markdown_is_short_and_begins_with_the_line(state: Path) -> None:
     assert "case default (M=8192, N=4096), on cuda" in text
     assert "machine H100 · gpu-box" in text
     assert "driver 580.1" in text and "torch 2.13.0" in text
-    assert "- checks: 1 not possible here, 1 passed" in text
+    assert "- checks: 1 without an answer, 1 passed" in text
     assert f"run `{told.seal[:12]}`" in text
     assert "`aisp run ch07:transpose --case default` at commit `abababababab`" in text
     assert "| optimized | 0.5000 [0.4950..0.5050] | 2.00x [1.96..2.04] | 82 % | 100 | cold | faster |" in text

@@ -164,7 +164,7 @@ def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: in
             one.target.id,
             one.target.goal.value,
             seen.best.rung,
-            plain.speedup(seen.best.speedup, seen.best.low, seen.best.high),
+            plain.speedup(seen.best.speedup, seen.best.low, seen.best.high, verdict=seen.best.verdict),
             seen.on,
             seen.wall[:10],
         ]

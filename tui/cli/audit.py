@@ -312,7 +312,7 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
             row.outcome.upper() if row.outcome.bad else row.outcome,
             clean_line(row.findings[0]) if row.findings else plain.DASH,
             _naive(row),
-            plain.speedup(row.speedup) if narrow else plain.speedup(row.speedup, row.low, row.high),
+            plain.speedup(row.speedup, *(() if narrow else (row.low, row.high)), verdict=row.compared),
         ]
         for row in rows
     ]

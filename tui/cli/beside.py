@@ -107,7 +107,7 @@ def _cells(row: Row) -> list[str]:
         *(_time(one) for one in (row.a, row.b)),
         (f"{ratio}, of the hosts too" if row.of_host else ratio) if not row.reason else "not comparable",
         cell(row.reason) or (row.verdict if row.verdict.known else plain.DASH),
-        *(plain.speedup(one.speedup) if one is not None else plain.DASH for one in (row.a, row.b)),
+        *(plain.speedup(one.speedup, verdict=one.verdict) if one is not None else plain.DASH for one in (row.a, row.b)),
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.store.outcomes import FindingStatus
-from aisp.store.results import trust
+from aisp.store.results import busy, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -119,6 +119,7 @@ def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None
         return [*found, f"=> {what}; no run that was checked is stored yet"]
     numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if counts[status])
     where = clean_line(f"run {run.id} of {run.record.target}, {plain.local_time(run.record.wall)}")
+    where += f", {busy.MACHINE}" if busy.of_run(run.record) else ""
     return [*found, f"=> {what}; {where}: {numbers or 'was not checked'}"]
 
 

@@ -215,7 +215,7 @@ def times(limits: tuple[float, float]) -> str:
 
 
 def _measured(best: Measured, expect: Expectation) -> str:
-    text = plain.speedup(best.speedup, best.low, best.high)
+    text = plain.speedup(best.speedup, best.low, best.high, verdict=best.verdict)
     known = expect.memory and best.memory is not None
     return f"{text}, {plain.saved(best.memory)} memory" if known else text
 

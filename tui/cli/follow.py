@@ -14,6 +14,7 @@ from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import FindingStatus, Limiter, State
 from aisp.store.record import Arm, unplanned
+from aisp.store.results import busy
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
 from aisp.store.results.outside import judged
@@ -310,7 +311,9 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
         if naive.note:
             notes.append(f"{arm.rung}: no naive time: {naive.note}")
         against, bar = run.comparison(arm.rung), run.bar(arm.rung)
-        ours = plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high)
+        ours = plain.DASH
+        if against is not None:
+            ours = plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
         accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
         rows.append([arm.rung, plain.speedup(naive.speedup), accepts, bar.word if bar else ours])
     if not rows:
@@ -325,9 +328,10 @@ def rule_lines(run: Reading) -> list[str]:
 
 
 def trust_lines(run: Reading) -> list[str]:
-    """What checks found in a run: every CAUGHT and SUSPECT with its evidence, marks from earlier runs, and how many
-    passed, had nothing to ask, or could not be asked."""
-    lines = []
+    """Whether the machine was busy, and what checks found in a run: every CAUGHT and SUSPECT with its evidence, marks
+    from earlier runs, and how many passed, had nothing to ask, or have no answer."""
+    met = busy.of_run(run.record)
+    lines = [busy.sentence(met)] if met is not None else []
     findings = run.record.findings
     for status in TOLD_FIRST:
         lines += [f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}" for f in run.found(status)]

@@ -9,7 +9,7 @@ import click
 
 from aisp.engine.documents import run_json
 from aisp.store.commitment import kept
-from aisp.store.outcomes import SUPERSEDED, FindingStatus, State
+from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Verdict
 from aisp.store.record import Comparison
 from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
@@ -105,8 +105,9 @@ def lines(
         known = run.arm(best.rung) if best else None
         record = run.record
         outcome = SUPERSEDED if record.superseded else state_words(record.state)
+        verdict = best.verdict if best else Verdict.NONE  # of the ratio, where the outcome does not say it
         if record.state is State.OK:
-            outcome = record.verdict
+            outcome, verdict = record.verdict, Verdict.NONE
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
         doubts += ["quarantined"] if run.quarantined else []
         doubts += [PORTABLE] if run.record.policy == PORTABLE else []
@@ -123,7 +124,7 @@ def lines(
             plain.milliseconds(known.median_ms, known.low_ms, known.high_ms)
             if known
             else plain.milliseconds(run.best_ms),
-            plain.speedup(best.speedup, best.low, best.high) if best else plain.DASH,
+            plain.speedup(best.speedup, best.low, best.high, verdict=verdict) if best else plain.DASH,
         ]
         rows.append([clean_line(cell) for cell in row])
     if not with_target:
@@ -249,11 +250,11 @@ def _by_the_judge(run: Reading, item: Comparison) -> str:
 
 
 def _unavailable(run: Reading, *, width: int | None) -> list[str]:
-    """Checks that could not be asked, and why; the caught and suspect ones were told above."""
+    """Checks without an answer, and why; the caught and suspect ones were told above."""
     why: dict[tuple[str, str], None] = {}
     for finding in run.found(FindingStatus.UNAVAILABLE):
         why.setdefault((finding.check, clean_line(finding.evidence, limit=2000)))
-    return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []
+    return plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else []
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:

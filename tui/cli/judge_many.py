@@ -305,7 +305,9 @@ def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
 
 
 def _ratio(found: results.Outcome | None) -> str:
-    return plain.DASH if found is None else numbers.speedup(found.speedup, found.low, found.high)
+    if found is None:
+        return plain.DASH
+    return numbers.speedup(found.speedup, found.low, found.high, verdict=found.verdict)
 
 
 def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
@@ -344,9 +346,10 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
     said = f"{numbers.speedup(found.speedup, found.low, found.high)} {found.word}"
     lines.append(clean_line(f"=> {best.name}: {said}{full}", limit=1000))
     if lucky is not None and lucky.taken < lucky.shown:
+        shown = numbers.speedup(lucky.shown, verdict=lucky.verdict)
         lines.append(
-            f"   the fastest of {lucky.of:,} in quick runs showed {numbers.number(lucky.shown, 3)}x there, "
-            f"and is taken for {numbers.number(lucky.taken, 3)}x: the best of many is lucky in part"
+            f"   the fastest of {lucky.of:,} in quick runs showed {shown} there, "
+            f"and is taken for {numbers.speedup(lucky.taken)}: the best of many is lucky in part"
         )
     return lines
 

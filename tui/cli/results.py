@@ -15,7 +15,7 @@ import click
 
 from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
-from aisp.store.outcomes import CHANGED_REASON, Limiter, State
+from aisp.store.outcomes import CHANGED_REASON, Limiter, State, Verdict
 from aisp.store.results import expected, standing
 from aisp.store.results.expected import Answered, Seen, Sighting, packages, today
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, measured
@@ -259,6 +259,7 @@ def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sig
             ms=rung["median_ms"],
             limiter=clean_line(rung["limiter"]),
             floor=rung.get("floor"),
+            verdict=clean_line(rung["verdict"] or Verdict.NONE),
             **{key: rung[key] for key in ("low_ms", "high_ms", "speedup", "low", "high", "sol")},
         )
     best = names.get(run["best"], run["best"]) or ""
@@ -269,7 +270,7 @@ def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sig
         run["case"],
         clean_line(document["on"] or ""),
         run["policy"],
-        Measured(best, run["speedup"], speaks.low, speaks.high, run["memory"]),
+        Measured(best, run["speedup"], speaks.low, speaks.high, run["memory"], speaks.verdict),
         rungs,
         driver=versions.pop("driver", ""),
         versions=versions,
@@ -344,11 +345,15 @@ def _summary(target: Document) -> list[str]:
     predicted = target["predicted"]
     met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
     if target["met"] is not None and own is not None and run["best"] != own["rung"]:
-        met += f", {plain.speedup(run['speedup'])} `{cell(run['best'])}`"
+        best: Document = next((rung for rung in run["rungs"] if rung["rung"] == run["best"]), {})
+        said = plain.speedup(run["speedup"], verdict=best.get("verdict") or Verdict.NONE)
+        met += f", {said} `{cell(run['best'])}`"
     rival = plain.DASH
     if own is not None and library is not None:
         rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{cell(library['rung'])}`"
-    against = plain.speedup(own["speedup"], own["low"], own["high"]) if own else plain.DASH
+    against = plain.DASH
+    if own is not None:
+        against = plain.speedup(own["speedup"], own["low"], own["high"], verdict=own["verdict"] or Verdict.NONE)
     base = next((rung for rung in run["rungs"] if rung["rung"] == BASELINE), None)
     against += _at_fast_host(base, own) if own else ""
     peaks = [rung["peak_bytes"] for rung in (base, own) if rung is not None and rung["peak_bytes"]]

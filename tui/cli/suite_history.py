@@ -180,6 +180,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
         *CHANGES[:4],
         "not comp.",
         "first",
+        "busy",
         "run",
     ]
     rows = []
@@ -193,6 +194,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
                 str(mean.get("count", plain.DASH)),
                 plain.speedup(without.get("value")),
                 *(str(one.summary["changes"].get(change, plain.DASH)) for change in CHANGES),
+                plain.DASH if told["busy"] is None else str(len(told["busy"])),
                 one.id,
             ]
         )
@@ -201,7 +203,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
         [[clean_line(cell) for cell in row] for row in rows],
         right=["targets", *heads[4:-1]],
         width=width,
-        drop=["without launches", "targets", "run", "first", "not comp."],
+        drop=["without launches", "targets", "run", "first", "not comp.", "busy"],
     )
     worse = [clean_line(target) for target in _worse(shown[-1])]
     return table + (["", f"=> worse in the last: {', '.join(worse)}"] if worse else [])
@@ -228,6 +230,7 @@ def _run_json(one: Package) -> dict[str, Any]:
         "geometric_mean": summary.get("geometric_mean"),
         "geometric_mean_without_launch_count": summary.get("geometric_mean_without_launch_count"),
         "changes": summary["changes"],
+        "busy": summary.get("busy"),
         "worse": _worse(one),
         "package": str(one.folder),
     }

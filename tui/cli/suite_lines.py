@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from aisp.store.results import suite
+from aisp.store.results import busy, suite
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -46,6 +46,7 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     words = {Change.FIRST: "run for the first time"}
     told = ", ".join(f"{count} {words.get(change, change)}" for change, count in counts if count)
     told = told or "nothing was measured"
+    told += f"; {on_busy}" if (on_busy := busy.tally(len(busy.targets(shown)))) else ""
     return [*found, f"=> against earlier runs: {told}"]
 
 

@@ -184,4 +184,4 @@ def _figure(trial: Trial) -> str:
     """The speed-up of a trial with its interval, or a dash."""
     said = trial.evidence
     ends = (said.interval.lo, said.interval.hi) if said.interval is not None else (None, None)
-    return plain.speedup(said.speedup, *ends)
+    return plain.speedup(said.speedup, *ends, verdict=said.verdict)

@@ -14,7 +14,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -197,6 +197,7 @@ class HistoryScreen(ExportingScreen):
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
             caught = result.caught
+            unsaid = headline.verdict if headline else Verdict.NONE  # the ratio's, where its cell says something else
             cheats = cheats_text(result, caught, ascii_only)
             if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
                 verdict: Cell = cheats
@@ -207,7 +208,7 @@ class HistoryScreen(ExportingScreen):
             elif result.record.validity in ("suspect", "caught"):
                 verdict = Text(f"! {result.record.validity}", style="bold")
             else:
-                found = headline.verdict if headline else result.record.verdict
+                found, unsaid = headline.verdict if headline else result.record.verdict, Verdict.NONE
                 verdict = Text.assemble(verdict_text(found.value, None, ascii_only), f" {found.value}")
                 if verdict.cell_len > VERDICT_COLUMNS:
                     verdict = found.value  # a word that fills the column is told from the others without its sign
@@ -221,7 +222,9 @@ class HistoryScreen(ExportingScreen):
                         plain.local_time(result.record.wall),
                         "quick" if result.record.quick else "full",
                         verdict,
-                        plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
+                        plain.speedup(headline.speedup, headline.low, headline.high, verdict=unsaid)
+                        if headline
+                        else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
                         self._machines.get(result.id, result.record.device),

@@ -644,7 +644,7 @@ def _gpus_text(needs: Needs) -> str:
 def prediction_text(said: Answer, expect: Expectation) -> str:
     """Whether a prediction came true, or why that cannot be said."""
     found = said.measured
-    speedup, memory = plain.speedup(found.speedup), found.memory
+    speedup, memory = plain.speedup(found.speedup, verdict=found.verdict), found.memory
     match said.says:
         case Says.NOTHING:
             return "not measured yet"

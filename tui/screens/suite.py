@@ -27,7 +27,7 @@ from textual.widgets import Static
 from aisp.engine import paths
 from aisp.engine.protocol.requests import FrozenContract
 from aisp.store.outcomes import Trigger
-from aisp.store.results import hardware, regression, standing, suite
+from aisp.store.results import busy, hardware, regression, standing, suite
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
@@ -156,6 +156,11 @@ class Found:
     def ratio(self) -> Comparison | None:
         """Its speed-up, None where none may be shown."""
         return self.lesson.ratio if self.shown else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether its last run, which says something, was made on a busy machine."""
+        return self.shown and self.lesson.run is not None and busy.of_run(self.lesson.run.record) is not None
 
     @property
     def kind(self) -> str:
@@ -548,6 +553,9 @@ class SuiteScreen(FilteringScreen):
         for kind in (LEFT_OUT, NOT_RUN):
             if counts[kind]:
                 text.append(f"{counts[kind]} {kind}", "" if kind == NOT_RUN else "bold").append("   ")
+        met = sum(found is not None and found.busy for _, found in every)
+        if on_busy := busy.tally(met):
+            text.append(on_busy, "bold").append("   ")
         if unread := sum(found is None for _, found in every):
             text.append(f"reading {unread} of {len(every)}", "dim")
         rows.append(text)
@@ -815,7 +823,7 @@ def about(entry: Entry, found: Found | None) -> Text:
         for point in reversed(row.past):
             time = plain.time_of(point.median_ms, point.low_ms, point.high_ms)
             line = f"\n{plain.local_time(point.wall)}  {time:<34}"
-            line += f"  {plain.speedup(point.speedup, point.low, point.high)}"
+            line += f"  {plain.speedup(point.speedup, point.low, point.high, verdict=point.verdict)}"
             if point.comparable:
                 text.append(line, "not bold")
             else:

@@ -29,6 +29,7 @@ from aisp.tui.runplot import run_series, time_unit
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.watch_diff import EditDiff, text_of
+from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
@@ -242,7 +243,8 @@ class WatchScreen(WorkScreen):
             median = plain.number(None if median_ms is None else median_ms * unit.per_ms)
             second.append(f"  \u00b7  best: edit {best.number}, {median} {unit.name}")
             if item.ratio is not None:
-                second.append(f", {plain.speedup(item.ratio.speedup)} vs baseline")
+                ratio = verdict_text(item.ratio.verdict, item.ratio.speedup, self.workbench.ascii)
+                second.append(", ").append_text(ratio).append(" vs baseline")
         elif any(not item.going for item in told.values()):
             second.append("  \u00b7  no edit was correct and timed yet")
         if self.marked is not None:
