@@ -5,7 +5,7 @@ Two kinds of stored samples are drawn from. Every one is of identical code, so t
 * `aa_*.json`: 20 identical rungs beside a baseline in one run of 5 replicas. A night's ratio is that of two of these
   rungs, its interval and floor are those that the run gave it.
 * `spread_cuda_*.json`: the medians of 10 processes of a baseline and its twin in each of two sittings. A night draws
-  processes from one sitting and puts them through the engine's own bootstrap, floor and looks.
+  processes from one sitting and puts them through the engine's own intervals, floor and looks.
 """
 
 from __future__ import annotations
