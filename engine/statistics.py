@@ -224,15 +224,6 @@ def by_round(values: Floats, replica: Ints, rounds: Ints) -> ByRound:
     return ByRound(unique >> 32, unique & 0xFFFFFFFF, median)
 
 
-def cells(values: Floats, replica: Ints, rounds: Ints) -> dict[int, dict[int, float]]:
-    """Median of each round of each replica: {replica: {round: value}}."""
-    found: dict[int, dict[int, float]] = {}
-    made = by_round(values, replica, rounds)
-    for owner, number, median in zip(made.replica, made.round, made.median, strict=True):
-        found.setdefault(int(owner), {})[int(number)] = float(median)
-    return found
-
-
 def log_ratios(base: ByRound, rung: ByRound) -> list[Floats]:
     """Per replica the log of baseline over rung, for every round that has both."""
     base, rung = _shared(base, rung)

@@ -26,7 +26,6 @@ from aisp.engine.statistics import (
     Ratio,
     Summary,
     by_round,
-    cells,
     confirmed,
     decide,
     estimates,
@@ -119,19 +118,21 @@ def floor_of(ratios: list[list[float]], *, quick: bool = False) -> float:
     return noise_floor(estimate(*arms(ratios)), quick=quick)
 
 
-# -- cells and medians -------------------------------------------------------------------------------------------------
+# -- turns and medians -------------------------------------------------------------------------------------------------
 
 
-def test_cells_are_medians_of_the_rounds_of_each_replica_in_whatever_order_the_samples_came() -> None:
+def test_turns_are_medians_of_the_rounds_of_each_replica_in_whatever_order_the_samples_came() -> None:
     times = np.array([5.0, 1.0, 3.0, 100.0, 2.0, 7.0, 8.0])
     replica = np.array([1, 0, 0, 0, 0, 1, 0])
     rounds = np.array([0, 0, 0, 0, 2, 3, 2])
-    assert cells(times, replica, rounds) == {0: {0: 3.0, 2: 5.0}, 1: {0: 5.0, 3: 7.0}}
+    made = by_round(times, replica, rounds)
+    assert [*zip(made.replica, made.round, made.median, strict=True)] == [
+        (0, 0, 3.0), (0, 2, 5.0), (1, 0, 5.0), (1, 3, 7.0)
+    ]  # fmt: skip
 
 
-def test_no_samples_are_no_cells_and_no_ratio() -> None:
+def test_no_samples_are_no_turns_and_no_ratio() -> None:
     empty = np.array([]), np.array([], np.int64), np.array([], np.int64)
-    assert cells(*empty) == {}
     none, some = by_round(*empty), by_round(np.array([1.0]), np.array([0]), np.array([0]))
     assert len(none) == 0
     for base, rung in ((none, none), (none, some), (some, none)):

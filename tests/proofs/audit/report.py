@@ -16,65 +16,40 @@ from typing import Any
 
 from aisp.checks import registry
 from aisp.engine import trust
-from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import FindingStatus, State
+from aisp.store.outcomes import State
 from aisp.store.reader import History
 from aisp.store.record import Run
-from aisp.store.results.audit import NO_FASTER, NOISE
+from aisp.store.results.audit import judge, rungs_of
+from aisp.store.results.reading import Reading
 from aisp.tui import plain
 from tests import recordings
 from tests.proofs.audit.cheats import fixtures
-from tests.proofs.audit.gallery import target
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 DATA = DOCS / "audit"
 OUTCOMES = ("caught", "useless", "missed", "passed", "flagged", "unavailable")
-_BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
-_DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
 
 
 def rows_of(fixture: str, record: Run) -> list[dict[str, Any]]:
     """One row for every rung of a fixture's run, the baseline only where something was held against it."""
-    known = {arm.rung: arm for arm in record.arms}
-    compared = {c.rung: c for c in record.comparisons}
-    twin_high = max((c.high for r, c in compared.items() if r.startswith("optimized") and c.high), default=1.0)
-    found: list[dict[str, Any]] = []
-    named = next(view.checks for view in trust.fixtures() if view.target_id.replace(":", "/") == fixture)
-    for rung in target(fixture).rungs:
-        arm = known.get(rung.name)
-        if arm is None:
-            continue
-        doubts = [f for f in record.findings if f.arm == rung.name and f.status in _BAD]
-        doubts.sort(key=lambda f: f.status is not FindingStatus.CAUGHT)
-        cheat = rung.role is Role.CHEAT
-        ours = compared[rung.name].speedup if rung.name in compared else None
-        if arm.state in _DID_NOT_RUN and not doubts:
-            outcome = "unavailable"
-        elif cheat and any(f.status is FindingStatus.CAUGHT or f.check in named or not named for f in doubts):
-            outcome = "caught"
-        elif cheat and arm.state is not State.OK:
-            outcome = "unavailable" if arm.state is State.USER_ERROR else "caught"
-        elif cheat:
-            slow = ours is not None and (ours <= NOISE * twin_high or compared[rung.name].verdict in NO_FASTER)
-            outcome = "useless" if slow else "missed"
-        else:
-            outcome = "flagged" if doubts or arm.state is not State.OK else "passed"
-        if rung.role is Role.BASELINE and outcome != "flagged":
-            continue
-        found.append(
-            {
-                "fixture": fixture,
-                "rung": rung.name,
-                "kind": "cheat" if cheat else "twin",
-                "outcome": outcome,
-                "checks": list(dict.fromkeys(f.check for f in doubts)),
-                "naive": arm.naive.speedup if arm.naive else None,
-                "accepts": arm.naive.accepts if arm.naive else None,
-                "ours": None if outcome == "caught" else ours,
-                "why": arm.reason if outcome == "unavailable" else (doubts[0].evidence if doubts else ""),
-            }
-        )
-    return found
+    view = next(view for view in trust.fixtures() if view.target_id.replace(":", "/") == fixture)
+    reading = Reading(record)
+    rows = judge(view, {rung: reading for rung in rungs_of(view) if reading.arm(rung) is not None})
+    return [
+        {
+            "fixture": fixture,
+            "rung": row.rung,
+            "kind": str(row.kind),
+            "outcome": str(row.outcome),
+            "checks": list(row.findings),
+            "naive": row.naive_speedup,
+            "accepts": row.naive_accepts,
+            "ours": row.speedup,
+            "why": row.evidence,
+        }
+        for row in rows
+        if reading.arm(row.rung) is not None
+    ]
 
 
 def collect(databases: Sequence[Path]) -> list[dict[str, Any]]:
