@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aisp.checks.oracle.schema import subseed
+from aisp.engine.statistics import PRIORS, Prior
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Kind, Rung, Target
@@ -32,6 +33,7 @@ class Plan:
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
     naive: bool = False  # ask what the naive harness would say
+    prior: Prior = PRIORS["cuda"]  # what is known of how processes of the same code differ
 
     @property
     def id(self) -> str:

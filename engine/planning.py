@@ -18,6 +18,7 @@ from aisp.engine import contention, corpus
 from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.plan import PATIENCE, Plan, new_secrets, new_seed
 from aisp.engine.protocol import events, requests
+from aisp.engine.statistics import PRIORS, Prior
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
@@ -140,8 +141,11 @@ def plan(
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
     patience_s: float = 0.0,
+    priors: Mapping[str, Prior] = PRIORS,
 ) -> Plan:
     """Decide everything about one run.
+
+    `priors` are by device: what is known of how processes of the same code differ.
 
     Raises:
         PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas or seconds,
@@ -161,9 +165,8 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    rule = StopRule.of(
-        quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone, device=chosen_device
-    )
+    rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
+    prior = priors[chosen_device]
     secrets = new_secrets()
     record = Run(
         id=new_ulid(),
@@ -182,6 +185,7 @@ def plan(
         state=State.PLANNED,
         manifest={
             "stop_rule": rule.manifest(),
+            "prior": prior.manifest(),
             **({"contention": contention.RULE} if chosen_device == "cpu" else {}),
             "axes": dict(chosen_case.axes),
             "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs if spec.dtype != ANY},
@@ -213,6 +217,7 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
+        prior,
     )
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aisp.engine import environment, paths, planning, silence
+from aisp.engine import environment, paths, planning, silence, statistics
 from aisp.engine.ahead import Ahead
 from aisp.engine.broadcast import Broadcast
 from aisp.engine.caches import Caches
@@ -69,6 +69,7 @@ class Queue:
         self._telling: asyncio.TimerHandle | None = None
         self._closing = False
         self._planned = 0  # runs
+        self._priors = dict(statistics.PRIORS)  # by device: how processes of the same code differ
         compiled = Caches(paths.compiled_dir(), paths.cache_links_dir())
         self._ahead = Ahead(paths.snapshots_dir(), compiled)
         shared: dict[str, Any] = {
@@ -161,7 +162,14 @@ class Queue:
         """Decide everything about a run; see planning.plan. Runs have numbers in this order."""
         self._planned += 1
         return planning.plan(
-            target, files, snapshot, self._hardware, epoch=self._life.epoch, seq=self._planned, **options
+            target,
+            files,
+            snapshot,
+            self._hardware,
+            epoch=self._life.epoch,
+            seq=self._planned,
+            priors=self._priors,
+            **options,
         )
 
     async def enqueue(self, plans: list[Plan], store: StoreCall, announce: Callable[[], None] = lambda: None) -> None:
@@ -244,6 +252,7 @@ class Queue:
             if isinstance(job, RunJob):
                 self.runs_done += 1
                 await self.run_ended(job)
+                await self.recall_priors()
         except Exception:
             log.exception("the end of %s could not be reported", job.id)
             self._drop(job)
@@ -330,6 +339,14 @@ class Queue:
                 peak = await self._keeper.call(lambda store, uuid=uuid: store.latest_peak(uuid))  # type: ignore[misc]
                 if peak is not None:
                     slot.services.peaks[slot.gpus[0]] = peak
+
+    async def recall_priors(self) -> None:
+        """Find how processes of the same code differed in the newest runs on this CPU and on this model of GPU."""
+        model = next((device.name for device in self._hardware.devices if device.index == self._hardware.index), "")
+        for device, gpu in (("cpu", ""), ("cuda", model)):
+            seen = await self._keeper.call(lambda store, of=(device, gpu): store.spreads(*of))  # type: ignore[misc]
+            where = f"on this machine's {gpu or 'CPU'}"
+            self._priors[device] = statistics.fitted(seen, statistics.PRIORS[device], where)
 
     def _lost(self, slot: Slot, reason: str) -> None:
         """Set the GPUs aside with which a slot's job found something wrong; all that its processes see, if it is a

@@ -165,7 +165,11 @@ class Reporter:
         """The comparisons as they stand."""
         rule = self._plan.rule
         return verdicts.comparisons(
-            self.arms, quick=self._plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, prior=rule.prior
+            self.arms,
+            quick=self._plan.record.quick,
+            interleaved=rule.interleaved,
+            looks=rule.looks,
+            prior=self._plan.prior,
         )
 
     def record(self, arm: Arm) -> records.Arm:
@@ -181,10 +185,13 @@ class Reporter:
             source=self._plan.source(arm.rung),
             roofline=roofline,
             base_ms=None if base else self._base_ms,
-            prior=self._plan.rule.prior,
+            prior=self._plan.prior,
         )
         if self._plan.target.flops == UNCOUNTED:  # a share of what its bytes alone allow would read as one of all
             record = msgspec.structs.replace(record, sol=None)
         if base:
             self._base_ms = record.median_ms
+            if not arm.running and record.quality is not None:
+                between = verdicts.between(self.arms, interleaved=self._plan.rule.interleaved)
+                record = msgspec.structs.replace(record, quality=msgspec.structs.replace(record.quality, **between))
         return record

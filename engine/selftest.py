@@ -298,8 +298,8 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> list[Jud
         by_cycles = [_until(arm, last) for arm in _arms(times * stream.clock_mhz, kept)]
     looked = []
     for replicas in [look.replicas for look in rule.looks] or [rule.replicas]:
-        time_judged = _judged(by_time, replicas, rule.prior, quick)
-        cycles_judged = _judged(by_cycles, replicas, rule.prior, quick) if by_cycles else None
+        time_judged = _judged(by_time, replicas, quick)
+        cycles_judged = _judged(by_cycles, replicas, quick) if by_cycles else None
         if time_judged is not None:
             looked.append(Judged(time_judged, cycles_judged, quick, replicas, rule.looks))
     return looked
@@ -334,12 +334,11 @@ def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
     return arm.of(arm.round < last[arm.replica])
 
 
-def _judged(
-    arms: Sequence[statistics.ByRound], replicas: int, prior: statistics.Prior, quick: bool
-) -> tuple[statistics.Estimate, float] | None:
-    """The ratio of the second arm by so many replicas and the floor beside it; the third is the A/A arm."""
+def _judged(arms: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tuple[statistics.Estimate, float] | None:
+    """The ratio of the second arm by so many replicas and the floor beside it; the third is the A/A arm. With what is
+    shipped of how processes on a GPU differ."""
     base, *others = (arm.of(arm.replica < replicas) for arm in arms)
-    known = statistics.estimates(base, dict(zip(("rung", "twin"), others, strict=False)), prior)
+    known = statistics.estimates(base, dict(zip(("rung", "twin"), others, strict=False)), statistics.PRIORS["cuda"])
     found = known["rung"]
     return None if found is None else (found, statistics.noise_floor(known.get("twin"), quick=quick))
 

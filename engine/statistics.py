@@ -25,14 +25,14 @@ at what it spends: by the union bound all of them together err no more often, ho
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from aisp.engine.distributions import TINY, digamma, fisher_tail, student, student_tails, trigamma, trigamma_inverse
 from aisp.store.outcomes import Verdict
 from aisp.store.results.comparison import EQUIVALENCE
 from aisp.store.results.outside import outside_ratio
@@ -48,6 +48,9 @@ TRIMMED = 0.2  # of a replica's rounds, on each side
 ALIKE = 4.0  # arms are alike whose rounds leave at most that many times the variance, beside what processes do
 APART = 0.05  # chance that an arm like the others is judged by its own spread
 OUTLYING = 0.001  # chance that it is left out of that of the others
+FEWEST_RUNS = 10  # from which on earlier runs say more than what is shipped
+MOST_FREEDOM = 6.0  # that earlier runs are worth: this one may be another kernel
+LEAST_DEVIATION = 1e-5  # no clock tells processes apart that differ by less
 WIDEST = 10.0  # an interval that reaches beyond that many times its middle says only that there are too few processes
 
 LEVEL = 0.05  # of error, of the interval that is told
@@ -282,6 +285,40 @@ def estimates(
     return {name: known[name].estimate(*_between(name, known, prior)) if name in known else None for name in arms}
 
 
+def between(base: ByRound, arms: Iterable[ByRound], *, paired: bool = True) -> tuple[float, int] | None:
+    """The variance between processes of the same code, of their log times, and its degrees of freedom: pooled over the
+    baseline and the arms that share all its replicas. None where there is none, or one replica alone.
+    """
+    replicas = np.unique(base.replica)
+    made = [found for arm in arms if (found := _contrast(base, arm, paired=paired)) is not None]
+    like = [found for found in made if np.isin(replicas, found.replicas).all()]
+    return _pooled(like, replicas) if like and len(replicas) > 1 else None
+
+
+def fitted(seen: Sequence[tuple[float, float]], shipped: Prior, where: str) -> Prior:
+    """What earlier runs say of how processes differ; what is shipped where they are fewer than `FEWEST_RUNS`.
+
+    By the moments of the log variances, whose spread beyond what their own degrees of freedom explain is that of the
+    prior (Smyth, 2004, section 6.2). A variance below a hundredth of the median one counts as that: it says nothing
+    more, and its logarithm would.
+
+    Args:
+        seen: deviation between processes and degrees of freedom of each run (`between`).
+        shipped: the prior of the device.
+        where: of which machine, in words.
+    """
+    if len(seen) < FEWEST_RUNS:
+        return shipped
+    variance = np.array([deviation for deviation, _ in seen]) ** 2
+    half = np.array([freedom for _, freedom in seen]) / 2
+    variance = np.maximum(variance, max(float(np.median(variance)) / 100, LEAST_DEVIATION**2))
+    logs = np.log(variance) - np.array([digamma(value) - math.log(value) for value in half])
+    beyond = float(logs.var(ddof=1)) - float(np.mean([trigamma(value) for value in half]))
+    freedom = min(2 * trigamma_inverse(beyond), MOST_FREEDOM) if beyond > 0 else MOST_FREEDOM
+    logged = float(logs.mean()) + digamma(freedom / 2) - math.log(freedom / 2)
+    return Prior(math.exp(logged / 2), freedom, f"{len(seen)} runs {where}")
+
+
 def decide(found: Estimate, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
     """What a log ratio says beside a noise floor (a ratio - 1), at the look that it has come to.
 
@@ -510,7 +547,7 @@ def _between(name: str, known: Mapping[str, _Contrast], prior: Prior) -> tuple[f
         return 2 * prior.deviation**2, prior.freedom
     tails = {other: _apart(other, like, own.replicas, prior) for other in like} if len(like) > 1 else {name: 1.0}
     others = [made for other, made in like.items() if other == name or tails[other] >= OUTLYING]
-    variance, freedom = _pooled(others, own.replicas, prior)
+    variance, freedom = _moderated(*_pooled(others, own.replicas), prior)
     alone = max(0.0, float(own.centres.var(ddof=1)) - own.within) / 2
     if alone > variance and len(like) > 1:
         variance = alone
@@ -521,13 +558,14 @@ def _between(name: str, known: Mapping[str, _Contrast], prior: Prior) -> tuple[f
 
 def _apart(name: str, like: Mapping[str, _Contrast], replicas: Ints, prior: Prior) -> float:
     """The chance that an arm's processes differ so much if they are like those of the others."""
-    variance, freedom = _pooled([made for other, made in like.items() if other != name], replicas, prior)
+    others = [made for other, made in like.items() if other != name]
+    variance, freedom = _moderated(*_pooled(others, replicas), prior)
     arm = like[name]
     own = float(arm.centres[np.isin(arm.replicas, replicas)].var(ddof=1))
     return fisher_tail(own / max(2 * variance + arm.within, TINY), len(replicas) - 1, freedom)
 
 
-def _pooled(made: Sequence[_Contrast], replicas: Ints, prior: Prior) -> tuple[float, float]:
+def _pooled(made: Sequence[_Contrast], replicas: Ints) -> tuple[float, int]:
     """The variance between processes of one arm, over the baseline (whose contrast with itself is 0) and these arms:
     what is left of them where each arm's mean and each replica's are taken off, less what rounds explain.
     """
@@ -535,7 +573,7 @@ def _pooled(made: Sequence[_Contrast], replicas: Ints, prior: Prior) -> tuple[fl
     freedom = (len(rows) - 1) * (len(replicas) - 1)
     left = rows - rows.mean(axis=0) - rows.mean(axis=1, keepdims=True) + rows.mean()
     within = math.fsum(one.within for one in made) / len(made) / 2
-    return _moderated(max(0.0, float((left**2).sum()) / freedom - within), freedom, prior)
+    return max(0.0, float((left**2).sum()) / freedom - within), freedom
 
 
 def _moderated(variance: float, freedom: float, prior: Prior) -> tuple[float, float]:
@@ -549,56 +587,3 @@ def _shared(first: ByRound, second: ByRound) -> tuple[ByRound, ByRound]:
     one, other = (arm.replica * (1 << 32) + arm.round for arm in (first, second))
     _, left, right = np.intersect1d(one, other, assume_unique=True, return_indices=True)
     return first.of(left), second.of(right)
-
-
-# -- distributions -----------------------------------------------------------------------------------------------------
-
-TINY = 1e-300
-
-
-def student_tails(t: float, freedom: float) -> float:
-    """The chance that |Student's t| exceeds t >= 0."""
-    return _beta(freedom / 2, 0.5, freedom / (freedom + t * t))
-
-
-@functools.lru_cache(maxsize=4096)
-def student(level: float, freedom: float) -> float:
-    """The t that is exceeded, on both sides together, with chance `level`."""
-    low, high = 0.0, 2.0
-    while student_tails(high, freedom) > level:
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_tails(middle, freedom) > level else (low, middle)
-    return high
-
-
-def fisher_tail(ratio: float, above: float, below: float) -> float:
-    """The chance that F with these degrees of freedom exceeds ratio >= 0."""
-    return _beta(below / 2, above / 2, below / (below + above * ratio))
-
-
-def _beta(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function I_x(a, b), by its continued fraction (Abramowitz & Stegun, 26.5.8)."""
-    if not 0 < x < 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(b, a, 1 - x)
-    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    # From its near end (Thompson & Barnett, 1986): it ends when nothing changes any more.
-    above, below = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    value = below
-    for m in range(1, FRACTIONS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        before = value
-        for term in (even, odd):
-            below = 1 / (1 + term * below)
-            above = 1 + term / above
-            value *= above * below
-        if abs(value - before) <= 1e-13 * value:
-            break
-    return math.exp(logs) * value / a
-
-
-FRACTIONS = 1000

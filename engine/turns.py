@@ -20,7 +20,7 @@ from aisp.engine.contention import Crowd
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.silence import awaiting
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
-from aisp.engine.statistics import LOOKS, PRIORS, Look, Prior
+from aisp.engine.statistics import LOOKS, Look
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
@@ -56,7 +56,6 @@ class StopRule:
         cooling_s: the most that a run waits for a GPU whose clock has fallen.
         warm: the caches are as the call before left them, instead of the L2 flushed.
         interleaved: arms take turns; else one arm is measured after the other.
-        prior: what every interval takes for known of how processes of the same code differ.
     """
 
     replicas: int
@@ -72,25 +71,21 @@ class StopRule:
     warm: bool = False
     interleaved: bool = True
     looks: tuple[Look, ...] = ()
-    prior: Prior = PRIORS["cuda"]
 
     @staticmethod
-    def of(
-        *, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True, device: str = "cuda"
-    ) -> StopRule:
+    def of(*, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True) -> StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
-        prior = PRIORS[device]
         if quick:
-            return StopRule(replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved, (), prior)
+            return StopRule(replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
         looks = () if replicas else LOOKS
         most = replicas or LOOKS[-1].replicas
-        return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks, prior)
+        return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks)
 
     def manifest(self) -> dict[str, object]:
         """As plain data."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         looks = [{"replicas": look.replicas, "level": look.level, "margin": look.margin} for look in self.looks]
-        return plain | {"looks": looks, "prior": self.prior.manifest()}
+        return plain | {"looks": looks}
 
 
 def calls_for(per_call_ms: float) -> int:

@@ -247,6 +247,16 @@ def _estimates(sides: Mapping[str, _Side], base: str, paired: bool, prior: stati
     return {name: (times[name], cycles[name]) for name in arms}
 
 
+def between(arms: Sequence[Arm], *, interleaved: bool) -> dict[str, float]:
+    """How processes of the same code differed in this run, as members of the baseline's quality; empty where it has
+    fewer than two replicas or nothing to compare."""
+    sides = [_Side.of(arm) for arm in arms if arm.believable]
+    found = None
+    if sides and sides[0].arm is arms[0]:
+        found = statistics.between(sides[0].times, [side.times for side in sides[1:]], paired=interleaved)
+    return {} if found is None else {"between": math.sqrt(found[0]), "between_freedom": found[1]}
+
+
 def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> records.Comparison:
     names = (rung.arm.name, base.arm.name)
     for side in (rung.arm, base.arm):

@@ -71,6 +71,15 @@ _BEFORE = (
     "AND runs.id <> ? AND runs.sha256 IS NOT NULL AND runs.state NOT IN ('cancelled', 'engine_lost') "
     "ORDER BY runs.number DESC LIMIT 1"
 )
+MOST_SPREADS = 200  # newest runs that say how processes differ
+SPREADS_SQL = (
+    "SELECT json_extract(arms.quality, '$.between') AS deviation, json_extract(arms.quality, '$.between_freedom') "
+    f"FROM (SELECT * FROM runs ORDER BY number DESC LIMIT {10 * MOST_SPREADS}) AS late "
+    "JOIN arms ON arms.run = late.number AND arms.position = 0 "
+    "JOIN environments ON environments.hash = late.environment "
+    "WHERE late.device = ? AND late.state = 'ok' AND late.validity = 'valid' AND deviation IS NOT NULL "
+    "AND json_extract(environments.content, '$.gpu') = ? ORDER BY late.number DESC LIMIT ?"
+)
 _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
 
@@ -491,6 +500,13 @@ class Store:
             connection = self._db.conn
             found = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
             return next(read_peaks(connection, [row[0] for row in found], {}), None)
+
+    def spreads(self, device: str, gpu: str) -> list[tuple[float, float]]:
+        """How processes of the same code differed in the newest good runs of a device, as Quality has it: standard
+        deviation between them and its degrees of freedom. Of a GPU: those of its model; `gpu` is "" for a CPU."""
+        with self._lock, typed_errors(self.path):
+            found = self._db.conn.execute(SPREADS_SQL, [device, content.label(gpu), MOST_SPREADS]).fetchall()
+        return [(float(deviation), float(freedom)) for deviation, freedom in found]
 
     # -- fuzzes ----------------------------------------------------------------------------------------------
 

@@ -86,6 +86,8 @@ class Quality(msgspec.Struct, frozen=True):
         waited_share: of the time of its turns, that in which its threads stood in line because of others.
         others_cores, cores: processors that others kept busy meanwhile, of so many.
         stolen_share: of the processor time that was asked for, what the hypervisor took.
+        between, between_freedom: of a run's first baseline: the standard deviation of the log time between processes of
+            the same code, as all arms of the run show it together, and its degrees of freedom.
     """
 
     drift: float | None = None
@@ -109,6 +111,8 @@ class Quality(msgspec.Struct, frozen=True):
     others_cores: float | None = None
     cores: int | None = None
     stolen_share: float | None = None
+    between: float | None = None
+    between_freedom: float | None = None
 
     @property
     def busy(self) -> bool:

@@ -30,6 +30,7 @@ from aisp.engine import (
 from aisp.engine.protocol import framing
 from aisp.kernels.catalog import sources
 from aisp.store.outcomes import State, Timing, Verdict
+from aisp.store.writer import MOST_SPREADS
 
 MAIN = Path(__file__).parents[2]
 PAGE = (MAIN / "docs/engine.md").read_text("utf-8")
@@ -119,6 +120,9 @@ def test_the_statistics_numbers_are_the_codes() -> None:
     assert f"Two replicas claim nothing below {two}, three nothing below {three}:" in section
     gpu, cpu = (f"{statistics.PRIORS[device].deviation * 100:g} %" for device in ("cuda", "cpu"))
     assert f"{gpu} on a GPU, {cpu} on a CPU, each worth one degree of freedom" in section
+    assert f"newest {MOST_SPREADS} good runs" in section
+    assert (statistics.FEWEST_RUNS, statistics.MOST_FREEDOM) == (10, 6.0)
+    assert "worth at most six degrees of freedom; where they are fewer than ten" in section
     assert {prior.freedom for prior in statistics.PRIORS.values()} == {1.0}
     assert f"F test at {statistics.APART * 100:.0f} %" in section
     assert f"reach beyond {statistics.WIDEST:.0f} times its middle" in section

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from aisp.engine.distributions import student, student_tails
 from aisp.engine.quality import quality
 from aisp.engine.statistics import (
     CLAIM,
@@ -25,16 +26,15 @@ from aisp.engine.statistics import (
     Prior,
     Ratio,
     Summary,
+    between,
     by_round,
     confirmed,
     decide,
     estimates,
-    fisher_tail,
+    fitted,
     half_width,
     log_ratios,
     noise_floor,
-    student,
-    student_tails,
 )
 from aisp.engine.statistics import summarise as summarised
 from aisp.store.outcomes import Verdict
@@ -365,28 +365,39 @@ def test_what_was_known_before_counts_for_less_the_more_processes_there_are() ->
         assert (found[0].freedom, found[1].freedom) == (pytest.approx(4.0 + count - 1), pytest.approx(4.0 + count - 1))
 
 
-@pytest.mark.parametrize(
-    ("chance", "freedom", "wanted"),
-    [
-        (0.05, 1, 12.7062),
-        (0.05, 2, 4.30265),
-        (0.05, 5, 2.57058),
-        (0.01, 10, 3.16927),
-        (0.001, 30, 3.64596),
-        (0.05, 1e6, 1.95997),
-    ],
-)
-def test_students_quantiles_are_those_of_the_tables(chance: float, freedom: float, wanted: float) -> None:
-    assert student(chance, freedom) == pytest.approx(wanted, rel=1e-5)
-    assert student_tails(wanted, freedom) == pytest.approx(chance, rel=1e-4)
+@pytest.mark.parametrize(("deviation", "freedom"), [(0.005, 4.0), (0.02, 4.0), (0.005, 1.0)])
+def test_the_prior_of_earlier_runs_is_found_again(deviation: float, freedom: float) -> None:
+    """200 runs whose variances are drawn from it, each seen with the error of four degrees of freedom."""
+    random = np.random.default_rng(int(1e4 * deviation + freedom))
+    truth = deviation**2 * freedom / random.chisquare(freedom, 200)
+    seen = [(math.sqrt(value * random.chisquare(4) / 4), 4.0) for value in truth]
+    found = fitted(seen, PRIOR, "here")
+    assert found.deviation == pytest.approx(deviation, rel=0.25)
+    assert found.freedom == pytest.approx(freedom, rel=0.5)
+    assert found.source == "200 runs here"
 
 
-@pytest.mark.parametrize(
-    ("ratio", "above", "below", "chance"),
-    [(4.75706, 3, 6, 0.05), (10.0443, 1, 10, 0.01), (161.448, 1, 1, 0.05), (0.0, 2, 3, 1.0)],
-)
-def test_fishers_tails_are_those_of_the_tables(ratio: float, above: int, below: int, chance: float) -> None:
-    assert fisher_tail(ratio, above, below) == pytest.approx(chance, rel=1e-4)
+def test_few_runs_say_less_than_what_is_shipped_and_many_that_agree_no_more_than_six() -> None:
+    assert fitted([(0.01, 4.0)] * 9, PRIOR, "here") is PRIOR
+    found = fitted([(0.01, 4.0)] * 50, PRIOR, "here")
+    assert (found.freedom, found.source) == (6.0, "50 runs here")
+    assert 0.005 < found.deviation < 0.02
+    assert fitted([(0.0, 4.0)] * 50, PRIOR, "here").deviation < 1e-4
+
+
+def test_what_a_run_says_of_processes_is_how_they_differ_beside_what_they_have_in_common() -> None:
+    seen = []
+    for seed in range(60):
+        session = Session(seed, process=0.01, outliers=0.0, drift=0.1)
+        base, rung = session.pair(1.5)
+        found = between(base, [rung, by_round(*session.arm())])
+        assert found is not None
+        assert found[1] == 2 * (REPLICAS - 1)
+        seen.append(found[0])
+    assert math.sqrt(np.mean(seen)) == pytest.approx(0.01, rel=0.15)
+    alone = Session(1, replicas=1).pair()
+    assert between(alone[0], [alone[1]]) is None
+    assert between(alone[0], []) is None
 
 
 @pytest.mark.slow

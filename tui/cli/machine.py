@@ -360,6 +360,22 @@ def state_folder(facts: Facts) -> Iterator[Check]:
     yield check("socket", "socket", f"{socket} ({len(os.fsencode(socket))} of {paths.MAX_SOCKET_PATH_BYTES} bytes)")
 
 
+def processes(facts: Facts) -> Iterator[Check]:
+    """What the newest run of each device took for known of how processes of the same code differ."""
+    from aisp.store.reader import History  # numpy
+
+    with History(paths.database_file()) as history:
+        runs = history.newest(50, all_findings=False)
+    said: dict[str, str] = {}
+    for run in runs:
+        prior = run.manifest.get("prior")
+        if isinstance(prior, Mapping) and run.device not in said:
+            worth = f"worth {plain.number(prior['freedom'], 2)} degrees of freedom ({prior['source']})"
+            said[run.device] = f"{run.device} {plain.percent(prior['deviation'], 2)}, {worth}"
+    value = "; ".join(said.values()) or "no run has been planned yet"
+    yield check("process_spread", "spread of processes", value)
+
+
 def file_system_check(kind: str) -> Check:
     """Where other hosts may use the state folder too, the store can keep no write-ahead log."""
     shared = bool(filesystem.NETWORK.fullmatch(kind))
@@ -488,6 +504,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     landlock,
     sqlite,
     state_folder,
+    processes,
     compiled_files,
     engine,
     limits.cgroups,
