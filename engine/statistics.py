@@ -282,7 +282,8 @@ def estimates(
     """
     made = {name: _contrast(base, arm, paired=paired) for name, arm in arms.items()}
     known = {name: contrast for name, contrast in made.items() if contrast is not None}
-    return {name: known[name].estimate(*_between(name, known, prior)) if name in known else None for name in arms}
+    memo: _Tails = {}
+    return {name: known[name].estimate(*_between(name, known, prior, memo)) if name in known else None for name in arms}
 
 
 def between(base: ByRound, arms: Iterable[ByRound], *, paired: bool = True) -> tuple[float, int] | None:
@@ -533,7 +534,11 @@ def _contrast(base: ByRound, arm: ByRound, *, paired: bool) -> _Contrast | None:
     return _Contrast.of(np.log(first.median), first.replica).less(_Contrast.of(np.log(second.median), second.replica))
 
 
-def _between(name: str, known: Mapping[str, _Contrast], prior: Prior) -> tuple[float, float]:
+_Tails = dict[tuple[tuple[str, ...], bytes], dict[str, float]]
+"""By arms that are alike and replicas: what `_apart` says of each. Most arms of a run are like the same ones."""
+
+
+def _between(name: str, known: Mapping[str, _Contrast], prior: Prior, memo: _Tails) -> tuple[float, float]:
     """The variance between processes of an arm's contrast, that of two processes, and its degrees of freedom."""
     own = known[name]
     # What varies far more from round to round says nothing of how the processes of this one differ.
@@ -545,12 +550,16 @@ def _between(name: str, known: Mapping[str, _Contrast], prior: Prior) -> tuple[f
     }
     if len(own.replicas) < 2:
         return 2 * prior.deviation**2, prior.freedom
-    tails = {other: _apart(other, like, own.replicas, prior) for other in like} if len(like) > 1 else {name: 1.0}
+    key = (tuple(like), own.replicas.tobytes())
+    if key not in memo:
+        alone = len(like) == 1
+        memo[key] = {other: 1.0 if alone else _apart(other, like, own.replicas, prior) for other in like}
+    tails = memo[key]
     others = [made for other, made in like.items() if other == name or tails[other] >= OUTLYING]
     variance, freedom = _moderated(*_pooled(others, own.replicas), prior)
-    alone = max(0.0, float(own.centres.var(ddof=1)) - own.within) / 2
-    if alone > variance and len(like) > 1:
-        variance = alone
+    seen = max(0.0, float(own.centres.var(ddof=1)) - own.within) / 2
+    if seen > variance and len(like) > 1:
+        variance = seen
         if tails[name] < APART:
             freedom = len(own.replicas) - 1 + prior.freedom
     return 2 * variance, freedom
