@@ -491,7 +491,7 @@ def test_what_a_rung_writes_to_its_own_folders_and_what_a_library_writes_for_it_
         made.read_text()
         Path(__file__).with_name("table.bin").write_bytes(b"x")
         open(os.devnull, "w").close()
-        shared = Path("/dev/shm", f"aisp-test-{os.getpid()}")
+        shared = Path("/dev/shm", f"shared-{os.getpid()}")
         shared.touch()
         shared.unlink()
 

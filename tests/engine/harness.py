@@ -256,12 +256,13 @@ class EngineUnderTest:
                 assert not paths.pointer_file().exists()
             assert list((self.home / "state" / "journal").glob("*")) == []
         assert sorted(p.name for p in self.temporary.rglob("*.sock")) == []
-        assert self.litter() == [], "left behind"
+        assert not (left := self.litter()), f"left behind: {left}"
 
     def litter(self) -> list[str]:
         """What lies in /dev/shm and in the temporary folder and is no part of a running engine.
 
-        The folder in which torch keeps what it has compiled is torch's.
+        The folder in which torch keeps what it has compiled is torch's. What a test's own rung leaves in /dev/shm has
+        neither name: other tests' engines run meanwhile.
         """
         made = set(Path("/dev/shm").iterdir()) - self._shared_memory
         ours = [str(path) for path in made if "aisp" in path.name or "torch" in path.name]

@@ -160,7 +160,7 @@ def run(x):
 
 @pytest.mark.slow
 async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(tmp_path: Path) -> None:
-    counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
+    counter = Path(f"/dev/shm/asked-again-{os.getpid()}")
     rung = HONEST_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:
         run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})
@@ -176,7 +176,7 @@ WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return x * 2", "return
 
 @pytest.mark.slow
 async def test_an_output_that_is_wrong_in_a_fresh_process_is_wrong(tmp_path: Path) -> None:
-    counter = Path(f"/dev/shm/aisp-test-{os.getpid()}")
+    counter = Path(f"/dev/shm/asked-again-{os.getpid()}")
     rung = WRONG_WHEN_ASKED_AGAIN.replace("/dev/shm/COUNTER", str(counter))
     try:
         run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": rung})

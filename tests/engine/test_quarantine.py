@@ -19,7 +19,7 @@ FLAKY = "import os\n\n\ndef run(x):\n    return x * (2 if os.path.exists({path!r
 
 @pytest.fixture
 def mended() -> Iterator[Path]:
-    path = Path(f"/dev/shm/aisp-mended-{os.getpid()}")  # outside of what processes are given anew
+    path = Path(f"/dev/shm/mended-{os.getpid()}")  # outside of what processes are given anew
     path.unlink(missing_ok=True)
     yield path
     path.unlink(missing_ok=True)
