@@ -33,7 +33,7 @@ run: $(STAMP)
 test: $(TOOLS)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup
 
-# The tests that take more than three seconds each: most play whole runs. A quarter of an hour.
+# The tests that take more than two seconds each: most play whole runs. A quarter of an hour.
 slow: $(TOOLS)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m 'slow and not audit and not evil' -n 3 --dist loadgroup
 

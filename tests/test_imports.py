@@ -124,6 +124,7 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
         ("aisp.engine.server", {"textual"}),
     ],
 )
+@pytest.mark.slow
 def test_importing_a_module_stays_within_its_budget(module: str, without: set[str], tmp_path: Path) -> None:
     file = MAIN / (module.replace(".", "/") + ".py")
     if not file.exists() and not file.with_suffix("").is_dir():

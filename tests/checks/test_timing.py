@@ -564,6 +564,7 @@ print(len(products))
 """
 
 
+@pytest.mark.slow
 def test_the_cheat_that_works_at_the_first_look_owes_nothing_for_what_was_thrown_away() -> None:
     """Or a thousand calls in a row end at the limit of progress, before its mode is told of."""
     done = python(LAZY, str(GALLERY / "timing" / "function_mode"))

@@ -61,6 +61,7 @@ async def test_cancel_while_a_rung_compiles(shared: EngineUnderTest, root: Path)
     assert workers.isdisjoint(process.pid for process in shared.workers()), "a worker outlived its run"
 
 
+@pytest.mark.slow
 async def test_cancel_while_measuring_keeps_no_number(shared: EngineUnderTest, root: Path) -> None:
     async with shared.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:slow", rungs=["optimized_slow"], replicas=3, quick=False)

@@ -552,6 +552,7 @@ async def test_wrong_outputs_are_refused(shared: EngineUnderTest, load: Load) ->
     assert "optimized" in found.why
 
 
+@pytest.mark.slow
 async def test_a_candidate_gets_a_verdict(shared: EngineUnderTest, tmp_path: Path) -> None:
     target = write_target(tmp_path / "mine", {}, cases='[[cases]]\nname = "cpu"\naxes = { N = 4096 }')
     text = EXAMPLES["double.py"]

@@ -227,6 +227,7 @@ async def test_any_name_that_a_folder_or_file_can_have_runs(
         assert "\n" not in told
 
 
+@pytest.mark.slow
 async def test_a_rung_whose_name_cannot_be_drawn_is_called_the_same_everywhere(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -244,6 +245,7 @@ async def test_a_rung_whose_name_cannot_be_drawn_is_called_the_same_everywhere(
         assert len(history.samples(result.record.id)[name]) == result.arm(name).sample_count
 
 
+@pytest.mark.slow
 async def test_a_peer_whose_package_is_missing_is_no_failure_and_says_what_is_missing(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ async def test_a_right_candidate_is_right(
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 
+@pytest.mark.slow
 async def test_an_answer_that_leaves_the_dropout_out_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.DROPOUT, text.WITHOUT_DROPOUT)
     assert result.arm("optimized").correctness is Correctness.WRONG
@@ -81,6 +82,7 @@ async def test_a_wrong_candidate_is_wrong(shared: EngineUnderTest, tmp_path: Pat
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 
+@pytest.mark.slow
 async def test_the_shape_of_the_output_is_the_references(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.MATMUL, text.MATMUL_NEW.replace(".t().contiguous()", ""))
     arm = result.arm("optimized")

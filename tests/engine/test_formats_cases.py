@@ -83,6 +83,7 @@ async def test_a_wrong_answer_is_wrong_and_the_baseline_is_not(
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 
+@pytest.mark.slow
 async def test_where_its_own_rule_takes_zeros_for_right_the_two_are_told_beside_each_other(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

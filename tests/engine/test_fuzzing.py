@@ -329,6 +329,7 @@ async def test_a_fuzz_that_is_stopped_says_of_no_rung_that_it_is_right(shared: E
     assert any(rung.reason.startswith("right so far: the fuzz was stopped after ") for rung in record.rungs)
 
 
+@pytest.mark.slow
 async def test_the_linter_tells_a_weak_task_from_a_good_one(shared: EngineUnderTest, tmp_path: Path) -> None:
     good = write_target(tmp_path / "good", {"optimized.py": DOUBLED})
     found = await lint(shared, tmp_path / "good", good.id)
@@ -350,6 +351,7 @@ async def test_the_linter_tells_a_weak_task_from_a_good_one(shared: EngineUnderT
     assert found["tolerance float32"][0] == "weak"
 
 
+@pytest.mark.slow
 async def test_gradients_that_forget_a_factor_are_found(shared: EngineUnderTest, tmp_path: Path) -> None:
     right = """
 import torch
@@ -395,6 +397,7 @@ async def test_a_preparation_that_remembers_its_inputs_is_wrong_on_the_first_cas
     assert found.rung("optimized").verdict is FuzzVerdict.WRONG
 
 
+@pytest.mark.slow
 async def test_a_rung_that_is_right_on_every_declared_case_only_is_refused_before_it_is_timed(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

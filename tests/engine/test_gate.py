@@ -250,6 +250,7 @@ async def test_no_further_case_is_posed_behind_two_lost_verifiers() -> None:
     assert "2 verifiers were lost" in made.facts().why[-1]
 
 
+@pytest.mark.slow
 async def test_a_reference_that_takes_the_verifier_with_it_on_a_drawn_shape_costs_that_shape_alone(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -283,6 +284,7 @@ async def test_axes_that_the_task_holds_keep_their_values_in_all_drawn_cases_and
     assert notes == ["drawn shapes: N is fixed (the reference refuses N=3: no)"]
 
 
+@pytest.mark.slow
 async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verdict(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -298,6 +300,7 @@ async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verd
     assert found.record.verdict is Verdict.NONE
 
 
+@pytest.mark.slow
 async def test_the_record_says_which_policy_accepted_how_many_outputs(shared: EngineUnderTest, tmp_path: Path) -> None:
     """Of a run of one replica: two sets, one in other buffers and the last timed call by the stated tolerance;
     two drawn shapes and two sets of other values by the derived bound."""
@@ -339,6 +342,7 @@ async def test_a_rung_that_was_caught_for_a_drawn_shape_is_not_let_go_for_a_luck
     assert "as when" not in told[1], "it was right, and is in quarantine no more"
 
 
+@pytest.mark.slow
 async def test_words_that_spare_a_slow_compiler_do_not_spare_the_drawn_shapes(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -369,6 +373,7 @@ async def test_a_rung_that_supports_no_shape_that_was_posed_is_suspect(shared: E
     assert "`supports` admits none" in told["optimized"].evidence
 
 
+@pytest.mark.slow
 async def test_an_axis_that_the_reference_holds_fixed_is_noted_and_leaves_the_run_valid(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -392,6 +397,7 @@ async def test_an_axis_that_the_reference_holds_fixed_is_noted_and_leaves_the_ru
     assert found.record.validity is not Validity.SUSPECT
 
 
+@pytest.mark.slow
 async def test_a_task_that_takes_no_other_shape_gets_other_values(shared: EngineUnderTest, tmp_path: Path) -> None:
     picky = "def run(x):\n    assert x.shape[0] == 64, 'no such size'\n    return x * 2\n"
     root = tmp_path / "mine"

@@ -216,6 +216,7 @@ async def test_a_folder_of_many(state: Path, tmp_path: Path, engine: Engine, tab
     assert {end.name for end in told} == {end.name for end in ends}
 
 
+@pytest.mark.slow
 async def test_over_a_fleet(
     state: Path,
     tmp_path: Path,

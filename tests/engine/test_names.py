@@ -52,6 +52,7 @@ async def test_a_rung_imports_the_installed_package_kernels(
 
 
 @pytest.mark.xdist_group("engine")
+@pytest.mark.slow
 async def test_who_asks_for_our_helpers_by_their_earlier_name_is_told_the_new_one(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:

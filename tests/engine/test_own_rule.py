@@ -184,6 +184,7 @@ async def test_a_rule_alone_judges_what_no_comparison_can(
     assert words in told
 
 
+@pytest.mark.slow
 async def test_where_a_rule_alone_judges_outputs_have_the_dtype_that_the_reference_gives_them(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ async def test_where_a_rule_alone_judges_outputs_have_the_dtype_that_the_referen
     assert "judged by its own rule alone" in told and "compared with" not in told
 
 
+@pytest.mark.slow
 async def test_a_rung_that_reads_the_rule_is_caught(shared: EngineUnderTest, tmp_path: Path) -> None:
     reads = "import pathlib\n\n\ndef run(x, i):\n    (pathlib.Path(__file__).parent / 'rule.py').read_text()\n"
     files = {"inputs.py": POSE, "rule.py": LOOSE}

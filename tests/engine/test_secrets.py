@@ -99,6 +99,7 @@ def forms(number: int) -> set[bytes]:
     return {text.encode() for text in spelled} | packed | {least, least[::-1]}
 
 
+@pytest.mark.slow
 async def test_nothing_that_a_rung_or_its_child_reads_holds_what_its_run_draws(
     shared: EngineUnderTest, tmp_path: Path, out: Path
 ) -> None:

@@ -20,6 +20,7 @@ TRIALS = 60
 
 
 @pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.slow
 def test_the_full_protocol_errs_at_most_in_one_of_a_hundred(name: str) -> None:
     """And has the power that it must have: a rule that never decides would err never."""
     found = rates(name, "full", TRIALS, SEED)

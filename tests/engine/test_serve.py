@@ -313,6 +313,7 @@ def test_a_connection_that_breaks_costs_no_second_run(state: Path, served: Serve
     assert (task["status"], task["run_ids"]) == ("completed", [run_id])
 
 
+@pytest.mark.slow
 def test_what_was_under_way_when_the_server_was_killed_is_found_again(state: Path, tmp_path: Path) -> None:
     with Engine(state) as engine:
         engine.end = "hang"

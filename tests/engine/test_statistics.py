@@ -410,6 +410,7 @@ def test_identical_kernels_are_seldom_called_different() -> None:
     assert verdicts.count(Verdict.SAME) / 300 >= 0.8
 
 
+@pytest.mark.slow
 def test_a_real_difference_of_three_per_cent_is_seen_nearly_always() -> None:
     verdicts = [Session(seed).judge(1.03).verdict for seed in range(2000, 2100)]
     assert verdicts.count(Verdict.FASTER) >= 95

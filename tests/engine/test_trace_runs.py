@@ -44,6 +44,7 @@ async def test_a_right_solution_of_sol_is_right_in_every_workload(
     assert (rule.right, rule.name.partition(":")[0]) == (True, "SOL-ExecBench")
 
 
+@pytest.mark.slow
 async def test_a_right_solution_of_flashinfer_is_right(shared: EngineUnderTest, tmp_path: Path) -> None:
     place = laid_out(tmp_path, text.flashinfer(tmp_path), text.solution_for_flashinfer(text.RETURNING))
     result, rule = await judged(shared, place)
@@ -51,6 +52,7 @@ async def test_a_right_solution_of_flashinfer_is_right(shared: EngineUnderTest, 
     assert (rule.right, rule.name.partition(":")[0]) == (True, "FlashInfer-Bench")
 
 
+@pytest.mark.slow
 async def test_one_element_in_200_that_is_far_off_is_right_by_sols_rule_and_wrong_by_ours(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ async def test_nobody_is_caught_where_the_reference_writes_into_an_input_and_han
 
 
 @pytest.mark.parametrize("right", [True, False])
+@pytest.mark.slow
 async def test_numbers_that_the_definition_s_own_code_makes_reach_the_solution(
     shared: EngineUnderTest, tmp_path: Path, *, right: bool
 ) -> None:
@@ -91,6 +94,7 @@ async def test_numbers_that_the_definition_s_own_code_makes_reach_the_solution(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.slow
 async def test_what_triton_s_interpreter_makes_of_bfloat16_is_told_of_a_wrong_solution(
     shared: EngineUnderTest, tmp_path: Path, dtype: str
 ) -> None:
@@ -138,6 +142,7 @@ async def test_the_two_halves_of_a_byte_in_the_wrong_order_are_wrong(shared: Eng
 
 
 @pytest.mark.parametrize("right", [True, False])
+@pytest.mark.slow
 async def test_4_bit_outputs_are_compared_by_what_they_stand_for(
     shared: EngineUnderTest, tmp_path: Path, *, right: bool
 ) -> None:

@@ -434,6 +434,7 @@ async def test_more_watches_than_the_engine_keeps_are_refused(shared: EngineUnde
                     await stream.finish(event.run_id)
 
 
+@pytest.mark.slow
 async def test_a_name_that_is_no_utf_8_does_not_end_the_watch(shared: EngineUnderTest, planned_only: Path) -> None:
     async with watching(shared, planned_only) as seen:
         for number in range(3):

@@ -61,6 +61,7 @@ def test_mxfp8_has_the_tensor_core_apply_the_scales_on_blackwell_and_is_widened_
 
 
 @pytest.mark.parametrize("rows", [16, 128])
+@pytest.mark.slow
 def test_nvfp4_has_the_tensor_core_apply_the_scales(tmp_path: Path, rows: int) -> None:
     job = replace(NVFP4, constants=NVFP4.constants | {"BLOCK_M": rows})
     code = ptx(TARGETS["nvfp4"].folder, job, tmp_path)

@@ -45,6 +45,7 @@ def test_there_are_sources_to_compile() -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_every_entry_of_every_source_compiles_to_machine_code(path: Path, arch: str) -> None:
     entries = ENTRY.findall(path.read_text())
     assert entries, f"{path.name} has no __global__ function"
@@ -106,6 +107,7 @@ INSTRUCTED = [
 
 @needs_nvrtc
 @pytest.mark.parametrize(("target", "rung"), INSTRUCTED)
+@pytest.mark.slow
 def test_a_rung_uses_the_instructions_that_it_names(target: Target, rung: Rung) -> None:
     pytest.importorskip("torch")
     kernels = kernels_of(target, rung)

@@ -166,6 +166,7 @@ def test_samples_of_which_no_counters_were_read_have_a_second_clock_that_is_unkn
     assert equal_arrays(history.samples(run.id)["baseline"], without_probes(full))
 
 
+@pytest.mark.slow
 def test_a_million_samples_come_back(pair: tuple[Store, History]) -> None:
     store, history = pair
     run = planned()

@@ -49,6 +49,7 @@ async def asked(app: Workbench, pilot: Any, key: str) -> str:
     return screen_text(app)
 
 
+@pytest.mark.slow
 async def test_e_offers_a_copy_and_edits_that(tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with at_lesson(tmp_path, monkeypatch) as (app, pilot, edited):
         drawn = await asked(app, pilot, "e")
@@ -61,6 +62,7 @@ async def test_e_offers_a_copy_and_edits_that(tmp_path: Path, mine: Path, monkey
         assert f"{LESSON} was copied to {mine / 'small_matmuls'}: it is mine:small_matmuls" in told(app)
 
 
+@pytest.mark.slow
 async def test_w_watches_the_copy(tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = FakeLink()
     (mine / "small_matmuls").mkdir()
@@ -73,6 +75,7 @@ async def test_w_watches_the_copy(tmp_path: Path, mine: Path, monkeypatch: pytes
         assert screen_name(app) == "WatchScreen"
 
 
+@pytest.mark.slow
 async def test_p_edits_the_lesson_itself_and_is_asked_once(
     tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +89,7 @@ async def test_p_edits_the_lesson_itself_and_is_asked_once(
     assert list(mine.iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_escape_does_neither(tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = FakeLink()
     async with at_lesson(tmp_path, monkeypatch, link) as (app, pilot, edited):

@@ -129,6 +129,7 @@ async def test_an_imported_run_is_in_the_history_under_its_machine_s_name_and_op
 @pytest.mark.parametrize(
     ("keys", "screen"), [("v", "TrustScreen"), ("V", "ChecksScreen"), ("f", "RooflineScreen"), ("d", "DiffScreen")]
 )
+@pytest.mark.slow
 async def test_what_a_run_s_screen_opens_works_for_an_imported_one(tmp_path: Path, keys: str, screen: str) -> None:
     foreign = import_one(tmp_path)
     async with opened(tmp_path, size=(160, 40), link=make_link(told=False)) as (app, pilot):

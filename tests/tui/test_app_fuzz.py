@@ -354,6 +354,7 @@ async def test_without_colour_every_verdict_is_still_told(tmp_path: Path, monkey
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_every_key_of_the_footer_does_something(tmp_path: Path) -> None:
     link: FakeLink = fuzz_link(*fuzz_events(finished=True))
     async with opened(tmp_path, size=(200, 50), link=link) as (app, pilot):

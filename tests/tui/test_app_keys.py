@@ -357,6 +357,7 @@ async def test_the_palette_finds_lessons_runs_screens_and_settings(typed: str, f
         await until(pilot, lambda: found in screen_text(app))
 
 
+@pytest.mark.slow
 async def test_the_palette_opens_the_run_that_is_picked(tmp_path: Path) -> None:
     ids = fill_store()
     async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):

@@ -198,6 +198,7 @@ async def test_without_a_gpu_the_drivers_words_stay_on_the_screen(tmp_path: Path
         await until(pilot, lambda: "not measured: there is no GPU: NVML 12 library not found" in screen_text(app))
 
 
+@pytest.mark.slow
 async def test_the_palette_measures_the_ceilings_and_opens_a_roofline(tmp_path: Path) -> None:
     link = gpu_link()
     async with opened(tmp_path, link=link, catalog=counted_catalog(tmp_path)) as (app, pilot):

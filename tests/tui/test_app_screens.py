@@ -253,6 +253,7 @@ async def test_a_link_in_a_lesson_is_told_and_never_opened(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+@pytest.mark.slow
 async def test_a_drawing_as_wide_as_a_lesson_may_have_one_is_shown_whole(size: tuple[int, int], tmp_path: Path) -> None:
     drawing = f"|{'-' * 60}|"
     catalog = make_catalog(tmp_path)

@@ -209,6 +209,7 @@ async def test_ascii_graphs_use_no_sign_beyond_seven_bits(tmp_path: Path) -> Non
     assert "^ 2.41" in drawn and "* running" in drawn and drawn.isascii()
 
 
+@pytest.mark.slow
 async def test_no_color_draws_every_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with opened(tmp_path / "k", size=(120, 40)) as (app, pilot):

@@ -208,6 +208,7 @@ sys.exit(subprocess.call(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_dropped_line_ends_an_app_that_does_not_lead_its_session(environment: dict[str, str], lessons: Path) -> None:
     child = [sys.executable, "-c", CHILD, str(lessons), "mouse"]
     opened = Terminal([sys.executable, "-c", LEADER, *child], environment)

@@ -86,6 +86,7 @@ def test_a_list_of_targets_and_a_page_of_results_show_it_too() -> None:
     assert page.count(WORDS) == 2 and not [figure for figure in FIGURES if figure in page]
 
 
+@pytest.mark.slow
 async def test_screens_show_a_changed_run_without_its_figures(tmp_path: Path) -> None:
     *_, newest = fill_store(runs=4)
     rewrite(newest)

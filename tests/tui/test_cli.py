@@ -389,6 +389,7 @@ def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
+@pytest.mark.slow
 def test_an_error_under_json_is_one_object_on_stdout_and_its_text_on_stderr(
     words: tuple[str, ...], status: int, kind: str
 ) -> None:

@@ -118,6 +118,7 @@ def test_stop_reaches_an_engine_of_another_version(processes: list[subprocess.Po
     assert processes[0].wait(0.5) == 0
 
 
+@pytest.mark.slow
 def test_a_deaf_engine_is_named_and_force_kills_it(processes: list[subprocess.Popen[str]]) -> None:
     process = spawn("deaf")
     processes.append(process)

@@ -201,6 +201,7 @@ def in_quarantine(app: Workbench, run_id: str) -> None:
     app._forward(app.model.set_quarantines([held]))
 
 
+@pytest.mark.slow
 async def test_edits_that_were_right_stay_right_after_a_wrong_one_and_the_best_can_be_restored(tmp_path: Path) -> None:
     catalog, snapshot = catalog_and_snapshot(tmp_path)
     story = [*watch_events(), *wrong_edit("output.values")]
@@ -324,6 +325,7 @@ async def test_an_edit_under_way_shows_its_step_and_about_how_long_it_takes(tmp_
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+@pytest.mark.slow
 async def test_an_edit_under_way_shows_its_first_verified_time_beside_its_step(
     size: tuple[int, int], tmp_path: Path
 ) -> None:

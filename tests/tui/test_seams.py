@@ -129,6 +129,7 @@ async def test_a_question_and_a_list_to_pick_from_are_drawn_as_text(tmp_path: Pa
             app.pop_screen()
 
 
+@pytest.mark.slow
 async def test_what_is_typed_or_pasted_into_the_filter_is_drawn_as_text(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         await pilot.press("slash")

@@ -241,6 +241,7 @@ def test_figures_that_say_the_same_again_draw_nothing(app: Scripted) -> None:
         ("watch", {"target_id": "ch05:collate"}),
     ],
 )
+@pytest.mark.slow
 async def test_news_that_say_nothing_new_repaint_no_pane(
     name: str, arguments: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_the_bytes_do_not_depend_on_how_many_threads_made_them(count: int, monke
     assert torch.equal(many, one)
 
 
+@pytest.mark.slow
 def test_a_longer_tensor_begins_with_the_whole_blocks_of_a_shorter_one_and_no_block_repeats() -> None:
     long = tensor("float32 [N] uniform", N=3 * BLOCK_ELEMENTS + 7)
     short = tensor("float32 [N] uniform", N=2 * BLOCK_ELEMENTS)

@@ -38,6 +38,7 @@ def test_a_planted_slowdown_is_found_and_one_of_nothing_is_not() -> None:
     assert short.measured_in_turns > 0.9, "1 % of a kernel of 3 us is noticed"
 
 
+@pytest.mark.slow
 def test_the_program_says_its_figures_and_the_same_seed_gives_them_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
