@@ -119,17 +119,25 @@ def _two_modes(session: Session) -> Stream:
     return Stream(session.noise(0.005) + 0.05 * (session.random.random(session.shape) < 0.3))
 
 
-def _process_modes(session: Session) -> Stream:
-    """Each process is fast, or 5 % slower, for all of its life: where its memory came to lie, say."""
-    replicas, _, arms, _ = session.shape
-    slow = session.random.random((replicas, arms)) < 0.5
-    return Stream(session.noise(0.005) + session.process(np.where(slow, 0.05, 0.0)))
+def _some_slower(share: float, by: float) -> Callable[[Session], Stream]:
+    """That share of processes is slower by so much for all of its life: where its memory came to lie, say."""
+
+    def make(session: Session) -> Stream:
+        replicas, _, arms, _ = session.shape
+        slow = session.random.random((replicas, arms)) < share
+        return Stream(session.noise(0.005) + session.process(np.where(slow, by, 0.0)))
+
+    return make
 
 
-def _processes(session: Session) -> Stream:
-    """Each process has a speed of its own, with a standard deviation of 1 %."""
-    replicas, _, arms, _ = session.shape
-    return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 0.01, (replicas, arms))))
+def _differing(spread: float) -> Callable[[Session], Stream]:
+    """Each process has a speed of its own, with that standard deviation."""
+
+    def make(session: Session) -> Stream:
+        replicas, _, arms, _ = session.shape
+        return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, spread, (replicas, arms))))
+
+    return make
 
 
 def _heavy_processes(session: Session) -> Stream:
@@ -139,24 +147,11 @@ def _heavy_processes(session: Session) -> Stream:
     return Stream(session.noise(0.005) + session.process(speeds))
 
 
-def _slow_processes(session: Session) -> Stream:
-    """One process in five is 10 % slower for all of its life."""
-    replicas, _, arms, _ = session.shape
-    slow = session.random.random((replicas, arms)) < 0.2
-    return Stream(session.noise(0.005) + session.process(np.where(slow, 0.1, 0.0)))
-
-
 def _one_unsteady(session: Session) -> Stream:
     """The rung's processes differ ten times as much as those of the others: by 2 %."""
     replicas, _, arms, _ = session.shape
     spread = np.array([0.002, 0.02, 0.002])[:arms]
     return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 1.0, (replicas, arms)) * spread))
-
-
-def _wide_processes(session: Session) -> Stream:
-    """Each process has a speed of its own, with a standard deviation three times that of the prior."""
-    replicas, _, arms, _ = session.shape
-    return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 0.015, (replicas, arms))))
 
 
 def _autoregressive(session: Session) -> Stream:
@@ -223,11 +218,12 @@ STREAMS: dict[str, Shape] = {
     "transient": Shape(_transient, {0.02: 0.95}),
     "two-modes": Shape(_two_modes, {0.02: 0.95}),
     # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is told.
-    "process-modes": Shape(_process_modes, {0.10: 0.1}, quick_power={1.0: 0.85}),
-    "processes": Shape(_processes, {0.05: 0.5, 0.10: 0.95}),
+    "process-modes": Shape(_some_slower(0.5, 0.05), {0.10: 0.1}, quick_power={1.0: 0.85}),
+    "processes": Shape(_differing(0.01), {0.05: 0.5, 0.10: 0.95}),
     "heavy-processes": Shape(_heavy_processes, {0.05: 0.8, 0.10: 0.95}),
-    "wide-processes": Shape(_wide_processes, {0.10: 0.6}),
-    "slow-processes": Shape(_slow_processes, {0.10: 0.35}, quick_power={1.0: 0.7}),
+    # Three times as far apart as the prior says.
+    "wide-processes": Shape(_differing(0.015), {0.10: 0.6}),
+    "slow-processes": Shape(_some_slower(0.2, 0.1), {0.10: 0.35}, quick_power={1.0: 0.7}),
     # Two processes of one arm show by one number that it is not like the others, and often by a small one.
     "one-unsteady": Shape(_one_unsteady, {0.05: 0.45, 0.10: 0.95}, quick_coverage=0.75),
     "ar1": Shape(_autoregressive, {0.05: 0.95}),

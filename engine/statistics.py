@@ -485,10 +485,7 @@ class _Contrast:
     def of(values: Floats, replica: Ints) -> _Contrast:
         """From a value for each round of each replica, at least one."""
         numbers = np.unique(replica)
-        return _Contrast._made(numbers, [_located(values[replica == number]) for number in numbers])
-
-    @staticmethod
-    def _made(numbers: Ints, located: Sequence[_Located]) -> _Contrast:
+        located = [_located(values[replica == number]) for number in numbers]
         return _Contrast(
             numbers,
             np.array([one.centre for one in located]),
