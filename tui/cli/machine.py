@@ -372,7 +372,7 @@ def processes(facts: Facts) -> Iterator[Check]:
         if isinstance(prior, Mapping) and run.device not in said:
             worth = f"worth {plain.number(prior['freedom'], 2)} degrees of freedom ({prior['source']})"
             said[run.device] = f"{run.device} {plain.percent(prior['deviation'], 2)}, {worth}"
-    value = "; ".join(said.values()) or "no run has been planned yet"
+    value = "; ".join(said.values()) or "none of the newest runs says it"
     yield check("process_spread", "spread of processes", value)
 
 
