@@ -160,6 +160,7 @@ def test_the_json_of_a_run_on_a_gpu_carries_bounds_quality_and_cycles(root: str)
         "right_by_stated": None, "right_by_derived": None,
         "outside_ms": None, "outside_error": None, "outside_read": None, "outside_sets": None, "inside": None,
         "busy_factor": None, "waited_share": None, "others_cores": None, "cores": None, "stolen_share": None,
+        "between": None, "between_freedom": None,
     }  # fmt: skip
     assert (arms["baseline (A/A)"]["light"], arms["baseline (A/A)"]["quality"]) == (None, None)
     (comparison,) = found["comparisons"]
