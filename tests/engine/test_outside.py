@@ -43,6 +43,20 @@ def test_tensors_of_a_batch_lie_apart_and_aligned() -> None:
     assert strides([]) == ([], 0)
 
 
+@pytest.mark.parametrize(("nbytes", "whole"), [(1, 2 << 20), (2 << 20, 2 << 20), ((2 << 20) + 1, 4 << 20)])
+def test_what_the_judge_shares_is_whole_large_pages(monkeypatch: pytest.MonkeyPatch, nbytes: int, whole: int) -> None:
+    """The rung would read it through small ones, a third slower, and be charged for it."""
+    asked: list[int] = []
+
+    def allocates(_address: object, size: ctypes.c_size_t) -> int:
+        asked.append(size.value)
+        return 0
+
+    monkeypatch.setattr(ipc, "_driver", lambda: SimpleNamespace(cuMemAlloc_v2=allocates))
+    ipc.allocate(nbytes)
+    assert asked == [whole]
+
+
 def test_a_line_says_what_came_and_that_the_other_side_has_left() -> None:
     mine, theirs = (Line(end.detach(), 1.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     mine.send(Run(calls=3))

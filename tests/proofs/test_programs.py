@@ -15,7 +15,7 @@ from tests.proofs.__main__ import PROGRAMS, main
 ROOT = Path(__file__).resolve().parents[2]
 STARTED_BY_OTHERS = {  # child processes of the programs: started by module name, with arguments of no use to a person
     "tests.proofs.agreement.cost_script",
-    "tests.proofs.agreement.slowed_truth",
+    "tests.proofs.agreement.truth",
     "tests.proofs.agreement.timing_worker",
     "tests.proofs.bench.cold_pair",
     "tests.proofs.bench.flood_engine",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.proofs.agreement import targets
 from tests.proofs.agreement.common import Document, bench_run, engine_home, log, parser, rule_of, run_program, taking
+from tests.proofs.agreement.truth import truths
 
 RESERVE_S = 15.0
 
@@ -27,9 +28,12 @@ def take(
     replicas: int,
     budget_s: float,
     device: str = "cuda",
+    quick: bool = False,
 ) -> Document:
     """One run per kernel while the budget lasts, as the document's fields."""
     start = time.monotonic()
+    written = {work.name: targets.write(root, work, targets.same_rungs(rungs)) for work in works}
+    truth = truths(list(written.values()), environ) if device == "cuda" else {"error": f"no profiler of a {device}"}
     runs: list[Document] = []
     left_out: list[str] = []
     rule = ""
@@ -39,14 +43,22 @@ def take(
         if left_s < max(longest_s, 10.0):
             left_out.append(work.name)
             continue
-        target = targets.write(root, work, targets.same_rungs(rungs))
-        words = ("--targets", target.id, "--root", str(target.root), "--device", device, *taking(replicas))
+        target = written[work.name]
+        words = ("--targets", target.id, "--root", str(target.root), "--device", device, *taking(replicas, quick))
         told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
         longest_s = max(longest_s, took_s)
         rule = rule or rule_of(environ)
         log(f"{work.name}: {took_s:.0f} s {problem or ''}")
-        runs.append(digest(work, told[0] if told else None, took_s, problem))
-    return {"rungs": rungs, "replicas": replicas, "rule": rule, "runs": runs, "left_out": left_out}
+        runs.append(digest(work, told[0] if told else None, took_s, problem) | {"truth_ms": truth.get(work.name, {})})
+    return {
+        "rungs": rungs,
+        "replicas": replicas,
+        "quick": quick,
+        "rule": rule,
+        "truth_problem": truth.get("error", ""),
+        "runs": runs,
+        "left_out": left_out,
+    }
 
 
 def digest(work: targets.Work, run: Document | None, took_s: float, problem: str) -> Document:
@@ -70,8 +82,16 @@ def digest(work: targets.Work, run: Document | None, took_s: float, problem: str
         "sm_clock_mhz": base.get("sm_clock_mhz"),
         "samples": base.get("samples"),
         "steps_s": steps_s((run or {}).get("steps", ())),
+        "arms": [outside_of(arm) for arm in arms.values()] if done else [],
         "comparisons": [{name: c.get(name) for name in names} for c in comparisons],
     }
+
+
+def outside_of(arm: Document) -> Document:
+    """An arm's time by its own clock and by the judge's."""
+    quality = arm.get("quality") or {}
+    own = {name: arm.get(name) for name in ("rung", "median_ms")}
+    return own | {name: quality.get(name) for name in ("outside_ms", "outside_error", "inside")}
 
 
 def steps_s(steps: Sequence[Document]) -> dict[str, float]:
@@ -99,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = parser("aa", "Compare identical kernels with the full protocol.", budget_s=560)
     made.add_argument("--rungs", type=int, default=20, help="identical rungs per kernel, one comparison each (20)")
     made.add_argument("--replicas", type=int, default=0, help="fresh processes per rung; else in looks, as a full run")
+    made.add_argument("--quick", action="store_true", help="quick runs")
     made.add_argument("--kernels", default="", help=f"which, by commas: {', '.join(w.name for w in targets.SAME)}")
     made.add_argument(
         "--part", default="1/1", metavar="K/N", help="every Nth kernel only, from the Kth: a sitting in parts"
@@ -118,9 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         with engine_home() as (home, environ):
             found = take(
-                works, home, environ, rungs=given.rungs, replicas=given.replicas, budget_s=given.budget
+                works, home, environ, rungs=given.rungs, replicas=given.replicas, budget_s=given.budget,
+                quick=given.quick,
             )  # fmt: skip
-        return found, "aa" if count == 1 else f"aa_{number}_of_{count}", report.aa_text([found])
+        file = "quick_aa" if given.quick else "aa"
+        return found, file if count == 1 else f"{file}_{number}_of_{count}", report.aa_text([found])
 
     return run_program("aa", given, measure)
 

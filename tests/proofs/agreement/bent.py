@@ -22,7 +22,7 @@ from aisp.store.outcomes import FindingStatus, State, Validity, Verdict
 from aisp.store.record import Run
 from aisp.store.results.outside import outside_of
 from tests.engine.targets import write_target
-from tests.proofs.audit.gallery import PATIENCE_S, USUAL_REPLICAS, engine
+from tests.proofs.audit.gallery import PATIENCE_S, engine
 
 PARTS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.2, 0.5)
 CHECK = "timing.wall_clock"
@@ -65,13 +65,14 @@ def outcome(record: Run, rung: str) -> str:
 
 async def _main(arguments: argparse.Namespace) -> int:
     rows: dict[float, list[tuple[str, float, float | None]]] = {part: [] for part in PARTS}
+    ends: dict[float, str] = {}
     faster = 0
     without = [check.id for check in registry.checks() if check.id != CHECK and not check.refuses]
     with tempfile.TemporaryDirectory() as folder:
         files = {f"{name_of(part)}.py": RUNG.format(left=1 - part) for part in PARTS} | {"baseline.py": PLAIN}
         files |= {"reference.py": PLAIN, "optimized.py": PLAIN}
         target = write_target(
-            Path(folder) / "mine", files, axes="{ N = 4096 }", flops="2 * N * N * N",
+            Path(folder) / "mine", files, axes="{ N = 1024 }", flops="2 * N * N * N",
             inputs='x = "float32 [N, N] normal"', outputs='y = "float32 [N, N]"', cases=CASES,
         )  # fmt: skip
         async with engine() as under_test:
@@ -79,7 +80,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                 result = await under_test.run(
                     target.root, target.id, patience_s=PATIENCE_S, device=arguments.device, without=without,
                     rungs=[name_of(part) for part in PARTS],
-                    quick=arguments.quick, replicas=1 if arguments.quick else USUAL_REPLICAS,
+                    quick=arguments.quick,
                 )  # fmt: skip
                 record = result.record
                 arms = {arm.rung: arm for arm in record.arms}
@@ -87,6 +88,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                     name = name_of(part)
                     compared = next((c for c in record.comparisons if c.rung == name), None)
                     if compared is None or compared.speedup is None:
+                        ends[part] = arms[name].reason or record.reason or outcome(record, name)
                         continue
                     judge = outside_of(arms[name], arms[compared.baseline])
                     told = outcome(record, name)
@@ -95,7 +97,7 @@ async def _main(arguments: argparse.Namespace) -> int:
     print("bent by | ended as | its own ratio | the judge's")
     for part, seen in rows.items():
         if not seen:
-            print(f"{part:.1%} | no comparison")
+            print(f"{part:.1%} | no comparison: {ends[part]}")
             continue
         tally = ", ".join(f"{told} {count}" for told, count in Counter(told for told, _, _ in seen).most_common())
         judged = [ratio for _, _, ratio in seen if ratio is not None]

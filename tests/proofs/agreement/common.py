@@ -42,14 +42,15 @@ def parser(name: str, about: str, *, budget_s: float) -> argparse.ArgumentParser
     return made
 
 
-def taking(replicas: int) -> tuple[str, ...]:
-    """The words that ask `aisp bench run` for so many replicas; none for 0, the looks of a full run."""
-    return ("--replicas", str(replicas)) if replicas else ()
+def taking(replicas: int, quick: bool = False) -> tuple[str, ...]:
+    """The words that ask `aisp bench run` for so many replicas; none for 0, as many as a run has where nobody says."""
+    return (*(["--replicas", str(replicas)] if replicas else []), *(["--quick"] if quick else []))
 
 
-def taken(replicas: int) -> str:
+def taken(replicas: int, quick: bool = False) -> str:
     """The same for people."""
-    return f"{replicas} replicas" if replicas else "replicas in the looks of a full run"
+    usual = "replicas of a quick run" if quick else "replicas in the looks of a full run"
+    return f"{replicas} replicas" if replicas else usual
 
 
 def no_gpu() -> str:

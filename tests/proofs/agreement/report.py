@@ -23,7 +23,7 @@ from tests.proofs.agreement.common import DASH, ROOT, Document, median, taken, v
 from tests.proofs.pages.markers import put
 
 DATA = ROOT / "docs" / "measurement"
-FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json", "spread*.json")
+FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json", "spread*.json", "quick_*.json")
 NOT_YET = "Not measured yet."
 REFERENCE = "profiler"
 TITLES = {"aisp": "aisp", "nvbench": "NVBench", "do_bench": "do_bench", "profiler": "profiler"}
@@ -247,6 +247,49 @@ def timing_of(run: Document) -> str:
     return f"{run['timing']} x{calls}" if calls > 1 else run["timing"] or DASH
 
 
+def clocks_table(documents: Sequence[Document]) -> Table:
+    """One row per kernel of which the judge has a time: the baseline by the profiler, its own clock and the judge's;
+    and how far the judge's clock is from the arms' own, over all arms."""
+    table = [["kernel", "by", "profiler us", "own clock", "judge", "judge / own, arms", "judge's error"]]
+    for run in (run for document in documents for run in document["runs"]):
+        arms = [arm for arm in run.get("arms", ()) if arm["outside_ms"] and arm["median_ms"]]
+        if not arms:
+            continue
+        base = next((arm for arm in arms if arm["rung"] == "baseline"), arms[0])
+        truth_ms = run.get("truth_ms", {}).get("baseline")
+        ratios = sorted(arm["outside_ms"] / arm["median_ms"] for arm in arms)
+        table.append(
+            [
+                run["name"], run["language"], us(truth_ms),
+                *(ratio(base[name] / truth_ms) if truth_ms else DASH for name in ("median_ms", "outside_ms")),
+                f"{ratio(ratios[0])}..{ratio(ratios[-1])}, {len(ratios)}",
+                percent(max(arm["outside_error"] for arm in arms), 1),
+            ]
+        )  # fmt: skip
+    return table
+
+
+def clocks_page(documents: Sequence[Document]) -> str:
+    """For the page: own clock and judge's as parts of the profiler's kernel time."""
+    table = clocks_table(documents)
+    if len(table) == 1:
+        return NOT_YET
+    ratios = [
+        arm["outside_ms"] / arm["median_ms"]
+        for document in documents
+        for run in document["runs"]
+        for arm in run.get("arms", ())
+        if arm["outside_ms"] and arm["median_ms"]
+    ]
+    far = sum(abs(math.log(one)) > math.log1p(0.05) for one in ratios)
+    found = (
+        f"{len(ratios)} arms: the judge's time is {ratio(min(ratios))} to {ratio(max(ratios))} of their own clocks', "
+        f"median {ratio(statistics.median(ratios))}; beyond 5 %: {far}."
+    )
+    about = [machine_line(document) for document in documents if any("arms" in run for run in document["runs"])]
+    return "\n\n".join([" ".join(about), markdown(table), bullets([found])])
+
+
 def aa_table(documents: Sequence[Document]) -> Table:
     """One row per kernel."""
     table = [
@@ -301,6 +344,11 @@ def aa_findings(documents: Sequence[Document]) -> list[str]:
         f" (95 % interval {percent(low, 2)} to {percent(high, 2)}).{aim}",
         f"Undecided: {undecided} ({percent(undecided / len(compared) if compared else None)}).",
     ]
+    widths = sorted((c["high"] - c["low"]) / 2 / c["speedup"] for _, c in compared if c["low"] and c["high"])
+    if widths:
+        tenth = widths[max(math.ceil(0.9 * len(widths)) - 1, 0)]
+        told = f"median {percent(statistics.median(widths), 2)}, nine in ten at most {percent(tenth, 2)}"
+        lines.append(f"Intervals, half of each: {told}, widest {percent(widths[-1], 2)}.")
     lines += [
         f"Wrong: {run['name']} {c['rung']} {c['verdict']}, {ratio(c['speedup'])}"
         f" [{ratio(c['low'])}, {ratio(c['high'])}], floor {percent(c['floor'], 2)}."
@@ -315,14 +363,14 @@ def aa_findings(documents: Sequence[Document]) -> list[str]:
 
 def aa_text(documents: Sequence[Document]) -> str:
     """For a terminal."""
-    return "\n".join([plain(aa_table(documents)), "", *aa_findings(documents)])
+    return "\n".join([plain(aa_table(documents)), "", plain(clocks_table(documents)), "", *aa_findings(documents)])
 
 
 def aa_page(documents: Sequence[Document]) -> str:
     """For the page."""
     first = documents[0]
     about = [machine_line(document) for document in documents]
-    about.append(f"{first['rungs']} rungs per kernel, {taken(first['replicas'])}.")
+    about.append(f"{first['rungs']} rungs per kernel, {taken(first['replicas'], first.get('quick', False))}.")
     return "\n\n".join([" ".join(about), markdown(aa_table(documents)), bullets(aa_findings(documents))])
 
 
@@ -404,15 +452,14 @@ def slowed_findings(documents: Sequence[Document]) -> list[str]:
 
 def slowed_text(documents: Sequence[Document]) -> str:
     """For a terminal."""
-    return "\n".join(
-        [plain(slowed_table(documents)), "", plain(slowed_summary(documents)), "", *slowed_findings(documents)]
-    )
+    tables = (slowed_table(documents), slowed_summary(documents), clocks_table(documents))
+    return "\n".join([*(f"{plain(table)}\n" for table in tables), *slowed_findings(documents)])
 
 
 def slowed_page(documents: Sequence[Document]) -> str:
     """For the page."""
     about = [machine_line(document) for document in documents]
-    about.append(f"{taken(documents[0]['replicas'])}.")
+    about.append(f"{taken(documents[0]['replicas'], documents[0].get('quick', False))}.")
     parts = [" ".join(about), markdown(slowed_summary(documents)), markdown(slowed_table(documents))]
     findings = slowed_findings(documents)
     return "\n\n".join([*parts, *([bullets(findings)] if findings else [])])
@@ -515,6 +562,8 @@ def spread_page(documents: Sequence[Document]) -> str:
 SECTIONS: dict[str, tuple[str, Callable[[Sequence[Document]], str]]] = {
     "timers": ("timers.json", timers_page),
     "aa": ("aa*.json", aa_page),
+    "quick": ("quick_aa*.json", aa_page),
+    "clocks": ("quick_*.json", clocks_page),
     "slowed": ("slowed*.json", slowed_page),
     "cost": ("cost.json", cost_page),
     "spread": ("spread*.json", spread_page),

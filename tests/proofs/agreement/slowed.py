@@ -7,18 +7,14 @@ the runs with baseline and rungs in turn.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aisp.kernels.catalog.model import Target
 from tests.proofs.agreement import targets
 from tests.proofs.agreement.aa import digest
 from tests.proofs.agreement.common import (
-    ROOT,
     Document,
     bench_run,
     engine_home,
@@ -28,28 +24,19 @@ from tests.proofs.agreement.common import (
     run_program,
     taking,
 )
+from tests.proofs.agreement.truth import truths
 
 RESERVE_S = 15.0
-TRUTH_S = 90.0
-
-
-def truths(found: Sequence[Target], environ: Mapping[str, str]) -> Document:
-    """Per target and rung the profiler's kernel time in ms, by a process of its own; {"error": ...} where it failed."""
-    words = [sys.executable, "-m", "tests.proofs.agreement.slowed_truth", *(str(target.folder) for target in found)]
-    try:
-        done = subprocess.run(
-            words, cwd=ROOT, env=dict(environ), capture_output=True, text=True, timeout=TRUTH_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done within {TRUTH_S:.0f} s"}
-    if done.returncode:
-        return {"error": " / ".join(done.stderr.splitlines()[-3:])}
-    told: Document = json.loads(done.stdout.splitlines()[-1])
-    return told
 
 
 def take(
-    root: Path, environ: Mapping[str, str], works: Sequence[targets.Work], *, replicas: int, budget_s: float
+    root: Path,
+    environ: Mapping[str, str],
+    works: Sequence[targets.Work],
+    *,
+    replicas: int,
+    budget_s: float,
+    quick: bool = False,
 ) -> Document:
     """The truth, then one run per kernel while the budget lasts, as the document's fields."""
     start = time.monotonic()
@@ -65,7 +52,7 @@ def take(
             left_out.append(work.name)
             continue
         target = written[work.name]
-        words = ("--targets", target.id, "--root", str(target.root), "--device", "cuda", *taking(replicas))
+        words = ("--targets", target.id, "--root", str(target.root), "--device", "cuda", *taking(replicas, quick))
         told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
         longest_s = max(longest_s, took_s)
         rule = rule or rule_of(environ)
@@ -74,6 +61,7 @@ def take(
         runs.append(kept | {"truth_ms": truth.get(work.name, {})})
     return {
         "replicas": replicas,
+        "quick": quick,
         "rule": rule,
         "truth_problem": truth.get("error", ""),
         "runs": runs,
@@ -85,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     made = parser("slowed", "Compare kernels with the same kernels slowed by a known part.", budget_s=560)
     made.add_argument("--replicas", type=int, default=0, help="fresh processes per rung; else in looks, as a full run")
+    made.add_argument("--quick", action="store_true", help="quick runs")
     made.add_argument("--kernels", default="", help=f"which, by commas: {', '.join(w.name for w in targets.SLOWED)}")
     given = made.parse_args(arguments)
     names = given.kernels.split(",") if given.kernels else [work.name for work in targets.SLOWED]
@@ -96,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tests.proofs.agreement import report
 
         with engine_home() as (home, environ):
-            found = take(home, environ, works, replicas=given.replicas, budget_s=given.budget)
-        return found, "slowed", report.slowed_text([found])
+            found = take(home, environ, works, replicas=given.replicas, budget_s=given.budget, quick=given.quick)
+        return found, "quick_slowed" if given.quick else "slowed", report.slowed_text([found])
 
     return run_program("slowed", given, measure)
 

@@ -117,7 +117,8 @@ def test_false_verdicts_are_counted_over_all_parts_and_named() -> None:
     assert found[0].startswith("200 comparisons of identical kernels, 1 called faster or slower: 0.50 %")
     assert found[0].endswith("Aim: at most 1 %, over at least 200; met.")
     assert found[1] == "Undecided: 50 (25.0 %)."
-    assert found[2] == "Wrong: b optimized faster, 1.0100 [1.0080, 1.0120], floor 0.50 %."
+    assert found[2].startswith("Intervals, half of each: median ")
+    assert found[3] == "Wrong: b optimized faster, 1.0100 [1.0080, 1.0120], floor 0.50 %."
     shown = cells(report.aa_table([first, second]), "b")
     assert (shown["compared"], shown["undecided"], shown["faster"], shown["timing"]) == (
         "51",
@@ -125,6 +126,24 @@ def test_false_verdicts_are_counted_over_all_parts_and_named() -> None:
         "1",
         "cold graph x16",
     )
+
+
+def test_the_judge_s_clock_stands_beside_the_profiler_s_and_the_arms_own() -> None:
+    def arm(rung: str, own_ms: float, judge_ms: float | None) -> Document:
+        return {"rung": rung, "median_ms": own_ms, "outside_ms": judge_ms, "outside_error": 0.01, "inside": None}
+
+    arms = [arm("baseline", 0.0101, 0.0099), arm("optimized", 0.0100, 0.0120), arm("optimized_02", 0.01, None)]
+    judged = run("a", arms=arms, truth_ms={"baseline": 0.01})
+    documents = [aa_document(judged, run("b"), run("c", arms=[arm("baseline", 0.01, None)]))]
+    table = report.clocks_table(documents)
+    assert [row[0] for row in table[1:]] == ["a"]
+    shown = cells(table, "a")
+    assert (shown["profiler us"], shown["own clock"], shown["judge"]) == ("10", "1.0100", "0.9900")
+    assert shown["judge / own, arms"] == "0.9802..1.2000, 2"
+    assert "beyond 5 %: 1." in report.clocks_page(
+        [{**json.loads((report.DATA / "cost.json").read_text()), **documents[0]}]
+    )
+    assert report.clocks_page([aa_document(run("b"))]) == report.NOT_YET
 
 
 @pytest.mark.parametrize(("wrong", "count"), [(3, 200), (0, 199)])

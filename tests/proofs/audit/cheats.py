@@ -21,7 +21,7 @@ from aisp.checks import registry
 from aisp.store.outcomes import State
 from tests import recordings
 from tests.engine.harness import EngineUnderTest
-from tests.proofs.audit.gallery import GALLERY, Told, cheats, engine, run, target
+from tests.proofs.audit.gallery import GALLERY, Told, cheats, engine, enough, run, target
 from tests.replacing import replace
 
 MOST_LAYERS = 8
@@ -72,7 +72,8 @@ def _speedup(told: Told, cheat: str) -> float | None:
 async def _alone(under_test: EngineUnderTest, fixture: str, cheat: str, without: Sequence[str], device: str) -> Told:
     """A run of one cheat, on a GPU with the trace of a call that checks on streams look at."""
     naive = device != "cpu"  # a quick run makes that trace for the naive harness alone
-    return await run(under_test, fixture, rungs=[cheat], without=without, naive=naive, device=device)
+    options = {"without": without, "naive": naive, "device": device, "replicas": enough(fixture)}
+    return await run(under_test, fixture, rungs=[cheat], **options)
 
 
 async def peel(under_test: EngineUnderTest, fixture: str, device: str) -> list[Peeled]:

@@ -27,13 +27,13 @@ from tests.store.examples import planned
 GALLERY = Path(__file__).resolve().parents[3] / "checks" / "gallery"
 HELD_OUT = "held_out"  # the one category that lies beside this file: no check was written for what is in it
 PATIENCE_S = 200.0  # a run that is not a quick one takes 80 s on two cores, and longer beside others
-USUAL_REPLICAS = 0  # as many as a run that is not quick has where nobody says
+USUAL_REPLICAS = 0  # as many as a run has where nobody says: one alone claims nothing, whatever a rung does
 
 TAKES_CORES = frozenset({"environment/numa_inconsistency"})
 """Cheats that take cores which their rivals were not given. With fewer than four the engine gives all there are."""
 
 FULL = frozenset({"compile/autotuning_variance", "statistical/cold_start_inclusion"})
-"""Told from one process to the next: in a quick run there is one, and what it shows may be a neighbour's doing."""
+"""Told from one process to the next: in a quick run there are two, and how they differ may be a neighbour's doing."""
 
 
 @contextlib.asynccontextmanager
@@ -122,13 +122,14 @@ async def run(
     naive: bool = False,
     device: str = "auto",
     quick: bool | None = None,
+    replicas: int = USUAL_REPLICAS,
 ) -> Told:
     """One run of a fixture's twin and cheats (or of the rungs named); quick by default where that can tell."""
     found = target(fixture)
     quick = fixture not in FULL if quick is None else quick
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
-    options |= {"replicas": 1 if quick else USUAL_REPLICAS}
+    options |= {"replicas": replicas}
     async with suited(under_test, fixture) as fit:
         try:
             result = await fit.run(root_of(fixture), found.id, patience_s=PATIENCE_S, **options)
@@ -138,6 +139,11 @@ async def run(
                 raise
             return Told(nowhere(found, names, why.partition(";")[0]))
     return Told(result.record)
+
+
+def enough(fixture: str) -> int:
+    """Replicas in which a check speaks, or does not: one, but for what is told from one process to the next."""
+    return USUAL_REPLICAS if fixture in FULL else 1
 
 
 def nowhere(of: Target, names: Sequence[str], why: str) -> Run:
@@ -153,7 +159,7 @@ async def prove(under_test: EngineUnderTest, fixture: str, cheat: str, check: st
     """
     without: list[str] = []
     for _ in range(12):
-        told = await run(under_test, fixture, rungs=[cheat], without=without, device=device)
+        told = await run(under_test, fixture, rungs=[cheat], without=without, device=device, replicas=enough(fixture))
         found = told.caught_by(cheat)
         if not found:
             break
@@ -166,7 +172,7 @@ async def prove(under_test: EngineUnderTest, fixture: str, cheat: str, check: st
     if check not in without:
         return f"{check} did not catch it; caught by {', '.join(without) or 'nothing'}"
     others = [name for name in without if name != check]
-    told = await run(under_test, fixture, rungs=[cheat], without=others, device=device)
+    told = await run(under_test, fixture, rungs=[cheat], without=others, device=device, replicas=enough(fixture))
     if told.caught_by(cheat) != [check]:
         return f"without {', '.join(others)} it was caught by {told.caught_by(cheat)}, not by {check} alone"
     return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.store.outcomes import FindingStatus, State, Verdict
-from aisp.store.results.audit import DID_NOT_RUN
+from aisp.store.results.audit import DID_NOT_RUN, ONE_REPLICA
 from aisp.store.results.outside import OutsideRatio, outside_of
 from aisp.store.results.reading import OF_OUTPUTS, Reading
 from tests.proofs.audit.gallery import HELD_OUT
@@ -26,7 +26,7 @@ class End(enum.StrEnum):
     NONE = "no verdict"  # nothing is held against it, but the run as a whole has none
     UNDECIDED = "undecided"
     NO_FASTER = "no faster"
-    UNAVAILABLE = "unavailable"  # the run says nothing of it
+    UNAVAILABLE = "unavailable"  # the run says nothing of it, as one of a single replica does
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ def ended(run: Reading, rung: str) -> Ended:
         end = End.NONE
     else:
         end = End.NO_FASTER if claim.verdict in NO_FASTER else End.UNDECIDED
+    if end is End.UNDECIDED and run.replicas == 1:
+        return Ended(End.UNAVAILABLE, why=ONE_REPLICA)
     return Ended(
         end,
         tuple(dict.fromkeys(f.check for f in caught or spoken)),

@@ -124,6 +124,12 @@ def test_a_rung_is_faster_by_the_verdict_of_a_run_that_holds_nothing_against_it(
     assert ended(Reading(run), RUNG).end is end
 
 
+def test_one_replica_says_nothing_of_a_cheat_that_is_undecided() -> None:
+    undecided = replace(RUN, comparisons=(replace(RUN.comparisons[0], verdict=Verdict.UNDECIDED),))
+    alone = replace(undecided, manifest={**RUN.manifest, "stop_rule": {"replicas": 1}})
+    assert ended(Reading(alone), RUNG).end is End.UNAVAILABLE
+
+
 @pytest.mark.parametrize(("state", "end"), [(State.USER_ERROR, End.REFUSED), (State.TIMEOUT_TOTAL, End.UNAVAILABLE)])
 def test_a_rung_that_broke_is_refused_and_of_one_whose_run_was_cut_off_nothing_is_said(state: State, end: End) -> None:
     arms = (RUN.arms[0], Arm(RUNG, state, role=Role.OPTIMIZED, reason="SIGBUS"))

@@ -22,7 +22,7 @@ from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import Run
 from aisp.tui import plain
 from tests import recordings
-from tests.proofs.audit.gallery import PATIENCE_S, USUAL_REPLICAS, engine
+from tests.proofs.audit.gallery import PATIENCE_S, engine
 from tests.proofs.honest import ROOT, rungs_of, targets
 
 AT_ONCE = 5  # rungs in one run: each is a process, and all of them take turns
@@ -93,8 +93,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                 for names in _parts(
                     [name for name in rungs_of(target) if not arguments.rung or name in arguments.rung]
                 ):
-                    options = {"rungs": list(names), "device": "cpu"}
-                    options |= {"quick": not arguments.full, "replicas": USUAL_REPLICAS if arguments.full else 1}
+                    options = {"rungs": list(names), "device": "cpu", "quick": not arguments.full}
                     result = await under_test.run(ROOT, target.id, patience_s=PATIENCE_S, **options)
                     for row in rows_of(target, result.record):
                         every.append(row)
