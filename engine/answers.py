@@ -135,7 +135,7 @@ class Answers:
                 case=case,
                 quick=request.quick,
                 replicas=request.replicas,
-                warm=request.warm,
+                cache=request.cache,
                 interleave=request.interleave,
                 trigger=trigger,
                 validity=request.validity,

@@ -23,6 +23,7 @@ from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
 from aisp.kernels.catalog import contracts
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.frontmatter import definition
 from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
 from aisp.kernels.catalog.sources import LESSON
@@ -133,7 +134,7 @@ def plan(
     case: str = "",
     quick: bool = False,
     replicas: int = 0,
-    warm: bool = False,
+    cache: Cache = Cache.COLD,
     interleave: bool = True,
     trigger: Trigger = Trigger.CLI,
     validity: str = "strict",
@@ -165,7 +166,8 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
+    apart = not interleave or alone
+    rule = StopRule.of(quick=quick, replicas=replicas, cache=cache, interleaved=not apart, device=chosen_device)
     prior = priors[chosen_device]
     secrets = new_secrets()
     record = Run(

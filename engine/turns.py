@@ -21,6 +21,7 @@ from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.silence import awaiting
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.engine.statistics import LOOKS, Look
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
@@ -35,6 +36,9 @@ CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.record.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
+METHODS = {"cpu": 1, "cuda": 2}
+"""Version of the way times are taken, by device: 2 leaves no lines of the flush to be written back
+(docs/measurement.md). Runs that name none have 1."""
 AGAIN = 1 / 8  # chance that a timed call gets the very values of the one before it
 
 
@@ -54,8 +58,9 @@ class StopRule:
         turn_ms: of one arm in one round; at least three samples, at most `turn_samples`.
         input_sets: how many sets of values the timed calls draw from (`drawn_sets`).
         cooling_s: the most that a run waits for a GPU whose clock has fallen.
-        warm: the caches are as the call before left them, instead of the L2 flushed.
+        cache: what the L2 holds before a sample.
         interleaved: arms take turns; else one arm is measured after the other.
+        method: version of the way times are taken (METHODS); times of two of them cannot be compared.
     """
 
     replicas: int
@@ -68,18 +73,27 @@ class StopRule:
     input_sets: int
     warm_up_ms: float
     cooling_s: float
-    warm: bool = False
+    cache: Cache = Cache.COLD
     interleaved: bool = True
     looks: tuple[Look, ...] = ()
+    method: int = 1
 
     @staticmethod
-    def of(*, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True) -> StopRule:
+    def of(
+        *,
+        quick: bool,
+        replicas: int,
+        cache: Cache = Cache.COLD,
+        interleaved: bool = True,
+        device: str = "cpu",
+    ) -> StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
         if quick:
-            return StopRule(replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
+            numbers = (replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0)
+            return StopRule(*numbers, cache, interleaved, method=METHODS[device])
         looks = () if replicas else LOOKS
         most = replicas or LOOKS[-1].replicas
-        return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks)
+        return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, cache, interleaved, looks, METHODS[device])
 
     def manifest(self) -> dict[str, object]:
         """As plain data."""
@@ -178,7 +192,7 @@ class Turns:
 
     async def warm_up(self, stint: Stint) -> None:
         """Bring a process to a steady state."""
-        job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, warm=self._rule.warm)
+        job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, cache=self._rule.cache)
         warmed = await ask(stint.child, job, reports.WarmedUp, self._patience_s, stint.name)
         if not (math.isfinite(warmed.per_call_ms) and math.isfinite(warmed.per_sample_ms)):
             raise impossible_time()

@@ -199,14 +199,20 @@ class Trigger(enum.StrEnum):
 class Timing(enum.StrEnum):
     """How one sample was taken; a number never stands without it.
 
-    `cold`: the L2 was flushed before. `warm`: the same call ran just before, untimed. Held means that a blocking kernel
-    kept the stream until the host had launched everything, so that no host time is in the number.
+    `cold`: the L2 was flushed before, and read until nothing in it waited to be written back. `dirty`: it was flushed
+    by writing and no more, so that a call also waits for the flush. `warm`: the same call ran just before, untimed.
+    Held means that a blocking kernel kept the stream until the host had launched everything, so that no host time is in
+    the number.
     """
 
     COLD = "cold"  # held, one event pair around one call
     COLD_GRAPH = "cold graph"  # held, one event pair around a graph of several calls, each on buffers of its own
     COLD_BATCH = "cold batch"  # the same, launched one by one: not every arm could be captured
     COLD_SYNC = "cold+host"  # not held: a latency lesson, or a call that waits for the GPU itself
+    DIRTY = "dirty"
+    DIRTY_GRAPH = "dirty graph"
+    DIRTY_BATCH = "dirty batch"
+    DIRTY_SYNC = "dirty+host"
     WARM = "warm"
     WARM_GRAPH = "warm graph"
     WARM_BATCH = "warm batch"
@@ -217,7 +223,7 @@ class Timing(enum.StrEnum):
     @property
     def held(self) -> bool:
         """Whether host time was kept out of the samples."""
-        return self not in (Timing.COLD_SYNC, Timing.WARM_SYNC, Timing.HOST, Timing.NONE)
+        return self not in (Timing.COLD_SYNC, Timing.DIRTY_SYNC, Timing.WARM_SYNC, Timing.HOST, Timing.NONE)
 
 
 class Limiter(enum.StrEnum):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from rich.text import Text
 
 from aisp.engine.protocol import events
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.outside import judged
@@ -32,20 +33,20 @@ from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.table import Cell, Column
 
+_BEFORE = {
+    Cache.COLD: "L2 flushed before, and clean",
+    Cache.DIRTY: "L2 flushed before by writing, which waits to be written back",
+    Cache.WARM: "the same calls ran just before",
+}
+_HELD = {
+    "": "the stream was held, one event pair around one call",
+    " graph": "the stream was held, one event pair around a graph of {calls} calls; the time is per call",
+    " batch": "the stream was held, one event pair around {calls} calls launched one by one; the time is per call",
+    "+host": "the stream was not held, so time of the host is part of it",
+}
 # How one sample was taken, for a person who wants to know what a number is worth; {calls} is how many it holds.
-TIMING_SENTENCES: Mapping[Timing, str] = {
-    Timing.COLD: "L2 flushed before; the stream was held, one event pair around one call",
-    Timing.COLD_GRAPH: "L2 flushed before; the stream was held, one event pair around a graph of {calls} calls, "
-    "each on buffers of its own; the time is per call",
-    Timing.COLD_BATCH: "L2 flushed before; the stream was held, one event pair around {calls} calls launched one by "
-    "one, each on buffers of its own; the time is per call",
-    Timing.COLD_SYNC: "L2 flushed before; the stream was not held, so time of the host is part of it",
-    Timing.WARM: "the same call ran just before; the stream was held, one event pair around one call",
-    Timing.WARM_GRAPH: "the same calls ran just before; the stream was held, one event pair around a graph of {calls} "
-    "calls; the time is per call",
-    Timing.WARM_BATCH: "the same calls ran just before; the stream was held, one event pair around {calls} calls "
-    "launched one by one; the time is per call",
-    Timing.WARM_SYNC: "the same call ran just before; the stream was not held, so time of the host is part of it",
+TIMING_SENTENCES: Mapping[str, str] = {
+    **{f"{cache}{how}": f"{before}; {held}" for cache, before in _BEFORE.items() for how, held in _HELD.items()},
     Timing.HOST: "the monotonic clock of the CPU around one call",
 }
 LIMITER_WORDS: Mapping[str, str] = {

@@ -5,5 +5,5 @@
 `framing`   the bytes: a 4-byte big-endian length, then one msgpack-encoded tagged struct
 """
 
-PROTOCOL = 12
+PROTOCOL = 13
 """Major version of requests and events; a client and an engine that differ exchange nothing but the handshake."""

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from aisp.kernels.catalog.contracts import Cache
+
 
 class Job(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
     """Base of all jobs."""
@@ -181,12 +183,12 @@ class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
     """Worker: call until the time per call is steady or the budget is spent; tell the time per call.
 
     Attributes:
-        warm: samples are taken with the caches as the same call left them, instead of with the L2 flushed.
+        cache: what the L2 holds before a sample.
     """
 
     case: str
     budget_ms: float
-    warm: bool = False
+    cache: Cache = Cache.COLD
 
 
 class Group(Job, tag="group", frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from aisp.kernels.catalog.contracts import Cache
+
 
 class Request(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all requests."""
@@ -64,7 +66,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         gpu_case: `case` is meant for GPUs: on a CPU the one that the author made for a CPU is timed, if any.
         quick: two replicas, fewer samples.
         replicas: fresh processes per arm; 0 for the default of the mode.
-        warm: time with the caches as the call before left them, instead of with the L2 flushed.
+        cache: what the L2 holds before a sample.
         interleave: arms take turns; else one arm is measured after the other, as where they share a resource.
         trigger: "cli" or "tui".
         validity: "strict" or "portable": what an environment that is not fit for measuring does (checks.environment).
@@ -84,7 +86,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     gpu_case: bool = False
     quick: bool = False
     replicas: int = 0
-    warm: bool = False
+    cache: Cache = Cache.COLD
     interleave: bool = True
     trigger: str = "cli"
     validity: str = "strict"

@@ -468,7 +468,7 @@ class Arm:
             # Ranks whose kernels do not meet cannot be held: each would keep the others waiting for its own hold.
             latency = self._target.goal is Goal.LATENCY or (self._ranks.several and self._ranks.meeting is None)
             self._timer = (
-                CudaTimer(self._l2_bytes, latency=latency, warm=job.warm, together=self._ranks)
+                CudaTimer(self._l2_bytes, latency=latency, cache=job.cache, together=self._ranks)
                 if self._device == "cuda"
                 else HostTimer(self._ranks)
             )

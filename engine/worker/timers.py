@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aisp.engine.worker.probe import ClockProbe, Hold, Meeting, Span, free_persisting_lines
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ Outputs = tuple["torch.Tensor", ...]
 MAX_HOLD_MS = 100.0
 HOLD_MARGIN = 1.25  # over what the host takes: calls that take longer to launch would be held now and then, by luck
 LEAKED = 2  # store.record.DISCARDED: host time leaked into the sample
+ROW_WORDS = 4096  # of the buffer that is read behind a flush
 EMPTY_PAIRS = 25
 BUSY_CYCLES = 400_000  # some 0.2 ms, in which the host has long launched what follows
 FEWEST_READINGS = 50
@@ -363,6 +365,7 @@ class TorchHandles:
         event = torch._C._CudaEventBase
         self.event = event
         self.zero = torch.Tensor.zero_
+        self.greatest = torch._C._VariableFunctions.amax
         self.query = event.query
         self.elapsed_ms = event.elapsed_time
         self.wait = event.synchronize
@@ -439,7 +442,7 @@ class CudaTimer:
     Args:
         l2_bytes: size of the cache to flush.
         latency: never hold the stream: what the host takes to launch is what the lesson is about.
-        warm: do not flush; the same launches run just before, untimed.
+        cache: what the L2 holds before a sample: COLD and DIRTY flush it, WARM runs the same launches, untimed.
         handles: this process's by default.
         together: the ranks of which this process is one.
     """
@@ -449,7 +452,7 @@ class CudaTimer:
         l2_bytes: int,
         *,
         latency: bool = False,
-        warm: bool = False,
+        cache: Cache = Cache.COLD,
         handles: SavedHandles | None = None,
         together: Together = ALONE,
     ) -> None:
@@ -459,9 +462,13 @@ class CudaTimer:
         found = handles or stand_ready()
         self._torch, self._probe, self._hold = found.torch, found.probe, found.hold
         self._beside = Beside()
-        self._warm = warm
+        self._cache = cache
         self._torch.settle()
-        self._flush = torch.empty(max(2 * l2_bytes, 64 << 20) // 4, dtype=torch.int32, device="cuda")
+        rows = max(2 * l2_bytes, 64 << 20) // 4 // ROW_WORDS
+        self._flush = torch.empty(rows * ROW_WORDS, dtype=torch.int32, device="cuda")
+        # Read behind the flush, by row: a block has a row to itself, so that nothing but its result is written.
+        self._clean = torch.zeros((rows, ROW_WORDS), dtype=torch.int32, device="cuda")
+        self._seen = torch.zeros((rows,), dtype=torch.int32, device="cuda")
         self._start = self._torch.event(enable_timing=True)
         self._end = self._torch.event(enable_timing=True)
         self._done = self._torch.event(enable_timing=True)
@@ -490,10 +497,9 @@ class CudaTimer:
         return self._hold if self._held and not self._hold.note else None
 
     def _timing(self, kind: str) -> Timing:
-        cache = "warm" if self._warm else "cold"
         if not self._held:
-            return Timing(f"{cache}+host")
-        return Timing(cache if kind == "single" else f"{cache} {kind}")
+            return Timing(f"{self._cache}+host")
+        return Timing(self._cache if kind == "single" else f"{self._cache} {kind}")
 
     def _calibrate(self) -> float:
         """Spin cycles in a millisecond at the clock that runs now, which is also the clock under light load."""
@@ -602,11 +608,13 @@ class CudaTimer:
         """See Timer."""
         self._torch.settle()
         refill()
-        if self._warm:
+        if self._cache is Cache.WARM:
             launches.launch()
         else:
             free_persisting_lines()
             self._torch.zero(self._flush)
+        if self._cache is Cache.COLD:
+            self._torch.greatest(self._clean, 1, out=self._seen)
         beside_ms = self._beside.before()
         found = self._pair(launches)
         self._readings_ms.append(found.ms)

@@ -74,8 +74,9 @@ class ToleranceRule(enum.StrEnum):
 class Cache(enum.StrEnum):
     """What the L2 holds before a sample."""
 
-    COLD = "cold"
-    WARM = "warm"
+    COLD = "cold"  # flushed, and nothing in it waits to be written back
+    DIRTY = "dirty"  # flushed by writing: what the flush wrote is written back while the sample runs
+    WARM = "warm"  # what the same call left
 
 
 class Mode(enum.StrEnum):

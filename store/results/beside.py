@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from aisp.store.outcomes import State, Validity, Verdict
 from aisp.store.results import suite
 from aisp.store.results.comparison import Difference, judge
-from aisp.store.results.expected import Seen, Sighting
+from aisp.store.results.expected import METHOD, Seen, Sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,9 @@ def differing(a: Sighting, b: Sighting) -> list[Difference]:
         Difference("driver", a.driver or None, b.driver or None, refuses=True),
         Difference("policy", a.policy, b.policy, refuses=False),
     ]
-    names = sorted({*a.versions, *b.versions})
-    found += [Difference(name, a.versions.get(name), b.versions.get(name), refuses=False) for name in names]
+    names = sorted({METHOD, *a.versions, *b.versions})
+    one, two = ({METHOD: "1"} | dict(side.versions) for side in (a, b))
+    found += [Difference(name, one.get(name), two.get(name), refuses=name == METHOD) for name in names]
     sound = {"outcome": State.OK, "validity": Validity.VALID}
     return [one for one in found if one.a != one.b or one.a != sound.get(one.what, one.a)]
 

@@ -4,8 +4,8 @@ Two runs were not measured in the same rounds, nor by the same processes, so the
 within a run:
 
 * both runs ended well, and their times are valid;
-* the same target, case, device and mode, the same host and hardware, SM clocks within `CLOCK_BAND`, the same timing.
-  Two quick runs are compared with a caveat: few processes say little about others;
+* the same target, case, device, mode and timing method, the same host and hardware, SM clocks within `CLOCK_BAND`, the
+  same timing. Two quick runs are compared with a caveat: few processes say little about others;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
   clear the larger of the two runs' noise floors. Where no floor is known there is no verdict. What lies within the
   floor is the same only where the floor is at most EQUIVALENCE;
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aisp.store.record import Arm
     from aisp.store.results.reading import Reading
 
+METHOD = "timing method"
+"""In what runs differ whose times were taken in two ways (Reading.method)."""
 CLOCK_BAND = 0.02
 """How far two arms' median SM clocks may differ, as a share of the higher one, and count as the same."""
 EQUIVALENCE = 0.02
@@ -170,6 +172,7 @@ def differing(a: Side, b: Side) -> list[Difference]:
     for name in ("target", "device", "case"):
         add(name, getattr(one, name), getattr(two, name))
     add("mode", *("quick" if run.quick else "full run" for run in (one, two)))
+    add(METHOD, a.run.method, b.run.method)
     if one.quick and two.quick:
         add("replicas", a.run.replicas, b.run.replicas, refuses=False)
     add("outcome", one.state, two.state, against_both=any(run.state is not State.OK for run in (one, two)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog import choosing
 from aisp.kernels.catalog.contracts import (
-    Cache,
     Clocks,
     Contract,
     Direction,
@@ -31,7 +30,7 @@ from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.store.outcomes import State
 from aisp.store.results import hardware
 from aisp.store.results.outside import by_the_judge, judged
-from aisp.store.results.reading import Reading
+from aisp.store.results.reading import Reading, cache_of
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm, Run
@@ -245,10 +244,9 @@ def _tolerance(key: str) -> Check:
 
 
 def _cache(kept: _Kept, wanted: Value) -> str:
-    warm = kept.rule.get("warm")
-    if not isinstance(warm, bool):
+    has = cache_of(kept.rule)
+    if has is None:
         return "a cache of which nothing is known"
-    has = Cache.WARM if warm else Cache.COLD
     return "" if has == wanted else f"a {has} cache"
 
 

@@ -54,6 +54,8 @@ ORDER_MARGIN = 0.1
 DIGITS = 4
 """Digits of a range's ends, rounded outwards: figures that hardly move leave it as it is."""
 PACKAGES = ("torch", "triton", "cuda")
+METHOD = "method"
+"""Of the way times were taken (Reading.method), among the versions; what names none has 1."""
 GAINS = frozenset({Goal.SPEED, Goal.LATENCY})
 """Goals whose lessons must gain time; of memory, of nothing and of a refusal others are about something else."""
 
@@ -67,6 +69,7 @@ class Met(enum.StrEnum):
     OTHER = "another"  # of what has no direction: limiter, order, share of light where the time is as agreed
     UNDECIDED = "undecided"  # outside of the range, with an interval that reaches into it
     UNMEASURED = "unmeasured"
+    APART = "not comparable"  # measured by another timing method than it was agreed to by
     NOTHING = "not run"  # no run of the usual case has a speed-up
     ELSEWHERE = "on other hardware"
     PORTABLE = "portable"
@@ -155,12 +158,13 @@ class Answered:
     seen: Sighting | None = None
 
 
-def packages(facts: Mapping[str, object]) -> dict[str, str]:
-    """The driver and the versions that figures depend on, of an environment record, by name; what is not known is not
-    there."""
+def packages(facts: Mapping[str, object], method: int = 1) -> dict[str, str]:
+    """The driver and the versions that figures depend on, of an environment record and the timing method (the first is
+    not named), by name; what is not known is not there."""
     given = facts.get("versions")
     known = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver"), "cuda": facts.get("cuda")}
-    return {key: clean_line(str(known[key])) for key in (*PACKAGES, "driver") if known.get(key)}
+    found = {key: clean_line(str(known[key])) for key in (*PACKAGES, "driver") if known.get(key)}
+    return found if method == 1 else found | {METHOD: str(method)}
 
 
 def today(target: Target) -> dict[str, str]:
@@ -177,7 +181,7 @@ def of_run(run: Reading, facts: Mapping[str, object], target: Target) -> Sightin
             name = names.get(arm.rung, arm.rung)
             seen[name] = _seen(run, arm, name)
     best = prediction.measured(run.record.arms, run.comparisons, target.goal, run.hidden)
-    versions = packages(facts)
+    versions = packages(facts, run.method)
     called = hardware.names(run.record.device, facts, on_host=target.on_host)
     return Sighting(
         run.id,
@@ -467,6 +471,11 @@ def hold(target: Target, scope: Scope, agreed: AgreedTarget, answered: Answered)
         note = f"agreed to of the case {agreed.case}, and the usual one is {seen.case}"
         other = tuple(HeldRung(rung, Met.UNMEASURED, note=note) for rung in agreed.rungs)
         return HeldTarget(target.id, scope, agreed, seen, Met.UNMEASURED, other)
+    methods = [one.versions.get(METHOD, "1") for one in (agreed, seen)]
+    if methods[0] != methods[1]:
+        note = f"agreed to by timing method {methods[0]}, and measured by {methods[1]}"
+        apart = tuple(HeldRung(rung, Met.APART, note=note) for rung in agreed.rungs)
+        return HeldTarget(target.id, scope, agreed, seen, Met.APART, apart)
     names = today(target)
     held = tuple(
         _rung(names.get(name, name), said, seen.rungs.get(names.get(name, name))) for name, said in agreed.rungs.items()

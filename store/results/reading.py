@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
 from aisp.store.results import standing
@@ -20,6 +21,13 @@ MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
 OF_OUTPUTS = frozenset({MISTAKE, "output.nonfinite", "output.form"})
 """Checks that are failed by outputs which are wrong in themselves: other values, not finite, another form."""
+
+
+def cache_of(rule: Mapping[str, object]) -> Cache | None:
+    """What the L2 held before a sample, by a run's stop rule; None where it does not say."""
+    if (warm := rule.get("warm")) is not None:  # runs of before there was a third
+        return Cache.WARM if warm else Cache.COLD
+    return next((cache for cache in Cache if rule.get("cache") == cache), None)
 
 
 class Held(Protocol):
@@ -152,9 +160,24 @@ class Reading:
     @property
     def replicas(self) -> int | None:
         """How many it may take at most; None where its record does not say."""
-        rule = self.record.manifest.get("stop_rule")
-        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
+        replicas = self._rule.get("replicas")
         return replicas if isinstance(replicas, int) else None
+
+    @property
+    def method(self) -> int:
+        """Version of the way its times were taken (engine.turns.METHODS); 1 where its record does not say."""
+        found = self._rule.get("method")
+        return found if isinstance(found, int) else 1
+
+    @property
+    def cache(self) -> Cache | None:
+        """What the L2 held before a sample; None where its record does not say."""
+        return cache_of(self._rule)
+
+    @property
+    def _rule(self) -> Mapping[str, object]:
+        rule = self.record.manifest.get("stop_rule")
+        return rule if isinstance(rule, Mapping) else {}
 
     def found(self, status: FindingStatus) -> list[Finding]:
         """What checks came to this."""

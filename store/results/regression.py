@@ -38,6 +38,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Validity, Verdict
 from aisp.store.results import comparison, suite
 from aisp.store.results.best_of import best_of
@@ -394,7 +395,9 @@ def cause(found: Difference) -> Cause | None:
         return Cause.VERSIONS
     if what.startswith("code of "):
         return Cause.CODE
-    if what in ("case", "cache", "turns", "contract", "timing") or what.startswith(("axes.", "tolerance.")):
+    if what in (comparison.METHOD, "case", "cache", "turns", "contract", "timing") or what.startswith(
+        ("axes.", "tolerance.")
+    ):
         return Cause.INPUTS
     if what in ("target", "device", "mode", "outcome", "validity", "policy"):
         return None
@@ -425,7 +428,7 @@ def _of_manifests(then: Reading, now: Reading) -> Iterator[tuple[str, object, ob
     """What the two plans say otherwise: (what, then, now, whether it refuses)."""
     one, two = (run.record.manifest for run in (then, now))
     left, right = (_mapping(manifest, "stop_rule") for manifest in (one, two))
-    yield "cache", _cache(left), _cache(right), True
+    yield "cache", then.cache or Cache.COLD, now.cache or Cache.COLD, True
     yield "turns", _order(left), _order(right), True
     for name, refuses in (("axes", True), ("tolerance", False)):
         left, right = (comparison.flat(_mapping(manifest, name), f"{name}.") for manifest in (one, two))
@@ -437,10 +440,6 @@ def _of_manifests(then: Reading, now: Reading) -> Iterator[tuple[str, object, ob
 def _mapping(manifest: Mapping[str, object], name: str) -> Mapping[str, object]:
     found = manifest.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-def _cache(rule: Mapping[str, object]) -> str:
-    return "warm" if rule.get("warm") else "cold"
 
 
 def _order(rule: Mapping[str, object]) -> str:

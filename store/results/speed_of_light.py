@@ -333,7 +333,7 @@ def _of_peak(
     if crossing is None or not wanted.counted:
         return None
     parts |= crossing
-    in_graph = timing in (Timing.COLD_GRAPH, Timing.WARM_GRAPH)
+    in_graph = timing in (Timing.COLD_GRAPH, Timing.DIRTY_GRAPH, Timing.WARM_GRAPH)
     floor = peak.ceiling(LAUNCH_GRAPH_NODE if in_graph else LAUNCH_EMPTY)
     if floor is not None:
         parts[Limiter.LAUNCH] = _value(floor) * 1e3

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from aisp.engine.telemetry import Nvml
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State, Timing
 from tests.engine.harness import EngineUnderTest, Result
 
@@ -54,8 +55,18 @@ def test_a_cold_sample_reads_from_memory_and_a_warm_one_from_the_cache(l2_bytes:
 
     x = torch.randn(l2_bytes // 4 // 4, device="cuda")  # a quarter of the L2
     cold = median_ms(timer_of(l2_bytes), lambda: (x.sum(),))
-    warm = median_ms(timer_of(l2_bytes, warm=True), lambda: (x.sum(),))
+    warm = median_ms(timer_of(l2_bytes, cache=Cache.WARM), lambda: (x.sum(),))
     assert cold > 1.15 * warm
+
+
+def test_a_call_does_not_wait_for_what_the_flush_wrote(l2_bytes: int) -> None:
+    """A kernel that reads 256 MB evicts as much of the flush as there is in the L2."""
+    import torch
+
+    x = torch.randn(64 << 20, device="cuda")
+    clean = median_ms(timer_of(l2_bytes), lambda: (x.sum(),))
+    dirty = median_ms(timer_of(l2_bytes, cache=Cache.DIRTY), lambda: (x.sum(),))
+    assert clean < 0.97 * dirty
 
 
 def test_kernels_of_two_ranks_wait_for_each_other() -> None:
@@ -340,7 +351,7 @@ async def test_a_rung_that_cannot_be_captured_is_timed_one_by_one_like_its_rival
 async def test_warm_caches_are_faster_and_say_so(engine: EngineUnderTest, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "mine" / "warm", {"optimized.py": PLAIN})
     cold = (await result_of(engine, folder)).arm("optimized")
-    warm = (await result_of(engine, folder, warm=True)).arm("optimized")
+    warm = (await result_of(engine, folder, cache=Cache.WARM)).arm("optimized")
     assert (cold.timing, warm.timing) == (Timing.COLD_GRAPH, Timing.WARM_GRAPH)
     assert cold.median_ms is not None and warm.median_ms is not None
     assert warm.median_ms < 0.95 * cold.median_ms

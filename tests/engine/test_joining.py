@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.proofs.evil import corpus
@@ -75,7 +76,7 @@ async def test_what_differs_in_anything_that_was_asked_for_is_another_job(busy: 
         {"quick": False},
         {"rungs": ["optimized"]},
         {"replicas": 2},
-        {"warm": True},
+        {"cache": Cache.WARM},
         {"interleave": False},
         {"validity": "portable"},
         {"without": ["output.values"]},

@@ -15,6 +15,8 @@ from aisp.engine.affected import affected
 from aisp.engine.plan import Plan
 from aisp.engine.planning import Hardware, PlanError, plan
 from aisp.engine.protocol import events, requests
+from aisp.engine.turns import METHODS
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Trigger
 from tests.engine.targets import write_target
@@ -243,7 +245,7 @@ def test_the_record_is_journalled_with_the_stop_rule_before_anything_runs(ladder
     rule = record.manifest["stop_rule"]
     assert isinstance(rule, dict)
     assert (rule["replicas"], rule["least_rounds"], rule["half_width"]) == (2, 4, 0.01)
-    assert (rule["warm"], rule["interleaved"]) == (False, True)
+    assert (rule["cache"], rule["interleaved"], rule["method"]) == ("cold", True, METHODS[record.device])
     assert record.manifest["axes"] == {"N": 16}
     assert record.manifest["tolerance"] == {"float32": 1e-5}
     assert record.manifest["rungs"] == ["baseline", "optimized"]
@@ -255,7 +257,7 @@ def test_arms_that_use_two_gpus_are_measured_one_after_the_other(tmp_path: Path)
     assert planned(alone, machine(90, 90)).rule.interleaved
     assert not planned(both, machine(90, 90)).rule.interleaved
     assert not planned(alone, machine(90, 90), interleave=False).rule.interleaved
-    assert planned(alone, machine(90), warm=True).rule.warm
+    assert planned(alone, machine(90), cache=Cache.WARM).rule.cache is Cache.WARM
 
 
 @pytest.mark.parametrize(

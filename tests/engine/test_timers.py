@@ -49,6 +49,7 @@ from aisp.engine.worker.timers import (
     batch,
     single,
 )
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Timing
 from aisp.store.record import DISCARDED
 
@@ -83,7 +84,7 @@ class Gpu:
         self.captures = True
         self.kernels = 1
         self.now_ns = 0
-        self.flushed_bytes = 0
+        self.flushed_bytes = self.clean_bytes = 0
         self.work_ms = 0.0
         self._held_until_ns = 0
         self._capturing = False
@@ -96,7 +97,7 @@ class Gpu:
         self.current_device_set = 0
         self._beside_until_ns = 0
         self.cuda = self
-        self._C = self
+        self._C = self._VariableFunctions = self
         self._CudaEventBase = functools.partial(Event, self)
         for name in ("record", "query", "elapsed_time", "synchronize"):
             setattr(self._CudaEventBase, name, getattr(Event, name))
@@ -127,6 +128,15 @@ class Gpu:
 
     def zero_(self) -> None:
         self.log.append("flush")
+
+    def zeros(self, shape: tuple[int, ...], *, dtype: str, device: str) -> Gpu:
+        assert (dtype, device) == ("int32", "cuda")
+        self.clean_bytes = max(self.clean_bytes, math.prod(shape) * 4)
+        return self
+
+    def amax(self, of: Gpu, dim: int, *, out: Gpu) -> None:
+        assert (of, dim, out) == (self, 1, self)
+        self.log.append("read")
 
     # torch.cuda
     def current_device(self) -> int:
@@ -315,7 +325,7 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
     timer = timer_on(gpu)
     found = timer.sample(single(gpu.call), gpu.refill)
     assert gpu.log == [
-        *("refill", "persisting", "flush", "hold", "clock"),
+        *("refill", "persisting", "flush", "read", "hold", "clock"),
         *("record", "call", "record"),
         *("clock", "query", "record", "wait", "synchronize"),
     ]
@@ -328,7 +338,7 @@ def test_ranks_meet_when_all_else_is_ready(gpu: Gpu) -> None:
     timer = timer_on(gpu, latency=True, together=Two(gpu, kernels=False))
     found = timer.sample(single(gpu.call), gpu.refill)
     ready = gpu.log.index("meet")
-    assert gpu.log[:ready] == ["refill", "persisting", "flush", "synchronize"]
+    assert gpu.log[:ready] == ["refill", "persisting", "flush", "read", "synchronize"]
     assert gpu.log[ready + 1 :][:3] == ["clock", "record", "call"]
     assert 0 < found.start_ns <= found.end_ns
 
@@ -338,7 +348,7 @@ def test_kernels_of_ranks_meet_at_the_end_of_their_holds_and_once_more_behind_th
     timer = timer_on(gpu, together=together)
     timer.sample(single(gpu.call), gpu.refill)
     assert gpu.log == [
-        *("refill", "persisting", "flush", "meet", "hold that meets", "clock"),
+        *("refill", "persisting", "flush", "read", "meet", "hold that meets", "clock"),
         *("record", "call", "record"),
         *("clock", "query", "part", "record", "wait", "synchronize"),
     ]
@@ -367,7 +377,7 @@ def test_ranks_hold_as_long_as_the_slowest_host_needs_and_end_their_warm_up_toge
 
 
 def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: Gpu) -> None:
-    timer = timer_on(gpu, warm=True)
+    timer = timer_on(gpu, cache=Cache.WARM)
     found = timer.sample(single(gpu.call), gpu.refill)
     assert gpu.log == [
         *("refill", "call", "hold", "clock", "record", "call", "record", "clock"),
@@ -377,9 +387,16 @@ def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: G
     assert timer.timing == Timing.WARM
 
 
-def test_the_flush_is_at_least_twice_the_cache(gpu: Gpu) -> None:
+def test_a_dirty_sample_flushes_and_leaves_what_the_flush_wrote(gpu: Gpu) -> None:
+    timer = timer_on(gpu, cache=Cache.DIRTY)
+    timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log[:4] == ["refill", "persisting", "flush", "hold"]
+    assert timer.timing is Timing.DIRTY
+
+
+def test_the_flush_and_what_is_read_behind_it_are_at_least_twice_the_cache(gpu: Gpu) -> None:
     timer_on(gpu, 50 << 20)
-    assert gpu.flushed_bytes == 100 << 20
+    assert gpu.flushed_bytes == gpu.clean_bytes == 100 << 20
     timer_on(gpu, 1 << 20)
     assert gpu.flushed_bytes == 64 << 20  # where the driver tells too little
     timer_on(gpu, 0)
@@ -444,7 +461,7 @@ def test_a_call_that_waits_for_the_gpu_is_timed_with_its_host_and_says_so(gpu: G
     found = timer.sample(single(gpu.call), gpu.refill)
     assert found.discarded == 0
     # Not held, so the flush must be over before the first launch.
-    assert gpu.log[:6] == ["refill", "persisting", "flush", "synchronize", "clock", "record"]
+    assert gpu.log[:7] == ["refill", "persisting", "flush", "read", "synchronize", "clock", "record"]
 
 
 def test_a_launch_slower_than_the_longest_hold_is_timed_with_its_host(gpu: Gpu) -> None:
@@ -482,13 +499,17 @@ def test_a_latency_lesson_is_never_held(gpu: Gpu) -> None:
         ({}, "graph", Timing.COLD_GRAPH),
         ({}, "batch", Timing.COLD_BATCH),
         ({"latency": True}, "single", Timing.COLD_SYNC),
-        ({"warm": True}, "single", Timing.WARM),
-        ({"warm": True}, "graph", Timing.WARM_GRAPH),
-        ({"warm": True}, "batch", Timing.WARM_BATCH),
-        ({"warm": True, "latency": True}, "single", Timing.WARM_SYNC),
+        ({"cache": Cache.DIRTY}, "single", Timing.DIRTY),
+        ({"cache": Cache.DIRTY}, "graph", Timing.DIRTY_GRAPH),
+        ({"cache": Cache.DIRTY}, "batch", Timing.DIRTY_BATCH),
+        ({"cache": Cache.DIRTY, "latency": True}, "single", Timing.DIRTY_SYNC),
+        ({"cache": Cache.WARM}, "single", Timing.WARM),
+        ({"cache": Cache.WARM}, "graph", Timing.WARM_GRAPH),
+        ({"cache": Cache.WARM}, "batch", Timing.WARM_BATCH),
+        ({"cache": Cache.WARM, "latency": True}, "single", Timing.WARM_SYNC),
     ],
 )
-def test_every_number_says_how_it_was_taken(gpu: Gpu, options: dict[str, bool], kind: str, timing: Timing) -> None:
+def test_every_number_says_how_it_was_taken(gpu: Gpu, options: dict[str, Any], kind: str, timing: Timing) -> None:
     timer = timer_on(gpu, **options)
     timer.sample(LaunchBatch(lambda: [gpu.call()], 1, kind), gpu.refill)
     assert timer.timing is timing
@@ -679,7 +700,7 @@ def test_where_the_whole_gpu_cannot_be_held_the_timed_stream_still_is(gpu: Gpu) 
     gpu.filled = False
     timer = timer_on(gpu)
     timer.sample(single(gpu.call), gpu.refill)
-    assert gpu.log[3:5] == ["hold", "clock"]
+    assert gpu.log[4:6] == ["hold", "clock"]
     assert gpu.hold_ms == pytest.approx(0.3, rel=0.01)
 
 

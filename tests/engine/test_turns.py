@@ -27,6 +27,7 @@ from aisp.engine.turns import (
     Turns,
     drawn_sets,
 )
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import DISCARDED, Step
@@ -256,8 +257,8 @@ async def test_a_process_that_waits_for_the_gpu_in_one_replica_marks_the_arm_for
 
 
 async def test_warm_caches_are_asked_of_the_process() -> None:
-    scene = await Scene(Scripted(), rule=StopRule.of(quick=True, replicas=0, warm=True)).warmed()
-    assert scene.children[0].asked[0].warm
+    scene = await Scene(Scripted(), rule=StopRule.of(quick=True, replicas=0, cache=Cache.WARM)).warmed()
+    assert scene.children[0].asked[0].cache is Cache.WARM
 
 
 # -- a turn ------------------------------------------------------------------------------------------------------------
@@ -373,8 +374,8 @@ def test_it_ends_with_its_budget_or_the_most_rounds() -> None:
 
 
 def test_the_rule_is_plain_data_for_the_manifest() -> None:
-    manifest = StopRule.of(quick=True, replicas=3, warm=True, interleaved=False).manifest()
-    assert (manifest["replicas"], manifest["warm"], manifest["interleaved"]) == (3, True, False)
+    manifest = StopRule.of(quick=True, replicas=3, cache=Cache.DIRTY, interleaved=False, device="cuda").manifest()
+    assert [manifest[name] for name in ("replicas", "cache", "interleaved", "method")] == [3, "dirty", False, 2]
     assert manifest["half_width"] == 0.01
 
 

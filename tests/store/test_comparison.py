@@ -96,6 +96,15 @@ def test_a_quick_run_beside_a_full_one_has_no_verdict_and_says_which_is_which() 
     assert found.conclusion == "no verdict: these two runs cannot be compared (mode)"
 
 
+def test_times_taken_by_two_methods_are_not_comparable_and_those_of_before_are_of_the_first() -> None:
+    old, first, second = (run(manifest={"stop_rule": rule}) for rule in ({}, {"method": 1}, {"method": 2}))
+    assert not compared(old, first).refused
+    found = compared(first, second)
+    (method,) = (one for one in found.differences if one.what == "timing method")
+    assert (method.a, method.b, method.refuses) == (1, 2, True)
+    assert all(one.verdict is Verdict.NONE for one in found.pairs)
+
+
 def test_a_run_of_another_machine_has_ratios_what_differs_and_no_verdict() -> None:
     there = {"host": "two", "gpu": "H200", "driver": "590", "torch": "2.14"}
     found = compared(run(), run(arms=optimized(0.25)), there=there)

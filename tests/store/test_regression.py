@@ -222,6 +222,8 @@ def test_another_gpu_driver_or_version_is_not_comparable_and_is_the_cause_to_loo
     ("now", "what"),
     [
         ({"manifest": {"stop_rule": {"warm": True}}}, "cache: cold then, warm now"),
+        ({"manifest": {"stop_rule": {"cache": "dirty"}}}, "cache: cold then, dirty now"),
+        ({"manifest": {"stop_rule": {"method": 2}}}, "timing method: 1 then, 2 now"),
         ({"manifest": {"stop_rule": {"interleaved": False}}}, "turns: interleaved then, apart now"),
         ({"manifest": {"validity": "portable"}}, "policy: strict then, portable now"),
         ({"manifest": {"axes": {"N": 4096}}}, "axes.N: unknown then, 4096 now"),

@@ -865,6 +865,7 @@ def remember(
     flags: tuple[str, ...] = (),
     arms: dict[str, dict[str, Any]] | None = None,
     comparison: dict[str, Any] | None = None,
+    manifest: Mapping[str, Any] | None = None,
 ) -> Run:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
@@ -891,6 +892,7 @@ def remember(
             snapshot=store.put_snapshot({name: text.encode() for name, text in files.items()}) if sources else "",
             environment=store.put_environment(environment) if environment else "",
             state=State.PLANNED,
+            manifest=manifest or {},
         )
         store.plan([run])
         if state is not State.OK:

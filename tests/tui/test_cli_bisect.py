@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import requests
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run, unplanned
 from aisp.store.results.reading import Reading
@@ -195,7 +196,7 @@ def test_the_manner_is_that_of_the_bad_run() -> None:
         case="wide",
         manifest={"stop_rule": {"warm": True, "interleaved": False}, "validity": "portable"},
     )
-    assert Manner.of(record, quick=True) == Manner("cuda", "wide", True, 0, True, False, "portable")
+    assert Manner.of(record, quick=True) == Manner("cuda", "wide", True, 0, Cache.WARM, False, "portable")
 
 
 def test_old_folders_make_room(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,6 +279,19 @@ def test_a_machine_of_the_model_is_asked_whether_it_still_is_as_agreed(mine: Pat
     assert above == {"baseline": "met", "optimized": "missed above"}
 
 
+def test_what_was_agreed_to_by_another_timing_method_is_not_comparable(mine: Path, run: Callable[..., Run]) -> None:
+    run(2.0)
+    ask("--refresh", "--yes", roots=mine)
+    run(1.2, manifest={"stop_rule": {"method": 2}})
+    shown = ask("--strict", "--hardware", "h100", roots=mine)
+    assert shown.exit_code == 1
+    assert "not comparable, agreed to by timing method 1, and measured by 2: mine:one" in shown.stdout
+    assert "missed" not in shown.stdout
+    assert ask("--refresh", "--yes", roots=mine).exit_code == 0
+    assert agreed(mine)["targets"]["mine:one"]["versions"]["method"] == "2"
+    assert "2 met" in ask("--strict", "--hardware", "h100", roots=mine).stdout
+
+
 def test_a_run_that_is_doubted_answers_nothing(mine: Path, run: Callable[..., Run]) -> None:
     run(2.0)
     ask("--refresh", "--yes", roots=mine)

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Limiter
 from aisp.store.record import LinkUse, Run, unplanned
 from aisp.tui.cli.follow import Followed, light_lines, result_lines
@@ -112,9 +113,12 @@ def test_the_options_reach_the_engine(root: str) -> None:
 def test_warm_caches_and_arms_one_after_the_other_are_asked_for_by_name(root: str) -> None:
     with FakeEngine() as engine:
         run(root, "--targets", "mine:one", "--warm", "--no-interleave")
+        run(root, "--targets", "mine:one", "--flush", "dirty")
         run(root, "--targets", "mine:one")
-    asked = [(request.warm, request.interleave) for request in engine.asked(requests.StartRuns)]
-    assert asked == [(True, False), (False, True)]
+    asked = [(request.cache, request.interleave) for request in engine.asked(requests.StartRuns)]
+    assert asked == [(Cache.WARM, False), (Cache.DIRTY, True), (Cache.COLD, True)]
+    refused = run(root, "--targets", "mine:one", "--warm", "--flush", "clean")
+    assert (refused.exit_code, "--warm flushes nothing" in refused.output) == (2, True)
 
 
 def test_a_run_on_a_gpu_shows_how_it_was_timed_its_clocks_and_what_light_allows(root: str) -> None:

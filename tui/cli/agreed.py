@@ -282,6 +282,11 @@ def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int |
             if held.met.missed and held.differs:
                 causes = ", ".join(f"{d.what} {d.a} then, {d.b or 'unknown'} now" for d in held.differs)
                 lines.append(clean_line(f"{held.target}: look at first: {causes}"))
+        apart: dict[str, list[str]] = {}
+        for held in targets:
+            if held.met is Met.APART:
+                apart.setdefault(held.rungs[0].note, []).append(held.target)
+        lines += [clean_line(f"not comparable, {note}: {', '.join(names)}") for note, names in apart.items()]
         counts = Counter(rung.met.value for held in targets for rung in held.rungs)
         told = ", ".join(f"{count} {word}" for word, count in counts.items()) or "no target of it was asked for"
         about = f" on {one.hardware}" if one.hardware else ""

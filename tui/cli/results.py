@@ -125,11 +125,11 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
             continue
         order = {case.name: place for place, case in enumerate(target.cases)}
         chosen = [by_case[case] for case in sorted(by_case, key=lambda case: order.get(case, len(order)))]
-        for facts in (one.facts for one in chosen):
-            for key, version in packages(facts).items():
+        for one in chosen:
+            for key, version in packages(one.facts, one.run.method).items():
                 versions.setdefault(key, set()).add(version)
-            if facts.get("gpu") and hardware is not None:
-                named = str(facts["gpu"])
+            if one.facts.get("gpu") and hardware is not None:
+                named = str(one.facts["gpu"])
         told.append(_target(target, [one.run for one in chosen], _met(target, chosen, opened.marks)))
     return {
         "on": clean_line(named) or None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aisp.engine.documents import run_json
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
 from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
     from aisp.store.record import Arm
+
+
+def _cache(warm: bool, flush: str | None) -> Cache:
+    """What the L2 is to hold before a sample. Raises UsageError."""
+    if warm and flush is not None:
+        raise click.UsageError(f"--warm flushes nothing, and --flush {flush} does; take one of the two")
+    return Cache.WARM if warm else Cache.DIRTY if flush == "dirty" else Cache.COLD
 
 
 @click.command()
@@ -46,6 +54,11 @@ if TYPE_CHECKING:
     help="Fresh processes per arm; the engine's default else.",
 )
 @click.option("--warm", is_flag=True, help="Time with warm caches: the same call runs just before, untimed.")
+@click.option(
+    "--flush",
+    type=click.Choice(["clean", "dirty"]),
+    help="What the flush of a GPU's L2 leaves there: dirty lines are written back while a call is timed.",
+)
 @click.option("--no-interleave", is_flag=True, help="One arm after the other, where they share a resource.")
 @common.device_option
 @click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
@@ -80,6 +93,7 @@ def command(
     quick: bool,
     replicas: int | None,
     warm: bool,
+    flush: str | None,
     no_interleave: bool,
     device: str,
     case: str | None,
@@ -126,7 +140,7 @@ def command(
         case=case or "",
         quick=quick,
         replicas=replicas or 0,
-        warm=warm,
+        cache=_cache(warm, flush),
         interleave=not no_interleave,
         trigger="cli",
         validity=validity,

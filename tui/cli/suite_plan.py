@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aisp.engine import paths
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import Trigger
+from aisp.store.results.reading import cache_of
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 from aisp.store.upkeep import settle
@@ -159,7 +161,7 @@ def answers(plan: Plan, wanted: Wanted, target: Target, snapshot: str, run: Run)
         run.case == target.case_on(run.device, wanted.case).name,
         run.policy == asked.policy,
         not run.without,
-        bool(rule.get("warm")) is asked.warm,
+        (cache_of(rule) is Cache.WARM) is asked.warm,
         not asked.replicas or rule.get("replicas") == asked.replicas,
         _mapping(run.manifest.get("contract")).get("sha256") == _mapping(asked.contract).get("sha256"),
         _same_rungs(run, wanted, target),

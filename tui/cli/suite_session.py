@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from aisp.engine.documents import run_json
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store import snapshot_hash
 from aisp.store.outcomes import State
 from aisp.store.results.prediction import LOOK_BACK_RUNS
@@ -201,7 +202,7 @@ def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
         gpu_case=True,
         quick=asked.quick,
         replicas=asked.replicas,
-        warm=asked.warm,
+        cache=Cache.WARM if asked.warm else Cache.COLD,
         validity=asked.policy,
         naive=False,  # a second harness would take its time in every run of every night
         contract=contract,

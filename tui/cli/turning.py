@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aisp.kernels.catalog.contracts import Cache
+from aisp.store.results.reading import cache_of
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import Followed
 from aisp.tui.cli.run import Session
@@ -33,14 +35,14 @@ class Manner:
         case: a case's name; "" for the device's timed one.
         quick: fewer samples, and two replicas.
         replicas: fresh processes per arm; 0 for the default of the mode.
-        warm, interleave, validity: as in a request for runs.
+        cache, interleave, validity: as in a request for runs.
     """
 
     device: str = "auto"
     case: str = ""
     quick: bool = False
     replicas: int = 0
-    warm: bool = False
+    cache: Cache = Cache.COLD
     interleave: bool = True
     validity: str = "strict"
 
@@ -53,7 +55,7 @@ class Manner:
             device=record.device or "auto",
             case=record.case,
             quick=quick,
-            warm=rule.get("warm") is True,
+            cache=cache_of(rule) or Cache.COLD,
             interleave=rule.get("interleaved") is not False,
             validity=record.policy,
         )
@@ -99,7 +101,7 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
         case=manner.case,
         quick=manner.quick,
         replicas=manner.replicas,
-        warm=manner.warm,
+        cache=manner.cache,
         interleave=manner.interleave,
         validity=manner.validity,
         naive=False,  # nobody asks it of two versions

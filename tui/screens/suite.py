@@ -26,6 +26,7 @@ from textual.widgets import Static
 
 from aisp.engine import paths
 from aisp.engine.protocol.requests import FrozenContract
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, hardware, regression, standing, suite
 from aisp.store.results.overview import Lesson, Outcome
@@ -180,8 +181,7 @@ def is_of(record: Run, entry: Entry, how: How) -> bool:
     if record.trigger is Trigger.WATCH or record.without:
         return False
     case = entry.target.case_on(record.device, entry.case).name
-    rule = record.manifest.get("stop_rule")
-    warm = isinstance(rule, Mapping) and bool(rule.get("warm"))
+    warm = Reading(record).cache is Cache.WARM
     return (record.quick, record.case, warm) == (how.quick, case, how.warm)
 
 
@@ -790,7 +790,7 @@ class SuiteScreen(FilteringScreen):
             found = more | self.workbench.run_fields(target_id)
             found |= {"case": entry.case, "gpu_case": True} if entry.case else {}
             found |= {"rungs": list(entry.rungs)} if entry.rungs else {}
-            found |= {"warm": True} if how.warm else {}
+            found |= {"cache": Cache.WARM} if how.warm else {}
             found |= {"validity": how.policy.value}
             return found | ({"replicas": how.replicas} if how.replicas and quick == how.quick else {})
 
