@@ -327,3 +327,4 @@ def test_a_lesson_says_what_was_measured_and_whether_it_met_its_prediction(kept:
         assert words or "**What an H200 said" in text, target
         assert entry["met"] is not False or "missed" in words, f"{target} missed its prediction"
         assert entry["met"] is not True or "missed" not in words, f"{target} met its prediction"
+        assert re.search(r"(?<![\w/])20\d\d-\d\d-\d\d(?![-\w])", text), f"{target} does not say when it was measured"

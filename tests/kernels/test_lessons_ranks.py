@@ -162,3 +162,15 @@ def test_gradients_too_small_for_fp8_arrive_in_the_end_where_what_rounding_took_
     assert (kept[1:] - 1e-6).abs().max() <= least / steps
     assert dropped[1:].abs().max() == 0
     assert kept[0] == dropped[0] == 1
+
+
+def test_the_tolerance_of_gradients_in_bf16_holds_what_three_roundings_make_of_the_worst_pair() -> None:
+    """Near a = 4.89, b = -3.48 standard deviations, where the lesson's derivation puts it."""
+    deviation = 1e-7
+    a = torch.linspace(4.85, 4.92, 2000)[:, None] * deviation
+    b = -torch.linspace(3.44, 3.52, 2000)[None, :] * deviation
+    mean = (a.double() + b.double()) / 2
+    summed = ((a / 2).bfloat16().float() + (b / 2).bfloat16().float()).bfloat16().double()
+    worst = ((summed - mean).abs() / mean.abs().clamp(min=deviation * 0.5**0.5)).max()
+    tolerance = CATALOG.find("ch04:bf16_compression").tolerance["float32"]
+    assert tolerance / 2 < worst <= tolerance, f"{worst:.2%} of {tolerance:.2%}"

@@ -1,4 +1,4 @@
-"""Wrong: one layer behind, to be safe, and the last layer is never sent: the decoder has what lay in its memory."""
+"""Wrong: one layer behind, to be safe, and the last layer is never sent: the decoder has zeros there."""
 
 from typing import Any
 

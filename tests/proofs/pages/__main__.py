@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.proofs.agreement import report as agreement
@@ -15,7 +16,7 @@ from tests.proofs.evil import report as reliability
 from tests.proofs.nightly import __main__ as nightly
 from tests.proofs.oracle import report as oracle
 from tests.proofs.oracle import sources
-from tests.proofs.pages import keys, validity
+from tests.proofs.pages import keys, lessons, validity
 from tests.proofs.pages.markers import put
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -27,11 +28,12 @@ class Page:
 
     name: str
     made: Callable[[str], str]
+    lesson: Path | None = None  # of a page that is not in docs
 
     @property
     def path(self) -> Path:
         """Where it lies."""
-        return DOCS / f"{self.name}.md"
+        return self.lesson or DOCS / f"{self.name}.md"
 
 
 PAGES: Mapping[str, Page] = {
@@ -45,6 +47,7 @@ PAGES: Mapping[str, Page] = {
         Page("measurement", lambda text: agreement.written(text, agreement.DATA)),
         Page("suites", nightly.page),
         Page("speed", lambda text: put(text, "sittings", sittings.drawn(sittings.FOLDER))),
+        *(Page(name, partial(lessons.written, name), lessons.path(name)) for name in lessons.rows()),
     )
 }
 
