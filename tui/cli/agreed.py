@@ -284,7 +284,7 @@ def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int |
                 lines.append(clean_line(f"{held.target}: look at first: {causes}"))
         apart: dict[str, list[str]] = {}
         for held in targets:
-            if held.met is Met.APART:
+            if held.met is Met.APART and held.rungs:
                 apart.setdefault(held.rungs[0].note, []).append(held.target)
         lines += [clean_line(f"not comparable, {note}: {', '.join(names)}") for note, names in apart.items()]
         counts = Counter(rung.met.value for held in targets for rung in held.rungs)
