@@ -36,7 +36,7 @@ def l2_bytes() -> int:
     return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
 
-def timer_of(l2_bytes: int, **options: bool) -> Any:
+def timer_of(l2_bytes: int, **options: Any) -> Any:
     from aisp.engine.worker.timers import CudaTimer
 
     return CudaTimer(l2_bytes, **options)
