@@ -221,11 +221,12 @@ class _OnGpu:
     def _placed(kept: list[list[torch.Tensor]]) -> tuple[list[bytes], list[list[Place]]]:
         """Handles, and where each output of each call lies. Raises ipc.IpcError."""
         handles: dict[bytes, int] = {}
+        known: dict[int, bytes] = {}  # of this batch: what was freed since the last one may lie where that did
         places: list[list[Place]] = []
         for outputs in kept:
             row: list[Place] = []
             for output in outputs:
-                handle, offset = ipc.share(output.data_ptr())
+                handle, offset = ipc.share(output.data_ptr(), known)
                 row.append(Place(handle=handles.setdefault(handle, len(handles)), offset=offset))
             places.append(row)
         return list(handles), places

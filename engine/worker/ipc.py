@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 HANDLE_BYTES = 64
@@ -27,6 +28,7 @@ class IpcError(Exception):
         self.status = status
 
 
+@functools.cache
 def _driver() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libcuda.so.1")
@@ -55,15 +57,26 @@ def free(address: int) -> None:
     _driver().cuMemFree_v2(ctypes.c_uint64(address))
 
 
-def share(address: int) -> tuple[bytes, int]:
-    """The handle of the allocation in which `address` lies, and its offset there. Raises IpcError."""
+def share(address: int, known: dict[int, bytes] | None = None) -> tuple[bytes, int]:
+    """The handle of the allocation in which `address` lies, and its offset there.
+
+    Args:
+        address: of device memory.
+        known: handles of allocations by their address, to look one up and to add to: the driver takes long to make one.
+
+    Raises:
+        IpcError: the driver refuses.
+    """
     driver = _driver()
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
     wanted = ctypes.c_uint64(address)
     _checked("cuMemGetAddressRange", driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), wanted))
-    handle = _Handle()
-    _checked("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), base))
-    return ctypes.string_at(ctypes.byref(handle), HANDLE_BYTES), address - base.value
+    known = {} if known is None else known
+    if base.value not in known:
+        handle = _Handle()
+        _checked("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), base))
+        known[base.value] = ctypes.string_at(ctypes.byref(handle), HANDLE_BYTES)
+    return known[base.value], address - base.value
 
 
 def open_shared(handle: bytes) -> tuple[int, int]:

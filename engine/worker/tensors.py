@@ -163,8 +163,8 @@ def mixed(one: torch.Tensor, other: torch.Tensor, seed: int) -> torch.Tensor:
     """A tensor whose elements come from either of two of one shape, as `seed` decides."""
     import torch
 
-    generator = torch.Generator("cpu").manual_seed(seed)
-    pattern = (torch.rand(MIXTURE, generator=generator) < 0.5).to(one.device)
+    generator = torch.Generator(one.device).manual_seed(seed)  # nothing waits for a GPU that is kept busy
+    pattern = torch.rand(MIXTURE, generator=generator, device=one.device) < 0.5
     ours = pattern.repeat(-(-one.numel() // MIXTURE))[: one.numel()].reshape(one.shape)
     return torch.where(ours, one, other)
 

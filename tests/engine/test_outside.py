@@ -174,7 +174,7 @@ class Driver:
     def free(self, address: int) -> None:
         self.freed += 1
 
-    def share(self, address: int) -> tuple[bytes, int]:
+    def share(self, address: int, known: dict[int, bytes] | None = None) -> tuple[bytes, int]:
         self._may("share")
         return struct.pack("Q", address).ljust(ipc.HANDLE_BYTES, b"."), 0
 
