@@ -163,7 +163,7 @@ class Reporter:
         compared, between = self.compared()
         if between and not self.arms[0].running and (quality := made[0].quality) is not None:
             made[0] = msgspec.structs.replace(made[0], quality=msgspec.structs.replace(quality, **between))
-        return tuple(made), tuple(compared)
+        return verdicts.agreeing(made, compared), tuple(compared)
 
     def compared(self) -> tuple[list[records.Comparison], dict[str, float]]:
         """The comparisons as they stand; see verdicts.comparisons."""

@@ -235,6 +235,22 @@ def comparisons(
     return compared, {"between": math.sqrt(seen.apart), "between_freedom": float(seen.replicas - 1)}
 
 
+def agreeing(arms: Sequence[records.Arm], compared: Sequence[records.Comparison]) -> tuple[records.Arm, ...]:
+    """The arms with intervals that allow what those of their ratios say.
+
+    A ratio leaves out what a replica or a round did to both, and an arm's time does not, so its interval is the wider
+    one as a rule. But the ratio's knows of the A/A arm's processes too: where those differ more than a rung's own, the
+    rung's time is not known better than its ratio.
+    """
+    known = {arm.rung: arm for arm in arms}
+    for one in compared:
+        rung, base = known[one.rung], known[one.baseline]
+        if one.low and one.high and rung.low_ms and rung.high_ms and base.low_ms and base.high_ms:
+            low, high = min(rung.low_ms, base.high_ms / one.high), max(rung.high_ms, base.low_ms / one.low)
+            known[one.rung] = msgspec.structs.replace(rung, low_ms=low, high_ms=high)
+    return tuple(known[arm.rung] for arm in arms)
+
+
 _Known = tuple[statistics.Estimate | None, statistics.Estimate | None]
 """A log ratio in time and in SM cycles."""
 
