@@ -641,8 +641,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "statistical.sample_count",
         "Samples enough",
-        "Every process of an arm took as many samples as a spread can be told from. How processes differ is pooled "
-        "over all arms, and a claim needs an interval that clears the noise floor.",
+        "Every process of an arm took as many samples as a spread can be told from. How processes differ is known "
+        "from the baseline, its double, the arm and earlier runs, and a claim needs an interval that clears the "
+        "noise floor.",
         ("statistical.insufficient_samples",),
         When.AFTER_RUN,
         evidence=Evidence.VALUES,

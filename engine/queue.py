@@ -252,7 +252,6 @@ class Queue:
             if isinstance(job, RunJob):
                 self.runs_done += 1
                 await self.run_ended(job)
-                await self.recall_priors()
         except Exception:
             log.exception("the end of %s could not be reported", job.id)
             self._drop(job)
@@ -262,6 +261,11 @@ class Queue:
             slot.job = None
             self._life.note()
             self._wake.set()
+        if isinstance(job, RunJob) and not self._closing:  # the slot is the next one's: nobody waits for this
+            try:
+                await self.recall_priors(job.plan.device)
+            except Exception:
+                log.exception("what %s shows of how processes differ could not be read", job.id)
 
     async def _in_slot(self, job: AnyJob, slot: Slot) -> None:
         """Carry out a job while no other engine of the machine uses the GPUs that it needs.
@@ -340,10 +344,11 @@ class Queue:
                 if peak is not None:
                     slot.services.peaks[slot.gpus[0]] = peak
 
-    async def recall_priors(self) -> None:
-        """Find how processes of the same code differed in the newest runs on this CPU and on this model of GPU."""
+    async def recall_priors(self, *devices: str) -> None:
+        """Find how processes of the same code differed in the newest runs on this CPU, and on this model of GPU."""
         model = next((device.name for device in self._hardware.devices if device.index == self._hardware.index), "")
-        for device, gpu in (("cpu", ""), ("cuda", model)):
+        for device in devices:
+            gpu = model if device == "cuda" else ""
             seen = await self._keeper.call(lambda store, of=(device, gpu): store.spreads(*of))  # type: ignore[misc]
             where = f"on this machine's {gpu or 'CPU'}"
             self._priors[device] = statistics.fitted(seen, statistics.PRIORS[device], where)

@@ -360,7 +360,7 @@ class Replicas:
             return True
         if not any(look.replicas == replica + 1 for look in rule.looks):
             return False
-        return verdicts.decided(self._reporter.compared())
+        return verdicts.decided(self._reporter.compared()[0])
 
     def _expect_again(self, arms: Sequence[Arm]) -> None:
         """Have the processes of these arms made for the next replica, while those of this one end."""

@@ -159,10 +159,14 @@ class Reporter:
 
     def figures(self) -> tuple[tuple[records.Arm, ...], tuple[records.Comparison, ...]]:
         """What the samples say so far, the baseline first."""
-        return tuple(map(self.record, self.arms)), tuple(self.compared())
+        made = [self.record(arm) for arm in self.arms]
+        compared, between = self.compared()
+        if between and not self.arms[0].running and (quality := made[0].quality) is not None:
+            made[0] = msgspec.structs.replace(made[0], quality=msgspec.structs.replace(quality, **between))
+        return verdicts.agreeing(made, compared), tuple(compared)
 
-    def compared(self) -> list[records.Comparison]:
-        """The comparisons as they stand."""
+    def compared(self) -> tuple[list[records.Comparison], dict[str, float]]:
+        """The comparisons as they stand; see verdicts.comparisons."""
         rule = self._plan.rule
         return verdicts.comparisons(
             self.arms,
@@ -191,7 +195,4 @@ class Reporter:
             record = msgspec.structs.replace(record, sol=None)
         if base:
             self._base_ms = record.median_ms
-            if not arm.running and record.quality is not None:
-                between = verdicts.between(self.arms, interleaved=self._plan.rule.interleaved)
-                record = msgspec.structs.replace(record, quality=msgspec.structs.replace(record.quality, **between))
         return record

@@ -330,11 +330,12 @@ def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
     return arm.of(arm.round < last[arm.replica])
 
 
-def _judged(arms: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tuple[statistics.Estimate, float] | None:
+def _judged(of: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tuple[statistics.Estimate, float] | None:
     """The ratio of the second arm by so many replicas and the floor beside it; the third is the A/A arm. With what is
     shipped of how processes on a GPU differ."""
-    base, *others = (arm.of(arm.replica < replicas) for arm in arms)
-    known = statistics.estimates(base, dict(zip(("rung", "twin"), others, strict=False)), statistics.PRIORS["cuda"])
+    base, *others = (arm.of(arm.replica < replicas) for arm in of)
+    arms = dict(zip(("rung", "twin"), others, strict=False))
+    known = statistics.estimates(base, arms, statistics.PRIORS["cuda"], same=("twin",))
     found = known["rung"]
     return None if found is None else (found, statistics.noise_floor(known.get("twin"), quick=quick))
 

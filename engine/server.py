@@ -98,7 +98,7 @@ class Engine:
             await self._guarding.begin(await self._keeper.take_stock())
             self._installation.read_in_background(lambda: self._queue.busy)
             await self._queue.recall_peaks()
-            await self._queue.recall_priors()
+            await self._queue.recall_priors("cpu", "cuda")
         except BaseException as error:
             await self._connections.hang_up()
             self._journal.close()

@@ -202,8 +202,9 @@ def comparisons(
     interleaved: bool = True,
     looks: Sequence[statistics.Look] = (),
     prior: statistics.Prior,
-) -> list[records.Comparison]:
-    """Every rung against every baseline that has times.
+) -> tuple[list[records.Comparison], dict[str, float]]:
+    """Every rung against every baseline that has times; and how processes of the same code differed, as members of the
+    first baseline's quality: by its A/A arm alone, since a rung that had a say would have it in every later run.
 
     Args:
         arms: of a run, so far or at their end.
@@ -214,47 +215,64 @@ def comparisons(
     """
     baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
     if not baselines:
-        return []
+        return [], {}
     sides = {arm.name: _Side.of(arm) for arm in arms}
-    made = {base.name: _estimates(sides, base.name, interleaved, prior) for base in baselines}
-    twins = made[baselines[0].name].get(baselines[0].name + TWIN_SUFFIX, (None, None))
-    times_floor, cycles_floor = (statistics.noise_floor(twin, quick=quick) for twin in twins)
+    first, twin = baselines[0].name, baselines[0].name + TWIN_SUFFIX
+    made = {base.name: _estimates(sides, base.name, (first, twin), interleaved, prior) for base in baselines}
+    twins = made[first].get(twin, (None, None))
+    times_floor, cycles_floor = (statistics.noise_floor(found, quick=quick) for found in twins)
     rules = _Rules(times_floor, cycles_floor, any(twins), quick, interleaved, looks)
-    return [
+    compared = [
         _comparison(sides[arm.name], sides[base.name], made[base.name].get(arm.name, (None, None)), rules)
         for arm in arms
         if TWIN_SUFFIX not in arm.name
         for base in baselines
         if arm is not base and (arm.rung.role is not Role.BASELINE or base is baselines[0])
     ]
+    seen = twins[0]
+    if seen is None or seen.replicas < 2:
+        return compared, {}
+    return compared, {"between": math.sqrt(seen.apart), "between_freedom": float(seen.replicas - 1)}
+
+
+def agreeing(arms: Sequence[records.Arm], compared: Sequence[records.Comparison]) -> tuple[records.Arm, ...]:
+    """The arms with intervals that allow what those of their ratios say.
+
+    A ratio leaves out what a replica or a round did to both, and an arm's time does not, so its interval is the wider
+    one as a rule. But the ratio's knows of the A/A arm's processes too: where those differ more than a rung's own, the
+    rung's time is not known better than its ratio.
+    """
+    known = {arm.rung: arm for arm in arms}
+    for one in compared:
+        rung, base = known[one.rung], known[one.baseline]
+        if one.low and one.high and rung.low_ms and rung.high_ms and base.low_ms and base.high_ms:
+            low, high = min(rung.low_ms, base.high_ms / one.high), max(rung.high_ms, base.low_ms / one.low)
+            known[one.rung] = msgspec.structs.replace(rung, low_ms=low, high_ms=high)
+    return tuple(known[arm.rung] for arm in arms)
 
 
 _Known = tuple[statistics.Estimate | None, statistics.Estimate | None]
 """A log ratio in time and in SM cycles."""
 
 
-def _estimates(sides: Mapping[str, _Side], base: str, paired: bool, prior: statistics.Prior) -> dict[str, _Known]:
+def _estimates(
+    sides: Mapping[str, _Side], base: str, same: Sequence[str], paired: bool, prior: statistics.Prior
+) -> dict[str, _Known]:
     """How every arm whose times may be believed compares with this one."""
     arms = {name: side for name, side in sides.items() if side.arm.believable and name != base}
     if not sides[base].arm.believable:
         return {}
     times, cycles = (
         statistics.estimates(
-            getattr(sides[base], kind), {name: getattr(side, kind) for name, side in arms.items()}, prior, paired=paired
+            getattr(sides[base], kind),
+            {name: getattr(side, kind) for name, side in arms.items()},
+            prior,
+            same=same,
+            paired=paired,
         )
         for kind in ("times", "cycles")
     )
     return {name: (times[name], cycles[name]) for name in arms}
-
-
-def between(arms: Sequence[Arm], *, interleaved: bool) -> dict[str, float]:
-    """How processes of the same code differed in this run, as members of the baseline's quality; empty where it has
-    fewer than two replicas or nothing to compare."""
-    sides = [_Side.of(arm) for arm in arms if arm.believable]
-    found = None
-    if sides and sides[0].arm is arms[0]:
-        found = statistics.between(sides[0].times, [side.times for side in sides[1:]], paired=interleaved)
-    return {} if found is None else {"between": math.sqrt(found[0]), "between_freedom": found[1]}
 
 
 def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> records.Comparison:

@@ -87,7 +87,7 @@ class Quality(msgspec.Struct, frozen=True):
         others_cores, cores: processors that others kept busy meanwhile, of so many.
         stolen_share: of the processor time that was asked for, what the hypervisor took.
         between, between_freedom: of a run's first baseline: the standard deviation of the log time between processes of
-            the same code, as all arms of the run show it together, and its degrees of freedom.
+            the same code, as its A/A arm shows it, and its degrees of freedom. No rung has a say in it.
     """
 
     drift: float | None = None

@@ -59,7 +59,7 @@ async def test_a_run_takes_for_known_what_ten_before_it_showed_and_adds_its_own(
     first = await engine.run(tmp_path / "mine", target.id, replicas=2)
     assert first.record.manifest["prior"] == statistics.PRIORS["cpu"].manifest()
     quality = first.arm("baseline").quality
-    assert quality is not None and quality.between is not None and quality.between_freedom == 2.0
+    assert quality is not None and quality.between is not None and quality.between_freedom == 1.0
     second = await engine.run(tmp_path / "mine", target.id, replicas=2)
     prior = second.record.manifest["prior"]
     assert isinstance(prior, dict)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import pytest
 
+from aisp.engine import statistics
+from aisp.engine.arms import TWIN_SUFFIX
 from aisp.engine.protocol import events
 from aisp.engine.ranks import Ranks
 from aisp.engine.reporting import LINE_CHARS, Reporter
+from aisp.store.outcomes import State
+from tests.engine.test_verdicts import arm
 
 
 class Scene:
@@ -74,3 +78,18 @@ def test_ranks_do_not_mix_in_a_line_and_each_is_named() -> None:
     scene.prints(b"whole\n", rank=1)
     scene.prints(b"line\n")
     assert sorted(scene.looks()) == ["[rank 0] half a line", "[rank 1] whole"]
+
+
+def test_the_figures_of_a_run_make_each_arms_turns_once_and_its_end_has_the_spread_of_processes() -> None:
+    """In ms and in cycles for the comparisons, and for the arm's own interval; the spread costs nothing on top."""
+    arms = [arm(name) for name in ("baseline", "optimized", "baseline" + TWIN_SUFFIX)]
+    plan = MagicMock(id="R", prior=statistics.PRIORS["cuda"], **{"rule.looks": (), "source.return_value": b""})
+    reporter = Reporter(plan, MagicMock(), arms)
+    made = statistics.by_round
+    with patch.object(statistics, "by_round", side_effect=made) as counted:
+        (base, *_), _ = reporter.figures()
+    assert counted.call_count == 3 * len(arms)
+    assert base.quality is not None and base.quality.between_freedom == 2.0
+    arms[0].state = State.RUNNING
+    (base, *_), _ = reporter.figures()
+    assert base.quality is not None and base.quality.between is None, "no run has ended"

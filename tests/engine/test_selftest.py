@@ -13,6 +13,8 @@ import pytest
 from aisp.engine import selftest, statistics
 from aisp.engine.selftest import PROTOCOLS, SAMPLES, STREAMS, Session, outcome, rates, trial, wilson
 
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
 SEED = 7
 TRIALS = 60
 
@@ -50,12 +52,12 @@ def test_an_interval_that_forgets_processes_leaves_its_band(monkeypatch: pytest.
     """All rounds of all replicas in one pot, and nothing known before."""
     honest = statistics.estimates
 
-    def pooled(base: statistics.ByRound, arms: Any, prior: Any) -> dict[str, statistics.Estimate | None]:
+    def pooled(base: statistics.ByRound, arms: Any, prior: Any, **_: Any) -> dict[str, statistics.Estimate | None]:
         def one(arm: statistics.ByRound) -> statistics.ByRound:
             return statistics.ByRound(np.zeros_like(arm.replica), arm.replica * 1000 + arm.round, arm.median)
 
         nothing = statistics.Prior(1e-9, 1.0, "nowhere")
-        return honest(one(base), {name: one(arm) for name, arm in arms.items()}, nothing)
+        return honest(one(base), {name: one(arm) for name, arm in arms.items()}, nothing, same=())
 
     monkeypatch.setattr(statistics, "estimates", pooled)
     monkeypatch.setattr(statistics, "LEAST_REPLICAS", 1)
@@ -76,7 +78,7 @@ def test_without_confirmation_in_cycles_a_higher_clock_is_called_faster(monkeypa
 
 def test_rounds_that_are_not_paired_lose_the_power_to_see_through_a_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = statistics.estimates
-    monkeypatch.setattr(statistics, "estimates", lambda base, arms, prior: honest(base, arms, prior, paired=False))
+    monkeypatch.setattr(statistics, "estimates", lambda *given, **how: honest(*given, **how, paired=False))
     assert not rates("ramp", "full", TRIALS, SEED).ok
 
 

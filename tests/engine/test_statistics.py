@@ -26,7 +26,6 @@ from aisp.engine.statistics import (
     Prior,
     Ratio,
     Summary,
-    between,
     by_round,
     confirmed,
     decide,
@@ -39,6 +38,8 @@ from aisp.engine.statistics import (
 from aisp.engine.statistics import summarise as summarised
 from aisp.store.outcomes import Verdict
 from aisp.store.samples import Samples
+
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 REPLICAS, ROUNDS, SAMPLES = 5, 10, 9
 PRIOR = PRIORS["cuda"]
@@ -55,7 +56,7 @@ def compare(base: ByRound, rung: ByRound, floor: float, *, quick: bool, paired: 
 
 
 def estimate(base: ByRound, rung: ByRound, *, paired: bool = True, prior: Prior = PRIOR) -> Estimate | None:
-    return estimates(base, {"rung": rung}, prior, paired=paired)["rung"]
+    return estimates(base, {"rung": rung}, prior, same=(), paired=paired)["rung"]
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Session:
         quick = self.replicas == 1
         base, rung = self.pair(speedup, shared_drift=shared_drift)
         twin = by_round(*self.arm(shared_drift=shared_drift))
-        known = estimates(base, {"rung": rung, "twin": twin}, PRIOR, paired=paired)
+        known = estimates(base, {"rung": rung, "twin": twin}, PRIOR, same=("twin",), paired=paired)
         floor = noise_floor(None if quick else known["twin"], quick=quick)
         found = known["rung"]
         assert found is not None
@@ -309,31 +310,46 @@ def test_the_interval_of_two_processes_is_not_wider_than_they_and_what_was_known
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_processes_that_agree_by_luck_are_known_for_what_those_of_the_other_arms_show(count: int) -> None:
-    """The rung's and the baseline's are alike to the last digit; those of the eight other arms differ by 2 %."""
+def test_processes_that_agree_by_luck_are_known_for_what_the_baseline_and_its_twin_show(count: int) -> None:
+    """The rung's and the baseline's are alike to the last digit; those of the A/A arm differ by 0.8 %."""
     base, rung = arms([[0.1] * 10] * count)
-    random = np.random.default_rng(count)
-    shifts = random.normal(0.0, 0.02, (8, count))
-    more = {
-        f"other {number}": by_round(*unsteady([[shift] * 10 for shift in own])) for number, own in enumerate(shifts)
-    }
-    alone, beside = (estimates(base, {"rung": rung, **others}, PRIOR)["rung"] for others in ({}, more))
-    assert alone is not None and beside is not None
-    assert beside.error > 3 * alone.error
-    assert beside.error == pytest.approx(0.02 * math.sqrt(2 / count), rel=0.5)
-    assert beside.freedom > alone.freedom
-
-
-def test_an_arm_that_is_not_like_the_others_is_judged_by_its_own_processes_and_spoils_none_of_theirs() -> None:
-    calm, wild = ([[shift] * 10 for shift in shifts] for shifts in ((0.001, -0.001, 0, 0, 0), (0.2, -0.2, 0.1, 0, 0)))
-    base, first = arms(calm)
-    arm = {"calm": first, "calmer": arms([[0.0] * 10] * 5)[1], "wild": by_round(*unsteady(wild))}
-    with_it, without = (
-        estimates(base, {k: v for k, v in arm.items() if k in some}, PRIOR) for some in (arm, ("calm", "calmer"))
+    shifts = 0.008 * math.sqrt(2) * np.resize([1.0, -1.0], count)
+    twin = by_round(*unsteady([[shift] * 10 for shift in shifts]))
+    alone, beside = (
+        estimates(base, {"rung": rung, **others}, PRIOR, same=("twin",))["rung"] for others in ({}, {"twin": twin})
     )
-    known, other, same = with_it["calm"], with_it["wild"], without["calm"]
-    assert known is not None and other is not None and same is not None
-    assert known.error == pytest.approx(same.error)
+    assert alone is not None and beside is not None
+    assert beside.error > 1.2 * alone.error
+    assert beside.freedom == pytest.approx(alone.freedom + count - 1)
+
+
+CONSTANT, WILD = ([[shift] * 10 for shift in shifts] for shifts in ([0.0] * 5, (0.2, -0.2, 0.1, 0, 0)))
+
+
+@pytest.mark.parametrize("sibling", [CONSTANT, WILD])
+@pytest.mark.parametrize("replicas", [2, 3, 5])
+@pytest.mark.parametrize("paired", [True, False])
+def test_no_rung_has_a_say_in_how_far_its_siblings_or_the_next_runs_can_be_trusted(
+    sibling: list[list[float]], replicas: int, paired: bool
+) -> None:
+    """Neither one that bends its times to a constant, of which there may be ten, nor one whose processes differ by far:
+    the others' intervals and what the A/A arm shows for the prior are to the last digit what they are without it."""
+    session = Session(replicas, replicas=replicas, process=0.01, outliers=0.0)
+    base, rung = session.pair(1.2)
+    honest = {"rung": rung, "twin": by_round(*session.arm())}
+    siblings = {f"bent {number}": by_round(*unsteady(sibling[:replicas])) for number in range(10)}
+    without, beside = (
+        estimates(base, known, PRIOR, same=("twin",), paired=paired) for known in (honest, {**honest, **siblings})
+    )
+    assert {name: beside[name] for name in honest} == without
+
+
+def test_an_arm_that_is_not_like_the_baselines_own_is_judged_by_its_own_processes() -> None:
+    base, first = arms([[shift] * 10 for shift in (0.001, -0.001, 0, 0, 0)])
+    measured = {"calm": first, "twin": arms([[0.0] * 10] * 5)[1], "wild": by_round(*unsteady(WILD))}
+    found = estimates(base, measured, PRIOR, same=("twin",))
+    known, other = found["calm"], found["wild"]
+    assert known is not None and other is not None
     assert other.error > 20 * known.error
     assert other.freedom == pytest.approx(5.0, abs=0.1)  # its five processes, and what was known before
 
@@ -350,7 +366,7 @@ def test_rounds_of_a_rung_that_vary_widen_its_interval_and_nobody_elses() -> Non
     base = arms([[0.0] * 10] * 3)[0]
     loud = by_round(*unsteady([random.normal(0, 0.1, 10).tolist() for _ in range(3)]))
     calm = by_round(*unsteady([random.normal(0, 0.001, 10).tolist() for _ in range(3)]))
-    found = estimates(base, {"loud": loud, "calm": calm}, PRIOR)
+    found = estimates(base, {"loud": loud, "calm": calm}, PRIOR, same=())
     assert found["loud"] is not None and found["calm"] is not None
     assert found["loud"].error > 3 * found["calm"].error
 
@@ -385,19 +401,15 @@ def test_few_runs_say_less_than_what_is_shipped_and_many_that_agree_no_more_than
     assert fitted([(0.0, 4.0)] * 50, PRIOR, "here").deviation < 1e-4
 
 
-def test_what_a_run_says_of_processes_is_how_they_differ_beside_what_they_have_in_common() -> None:
+def test_what_an_arm_says_of_processes_is_how_they_differ_beside_what_they_have_in_common() -> None:
     seen = []
     for seed in range(60):
-        session = Session(seed, process=0.01, outliers=0.0, drift=0.1)
-        base, rung = session.pair(1.5)
-        found = between(base, [rung, by_round(*session.arm())])
+        found = estimate(*Session(seed, process=0.01, outliers=0.0, drift=0.1).pair())
         assert found is not None
-        assert found[1] == 2 * (REPLICAS - 1)
-        seen.append(found[0])
+        seen.append(found.apart)
     assert math.sqrt(np.mean(seen)) == pytest.approx(0.01, rel=0.15)
-    alone = Session(1, replicas=1).pair()
-    assert between(alone[0], [alone[1]]) is None
-    assert between(alone[0], []) is None
+    alone = estimate(*Session(1, replicas=1).pair())
+    assert alone is not None and alone.apart == 0.0
 
 
 @pytest.mark.slow
@@ -453,12 +465,12 @@ def test_a_difference_within_the_floor_is_no_verdict() -> None:
 
 
 def test_the_p_value_is_that_of_an_estimate_whose_truth_is_at_the_floors_edge() -> None:
-    found = Estimate(0.10, 0.02, 4.0, (0.09, 0.11), 10)
+    found = Estimate(0.10, 0.02, 4.0, 0.0, (0.09, 0.11), 10)
     beyond = (0.10 - math.log1p(0.005)) / 0.02
     assert found.p_value(0.005) == pytest.approx(student_tails(beyond, 4.0))
     assert found.p_value(0.20) == 1.0
-    assert Estimate(-0.10, 0.02, 4.0, (-0.11, -0.09), 10).p_value(0.005) == found.p_value(0.005)
-    assert Estimate(0.10, math.inf, 1.0, (0.10,), 1).p_value(0.005) == 1.0
+    assert Estimate(-0.10, 0.02, 4.0, 0.0, (-0.11, -0.09), 10).p_value(0.005) == found.p_value(0.005)
+    assert Estimate(0.10, math.inf, 1.0, 0.0, (0.10,), 1).p_value(0.005) == 1.0
 
 
 @pytest.mark.parametrize(("quick", "claim"), [(False, CLAIM), (True, QUICK_CLAIM)])
@@ -466,7 +478,7 @@ def test_a_p_value_agrees_with_the_verdict(quick: bool, claim: float) -> None:
     assert judged([[0.0] * 10] * 5).p_value == 1.0
     seen = set()
     for step in range(60):
-        found = decide(Estimate(0.001 * step, 0.01, 6.0, (0.0, 0.002 * step), 10), 0.005, quick=quick)
+        found = decide(Estimate(0.001 * step, 0.01, 6.0, 0.0, (0.0, 0.002 * step), 10), 0.005, quick=quick)
         assert (found.p_value < claim) == (found.verdict is Verdict.FASTER)
         seen.add(found.verdict)
     assert Verdict.FASTER in seen
@@ -578,7 +590,7 @@ def test_an_undecided_difference_beyond_the_floor_says_how_many_replicas_would_d
     spread = known.error * math.sqrt(len(shifts))
     for count, verdict in ((needed, Verdict.FASTER), (needed - 1, Verdict.UNDECIDED)):
         more = Estimate(
-            known.centre, spread / math.sqrt(count), known.freedom * count / len(shifts), known.by_replica, 10
+            known.centre, spread / math.sqrt(count), known.freedom * count / len(shifts), 0.0, known.by_replica, 10
         )
         assert decide(more, 0.005, quick=False).verdict is verdict
 

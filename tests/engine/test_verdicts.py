@@ -16,6 +16,8 @@ from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
 
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
 PRIOR = PRIORS["cuda"]
 
 
@@ -98,7 +100,7 @@ def record_of(arm: Arm, *, bound_ms: float | None = None) -> records.Arm:
 
 
 def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: bool = True) -> records.Comparison:
-    found = verdicts.comparisons(arms, quick=quick, interleaved=interleaved, prior=PRIOR)
+    found, _ = verdicts.comparisons(arms, quick=quick, interleaved=interleaved, prior=PRIOR)
     (only,) = [c for c in found if c.rung == name and c.baseline == "baseline"]
     return only
 
@@ -225,7 +227,7 @@ def test_an_arm_that_is_only_checked_has_no_number() -> None:
 
 def test_a_rung_is_compared_with_every_baseline_and_a_further_baseline_with_the_first() -> None:
     arms = [arm("baseline", 4.0), arm("baseline_other", 3.0), arm("optimized", 2.0), arm("baseline" + TWIN_SUFFIX, 4.0)]
-    found = verdicts.comparisons(arms, quick=False, prior=PRIOR)
+    found, _ = verdicts.comparisons(arms, quick=False, prior=PRIOR)
     assert [(c.rung, c.baseline) for c in found] == [
         ("baseline_other", "baseline"),
         ("optimized", "baseline"),
@@ -444,8 +446,8 @@ def test_samples_set_aside_do_not_widen_it() -> None:
 
 
 def test_without_a_baseline_there_is_nothing_to_compare() -> None:
-    assert verdicts.comparisons([arm("optimized")], quick=False, prior=PRIOR) == []
-    assert verdicts.comparisons([], quick=False, prior=PRIOR) == []
+    assert verdicts.comparisons([arm("optimized")], quick=False, prior=PRIOR) == ([], {})
+    assert verdicts.comparisons([], quick=False, prior=PRIOR) == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -492,3 +494,23 @@ CRASHED = record(State.CRASHED, Correctness.UNKNOWN)
 )
 def test_a_run_is_correct_only_if_all_that_ran_are(arms: tuple[records.Arm, ...], expected: Correctness) -> None:
     assert verdicts.overall(arms) is expected
+
+
+# -- what no rung has a say in -----------------------------------------------------------------------------------------
+
+
+def constant(name: str) -> Arm:
+    """An arm that bends its own times to one number."""
+    made = arm(name, 0.9)
+    made.samples.device_ms = [0.9] * len(made.samples.device_ms)
+    return made
+
+
+def test_rungs_of_constant_time_change_no_siblings_figures_and_nothing_that_is_kept_for_later_runs() -> None:
+    honest = [arm("baseline"), arm("optimized", 0.9), arm("baseline" + TWIN_SUFFIX)]
+    bent = [constant(f"optimized_bent_{number}") for number in range(10)]
+    without, with_them = (verdicts.comparisons(arms, quick=False, prior=PRIOR) for arms in (honest, honest + bent))
+    assert [one for one in with_them[0] if one.rung == "optimized"] == without[0]
+    assert with_them[1] == without[1]
+    assert without[1]["between_freedom"] == 2.0 and 0.0 <= without[1]["between"] < 0.002
+    assert verdicts.comparisons(bent + honest[:1], quick=False, prior=PRIOR)[1] == {}, "there was no A/A arm"

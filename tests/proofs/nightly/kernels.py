@@ -111,7 +111,8 @@ class Processes:
         found, half_width = None, 0.0
         for look in statistics.LOOKS:
             own = [arm.of(arm.replica < look.replicas) for arm in arms]
-            known = statistics.estimates(own[0], {"rung": own[1], "twin": own[2]}, statistics.PRIORS["cuda"])
+            measured = {"rung": own[1], "twin": own[2]}
+            known = statistics.estimates(own[0], measured, statistics.PRIORS["cuda"], same=("twin",))
             ratio = known["rung"]
             assert ratio is not None
             floor = statistics.noise_floor(known["twin"], quick=False)
