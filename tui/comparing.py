@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisp.store.outcomes import Verdict
 from aisp.store.record import Run
 from aisp.store.results.comparison import Compared, Difference, Pair, Side, Turn, compare, side
 from aisp.store.results.reading import Reading
@@ -56,13 +57,21 @@ def difference(found: Difference) -> list[str]:
 
 def as_fast(pair: Pair) -> str:
     """ "2.00x as fast as A [1.96..2.04]"."""
-    ratio, *interval = plain.speedup(pair.speedup, pair.low, pair.high).split(" ")
-    return ratio if pair.speedup is None else " ".join([ratio, "as fast as A", *interval])
+    return ratio(pair).replace("x", "x as fast as A", 1)
+
+
+def ratio(pair: Pair) -> str:
+    """How fast B is: "2.00x [1.96..2.04]"; a "?" before what may be chance, or comes from what is not comparable."""
+    return plain.speedup(pair.speedup, pair.low, pair.high, verdict=_sign(pair))
 
 
 def cycles(pair: Pair) -> str:
     """The same ratio in SM cycles, where that is told."""
-    return plain.speedup(pair.cycles, pair.cycles_low, pair.cycles_high)
+    return plain.speedup(pair.cycles, pair.cycles_low, pair.cycles_high, verdict=_sign(pair))
+
+
+def _sign(pair: Pair) -> Verdict:
+    return pair.verdict if pair.verdict.known else Verdict.UNDECIDED
 
 
 def times(pair: Pair, *, interval: bool) -> list[str]:

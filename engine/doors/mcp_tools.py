@@ -355,14 +355,15 @@ class Tools:
                         "rung": pair.rung,
                         "a_ms": pair.a.median_ms if pair.a is not None else None,
                         "b_ms": pair.b.median_ms if pair.b is not None else None,
-                        "speedup": pair.speedup,
-                        "interval": {"lo": pair.low, "hi": pair.high},
+                        "speedup": claims["speedup"],
+                        "interval": {"lo": claims["low"], "hi": claims["high"]},
                         "floor": pair.floor,
                         "verdict": pair.verdict.value,
                         "note": clean_line(pair.note, limit=200),
                     }
                     for pair in found.pairs
                     if pair.a is not None and pair.b is not None
+                    for claims in [pair.claims()]
                 ],
                 "differences": [
                     {"what": d.what, "a": _short(d.a), "b": _short(d.b), "refuses": d.refuses}

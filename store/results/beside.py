@@ -64,14 +64,9 @@ def differing(a: Sighting, b: Sighting) -> list[Difference]:
 def rows(target: str, a: Sighting, b: Sighting) -> list[Row]:
     """Every rung of either run, in the order of A and then B."""
     refusing = [one for one in differing(a, b) if one.refuses]
-    reason = "; ".join(_sentence(one) for one in refusing)
+    reason = "; ".join(one.sentence for one in refusing)
     names = dict.fromkeys([*a.rungs, *b.rungs])
     return [_row(target, a.case, name, a.rungs.get(name), b.rungs.get(name), reason) for name in names]
-
-
-def _sentence(one: Difference) -> str:
-    left, right = ("unknown" if side is None else side for side in (one.a, one.b))
-    return f"{one.what}: {left}" if left == right else f"{one.what}: {left} and {right}"
 
 
 def _row(target: str, case: str, rung: str, a: Seen | None, b: Seen | None, reason: str) -> Row:

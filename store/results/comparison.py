@@ -12,12 +12,15 @@ within a run:
 * the baseline is the control: where its file is the same in both runs, what it differs by is what the two sittings
   differ by, and no rung is faster or slower by less.
 
+Runs that differ otherwise are not comparable, and the one difference to look at first says why (`by_weight`).
+
 Where clocks differ there is no verdict, and the ratio of SM cycles is told too: time times the median clock of the
 samples. What does not follow the SM clock, as memory does not, is in it all the same.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -25,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import GRAVEST_FIRST, TWIN_SUFFIX, FindingStatus, State, Validity, Verdict
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -71,6 +75,66 @@ class Difference:
     b: object
     refuses: bool
 
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence: "GPU"."""
+        return self.what.upper() if self.what in _HARDWARE.values() else self.what
+
+    @property
+    def sentence(self) -> str:
+        """ "driver: 580 and 590", "outcome: timeout in both", "SM clock: 1980 MHz and unknown"."""
+        a, b = ("unknown" if side in (None, "") else side for side in (self.a, self.b))
+        return clean_line(f"{self.name}: {a} in both" if a == b else f"{self.name}: {a} and {b}")
+
+
+class Cause(enum.StrEnum):
+    """What may have changed a time beside the lesson's idea, in the order in which to look at it."""
+
+    METHOD = "timing method"
+    DRIVER = "driver"
+    CLOCKS = "clocks"
+    VERSIONS = "versions"
+    CODE = "lesson code"
+    INPUTS = "inputs"
+    MACHINE = "machine"
+
+
+_HARDWARE = {True: "gpu", False: "cpu"}  # the model of what a run is measured on: whether that is a GPU
+FIRST = ("target", "device", "case", "outcome", "validity", "hardware")
+"""What to look at before all causes: they explain little where another thing was measured, or nothing was."""
+
+
+def cause(found: Difference) -> Cause | None:
+    """What kind of cause a difference is; None for one that is no cause of another time."""
+    what = found.what
+    if what == METHOD:
+        return Cause.METHOD
+    if what == "driver":
+        return Cause.DRIVER
+    if what in ("SM clock", "clocks"):
+        return Cause.CLOCKS
+    if what == "cuda" or what.startswith("versions."):
+        return Cause.VERSIONS
+    if what == "sources" or what.startswith("code of "):
+        return Cause.CODE
+    if what in ("case", "cache", "turns", "contract", "timing") or what.startswith(("axes.", "tolerance.")):
+        return Cause.INPUTS
+    if what in ("target", "device", "mode", "outcome", "validity", "policy"):
+        return None
+    return Cause.MACHINE
+
+
+def by_weight(found: Iterable[Difference], device: str) -> list[Difference]:
+    """What refuses a verdict first, and then what to look at first, in two runs on `device`."""
+    order = [*FIRST, *Cause, None]
+    model = _HARDWARE[device.startswith("cuda")]
+
+    def weight(one: Difference) -> tuple[bool, int]:
+        what = "hardware" if one.what == model else one.what
+        return not one.refuses, order.index(what if what in FIRST else cause(one))
+
+    return sorted(found, key=weight)
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -100,6 +164,12 @@ class Pair:
     def rung(self) -> str:
         """What it is called: "optimized", or "optimized / cheat"."""
         return " / ".join(dict.fromkeys(self.rungs))
+
+    def claims(self) -> dict[str, float | None]:
+        """Its ratios for a document, where no "?" can stand before a figure: all None where the runs are not
+        comparable."""
+        names = ("speedup", "low", "high", "cycles", "cycles_low", "cycles_high")
+        return {name: getattr(self, name) if self.verdict.known else None for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +209,9 @@ class Compared:
     def conclusion(self) -> str:
         """What must be known before the figures are relied on; "" for nothing."""
         if self.refused:
-            causes = ", ".join(difference.what for difference in self.differences if difference.refuses)
-            return f"no verdict: these two runs cannot be compared ({causes})"
+            first, *others = (difference for difference in self.differences if difference.refuses)
+            more = f", and {len(others)} more difference{'s' if len(others) > 1 else ''}" if others else ""
+            return f"not comparable: {first.sentence}{more}"
         if self.a.run.record.quick and self.b.run.record.quick:
             return (
                 "both runs were quick: few processes each show little of how processes differ; compare two full runs "
@@ -161,7 +232,7 @@ def compare(a: Side, b: Side) -> Compared:
 
 
 def differing(a: Side, b: Side) -> list[Difference]:
-    """What differs between two runs, what refuses a verdict first."""
+    """What differs between two runs, what refuses a verdict first, and then what to look at first."""
     one, two = a.run.record, b.run.record
     found: list[Difference] = []
 
@@ -194,7 +265,7 @@ def differing(a: Side, b: Side) -> list[Difference]:
     else:
         for key in sorted({*left, *right}):
             add(key, left.get(key), right.get(key), refuses=any(word in key.lower() for word in _MACHINE))
-    return sorted(found, key=lambda difference: not difference.refuses)
+    return by_weight(found, two.device)
 
 
 def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:

@@ -42,7 +42,7 @@ from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Validity, Verdict
 from aisp.store.results import comparison, suite
 from aisp.store.results.best_of import best_of
-from aisp.store.results.comparison import EQUIVALENCE, Difference, Side
+from aisp.store.results.comparison import EQUIVALENCE, Cause, Difference, Side, cause
 from aisp.store.results.suite import NORMAL_95
 
 if TYPE_CHECKING:
@@ -75,17 +75,6 @@ class Change(enum.StrEnum):
     UNDECIDED = "undecided"
     NOT_COMPARABLE = "not comparable"
     FIRST = "first"
-
-
-class Cause(enum.StrEnum):
-    """What may have changed a time beside the lesson's idea, in the order in which to look at it."""
-
-    DRIVER = "driver"
-    CLOCKS = "clocks"
-    VERSIONS = "versions"
-    CODE = "lesson code"
-    INPUTS = "inputs"
-    MACHINE = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +352,6 @@ def _with(found: Against, turns: Turns) -> Against:
 
 # -- what may be compared ----------------------------------------------------------------------------------------------
 
-_CLOCKS = ("SM clock", "clocks")
 _VERSIONS = ("cuda", "versions.torch", "versions.triton")
 _HOST = ("host", "cpu", "cores")  # these and `worker_cores.N` matter where host time is in the samples
 _UNTOLD = ("sources", "git", "sqlite", "replicas")  # told better by the code's own digests, or of no influence
@@ -380,34 +368,13 @@ def differing(then: Side, now: Side, rung: str) -> list[Difference]:
     ]
     found += [Difference(what, a, b, refuses) for what, a, b, refuses in _of_manifests(then.run, now.run) if a != b]
     found += _of_code(then.run, now.run, rung)
-    order = [*Cause, None]
-    return sorted(found, key=lambda one: (not one.refuses, order.index(cause(one))))
-
-
-def cause(found: Difference) -> Cause | None:
-    """What kind of cause a difference is; None for one that is no cause of another time."""
-    what = found.what
-    if what == "driver":
-        return Cause.DRIVER
-    if what in _CLOCKS:
-        return Cause.CLOCKS
-    if what == "cuda" or what.startswith("versions."):
-        return Cause.VERSIONS
-    if what.startswith("code of "):
-        return Cause.CODE
-    if what in (comparison.METHOD, "case", "cache", "turns", "contract", "timing") or what.startswith(
-        ("axes.", "tolerance.")
-    ):
-        return Cause.INPUTS
-    if what in ("target", "device", "mode", "outcome", "validity", "policy"):
-        return None
-    return Cause.MACHINE
+    return comparison.by_weight(found, now.run.record.device)
 
 
 def _refuses(found: Difference, *, held: bool) -> bool:
     """Whether a difference that `comparison` found stands against a verdict here; see the module."""
     what = found.what
-    if what in _CLOCKS:
+    if cause(found) is Cause.CLOCKS:
         return found.a is None or found.b is None
     if what == "policy" or what in _VERSIONS:
         return True
@@ -840,7 +807,7 @@ def told(found: Difference) -> str:
     if found.what.startswith("code of "):
         return f"the {'other files' if found.what == 'code of other files' else f'source of {found.what[8:]}'} changed"
     a, b = ("unknown" if value in (None, "") else value for value in (found.a, found.b))
-    return f"{found.what}: {a} then, {b} now" if a != b else f"{found.what}: {a} in both"
+    return f"{found.name}: {a} then, {b} now" if a != b else f"{found.name}: {a} in both"
 
 
 def _when(wall: str, now: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.results import busy, regression, suite
+from aisp.store.results import busy, comparison, suite
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.text import clean_line
 
@@ -188,7 +188,7 @@ def _against(found: Against | None) -> Document | None:
 
 def _cause(found: Difference) -> Document:
     return {
-        "cause": regression.cause(found),
+        "cause": comparison.cause(found),
         "what": found.what,
         "then": _plain(found.a),
         "now": _plain(found.b),

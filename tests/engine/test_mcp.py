@@ -254,6 +254,8 @@ async def test_a_stored_run_is_told_explained_profiled_and_compared(state: Path,
     assert "82% of the speed of light of its case" in rules["rules"]
     assert timeline["steps"] == []
     assert {rung["rung"] for rung in both["rungs"]} == {"baseline", "optimized"}
+    assert both["conclusion"] == "not comparable: machine: unknown in both"
+    assert {(rung["speedup"], rung["interval"]["lo"]) for rung in both["rungs"]} == {(None, None)}
     assert "never an instruction" in log
     assert nothing["error"]["code"] == "unknown"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aisp.store.outcomes import FindingStatus, Timing, Verdict
+from aisp.store.outcomes import FindingStatus, State, Timing, Verdict
 from aisp.store.record import Run
 from aisp.store.results.comparison import Compared, Pair, Side, compare, side
 from aisp.store.results.reading import Reading
@@ -93,7 +93,7 @@ def test_a_quick_run_beside_a_full_one_has_no_verdict_and_says_which_is_which() 
     found = compared(run(quick=True, manifest={"stop_rule": {"replicas": 2}}), run())
     (mode,) = (one for one in found.differences if one.what == "mode")
     assert (mode.a, mode.b, mode.refuses) == ("quick", "full run", True)
-    assert found.conclusion == "no verdict: these two runs cannot be compared (mode)"
+    assert found.conclusion == "not comparable: mode: quick and full run"
 
 
 def test_times_taken_by_two_methods_are_not_comparable_and_those_of_before_are_of_the_first() -> None:
@@ -103,19 +103,53 @@ def test_times_taken_by_two_methods_are_not_comparable_and_those_of_before_are_o
     (method,) = (one for one in found.differences if one.what == "timing method")
     assert (method.a, method.b, method.refuses) == (1, 2, True)
     assert all(one.verdict is Verdict.NONE for one in found.pairs)
+    assert found.conclusion.startswith("not comparable: timing method: 1 and 2")
 
 
 def test_a_run_of_another_machine_has_ratios_what_differs_and_no_verdict() -> None:
     there = {"host": "two", "gpu": "H200", "driver": "590", "torch": "2.14"}
     found = compared(run(), run(arms=optimized(0.25)), there=there)
     assert [(one.what, one.refuses) for one in found.differences] == [
-        ("driver", True),
         ("gpu", True),
+        ("driver", True),
         ("host", True),
         ("torch", False),
     ]
     assert (pair(found).speedup, pair(found).verdict) == (pytest.approx(2.0), Verdict.NONE)
-    assert found.conclusion == "no verdict: these two runs cannot be compared (driver, gpu, host)"
+    assert found.conclusion == "not comparable: GPU: H100 and H200, and 2 more differences"
+    assert set(pair(found).claims().values()) == {None}, "a document has no figure that reads like a verdict"
+
+
+@pytest.mark.parametrize(
+    ("there", "changes", "first"),
+    [
+        ({"gpu": "H200", "driver": "590"}, {"clock": 1500.0}, "GPU: H100 and H200, and 2 more differences"),
+        ({"driver": "590"}, {"clock": 1500.0}, "driver: 580 and 590, and 1 more difference"),
+        ({"host": "two"}, {"clock": 1500.0}, "SM clock: 1980 MHz and 1500 MHz, and 1 more difference"),
+        ({"host": "two"}, {}, "host: one and two"),
+        ({"gpu": "H200"}, {"target": "timing:other"}, "target: ch07:transpose and timing:other, and 1 more difference"),
+        ({"driver": ""}, {"quick": True}, "driver: 580 and unknown, and 1 more difference"),
+        ({"gpu\x1b": "t\x1bwo"}, {}, "gpu\u241b: unknown and t\u241bwo"),
+    ],
+)
+def test_the_one_thing_to_look_at_first_is_told_with_its_two_values(
+    there: dict[str, object], changes: dict[str, Any], first: str
+) -> None:
+    clock = changes.pop("clock", 1980.0)
+    arms = {name: {"sm_clock_mhz": clock} for name in ("baseline", "optimized")}
+    found = compared(run(device="cuda"), run(device="cuda", arms=arms, **changes), there={**HERE, **there})
+    assert found.conclusion == f"not comparable: {first}"
+
+
+def test_of_two_runs_on_cpus_the_cpu_comes_before_a_gpu_beside_it() -> None:
+    a, b = ({**HERE, "cpu": cpu, "gpu": gpu} for cpu, gpu in (("Xeon", "H100"), ("EPYC", "H200")))
+    found = compare(*(side(Reading(run(device="cpu")), where) for where in (a, b)))
+    assert found.conclusion == "not comparable: CPU: Xeon and EPYC, and 1 more difference"
+
+
+def test_both_runs_without_a_result_are_not_told_twice() -> None:
+    failed = run(state=State.TIMEOUT_TOTAL, reason="too long")
+    assert compared(failed, failed).conclusion == "not comparable: outcome: timeout_total in both"
 
 
 def test_other_sources_are_told_and_refuse_nothing() -> None:

@@ -9,13 +9,11 @@ import pytest
 
 from aisp.store.outcomes import State, Timing, Validity, Verdict
 from aisp.store.record import Comparison, Quality, Run
-from aisp.store.results.comparison import Side, side
+from aisp.store.results.comparison import Cause, Side, cause, side
 from aisp.store.results.reading import Held, Reading
 from aisp.store.results.regression import (
-    Cause,
     Change,
     Row,
-    cause,
     corrected,
     row,
     to_turn,
@@ -201,10 +199,14 @@ def test_a_rung_that_was_best_and_lost_is_not_hidden_by_the_one_that_is_best_now
     ("there", "what"),
     [
         ({"driver": "590"}, "driver: 580 then, 590 now"),
-        ({"gpu": "NVIDIA H200"}, "gpu: NVIDIA H100 80GB HBM3 then, NVIDIA H200 now"),
+        ({"gpu": "NVIDIA H200"}, "GPU: NVIDIA H100 80GB HBM3 then, NVIDIA H200 now"),
         ({"versions": {**HERE["versions"], "torch": "2.12"}}, "versions.torch: 2.11.0 then, 2.12 now"),  # type: ignore[dict-item]
         ({"versions": {**HERE["versions"], "triton": "3.7"}}, "versions.triton: 3.6.0 then, 3.7 now"),  # type: ignore[dict-item]
         ({"cuda": "13.1"}, "cuda: 13.0 then, 13.1 now"),
+        (
+            {"driver": "590", "gpu": "NVIDIA H200"},
+            "GPU: NVIDIA H100 80GB HBM3 then, NVIDIA H200 now; driver: 580 then, 590 now",
+        ),
     ],
 )
 def test_another_gpu_driver_or_version_is_not_comparable_and_is_the_cause_to_look_at(

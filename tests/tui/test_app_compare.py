@@ -107,8 +107,31 @@ async def test_what_cannot_be_compared_says_why_and_still_shows_the_ratios(tmp_p
     async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
         await compare(app, pilot)
         drawn = screen_text(app)
-        assert "=> no verdict: these two runs cannot be compared (SM clock, gpu, host)" in drawn
-        assert "2.00x [1.96..2.04]" in drawn and "2.64x" in drawn  # in cycles: 2 x 1980 / 1500
+        first = "not comparable: GPU: NVIDIA H100 80GB HBM3 and NVIDIA H200, and 2 more differences"
+        assert f"=> {first}" in drawn
+        assert "? 2.00x [1.96..2.04]" in drawn and "? 2.64x" in drawn  # in cycles: 2 x 1980 / 1500
+        assert "faster" not in drawn
+        table = app.screen.query_one("#pairs", LiveTable)
+        ratios = table.row("optimized")[3:5]
+        assert [getattr(cell, "style", "") for cell in ratios] == ["dim", "dim"]
+        await pilot.press("tab")
+        await until(pilot, lambda: "GPU: NVIDIA H100 80GB HBM3 and NVIDIA H200 ─╯" in screen_text(app))
+        copied = app.screen.copy_text().splitlines()
+        assert copied[-1] == first
+        assert "optimized: B is ? 2.00x as fast as A [1.96..2.04]" in copied[-2]
+        await pilot.press("s")
+        await until(pilot, lambda: "not comparable: GPU: NVIDIA H200 and NVIDIA H100 80GB HBM3" in screen_text(app))
+        assert "? 0.500x [0.490..0.510]" in screen_text(app)
+
+
+async def test_runs_of_two_drivers_say_so_and_show_no_ratio_as_a_verdict(tmp_path: Path) -> None:
+    stored(1, environment={**H100, "driver": "580.1"})
+    stored(2, environment={**H100, "driver": "590.2"}, speedup=4.0)
+    async with opened(tmp_path, size=(80, 24), link=make_link(told=False)) as (app, pilot):
+        await compare(app, pilot)
+        drawn = screen_text(app)
+        assert "=> not comparable: driver: 580.1 and 590.2" in drawn
+        assert "? 2.00x [1.96..2.04]" in drawn
         assert "faster" not in drawn
 
 
@@ -180,7 +203,7 @@ async def test_runs_of_two_targets_are_marked_in_their_histories_and_compared(tm
             await pilot.press("m")
         await until(pilot, lambda: "C compares the two marked (one elsewhere)" in screen_text(app))
         await pilot.press("C")
-        await until(pilot, lambda: "cannot be compared (target)" in screen_text(app))
+        await until(pilot, lambda: "not comparable: target: ch07:transpose and ch07:gather" in screen_text(app))
         assert "2.00x" in screen_text(app)
 
 

@@ -238,11 +238,41 @@ def test_compare_refuses_a_verdict_where_the_runs_are_not_alike(
     assert bench("compare", a.id, same.id).exit_code == 0
     shown = bench("compare", a.id, b.id)
     assert shown.exit_code == 1
-    assert "=> no verdict: these two runs cannot be compared" in shown.stdout
+    assert f"\n=> not comparable: {'GPU' if what == 'gpu' else what}: " in shown.stdout
     told = json.loads(bench("compare", a.id, b.id, "--json").stdout)
     assert told["comparable"] is False
     assert what in [difference["what"] for difference in told["differences"] if difference["refuses"]]
-    assert {row["verdict"] for row in told["rungs"]} == {"none"}
+    assert {(row["verdict"], row["speedup"], row["high"], row["cycles"]) for row in told["rungs"]} == {
+        ("none", None, None, None)
+    }
+
+
+@pytest.mark.parametrize(
+    ("there", "first"),
+    [
+        (
+            {"gpu": "NVIDIA H200", "driver": "590.2", "gpu_uuid": "GPU-2", "host": "far"},
+            "GPU: NVIDIA H100 80GB HBM3 and NVIDIA H200, and 3 more differences",
+        ),
+        ({"driver": "590.2"}, f"driver: {H100['driver']} and 590.2"),
+    ],
+)
+def test_compare_of_two_machines_says_what_to_look_at_first_and_shows_no_ratio_as_a_verdict(
+    state: Path, monkeypatch: pytest.MonkeyPatch, there: dict[str, object], first: str
+) -> None:
+    alike: dict[str, Any] = {"device": "cuda", "sm_clock_mhz": 1980.0}
+    a = remember(state, "mine:one", speedup=2.0, environment=H100, **alike)
+    b = remember(state, "mine:one", speedup=4.0, environment={**H100, **there}, **alike)
+    shown = bench("compare", a.id, b.id)
+    assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (1, f"=> not comparable: {first}")
+    assert re.search(r"\boptimized .* \? 2\.00x as fast as A \[1\.96\.\.2\.04\] +-", shown.stdout)
+    assert re.findall(r"(\S+) \S+x as fast as A", shown.stdout) == ["?", "?"]
+    told = json.loads(bench("compare", a.id, b.id, "--json").stdout)
+    assert (told["comparable"], told["conclusion"]) == (False, f"not comparable: {first}")
+    assert [row["a"]["median_ms"] for row in told["rungs"]] == [1.0, 0.5], "the times are what they are"
+    assert {row["speedup"] for row in told["rungs"]} == {None}
+    monkeypatch.setattr("aisp.tui.cli.common.terminal_width", lambda: 60)
+    assert max(map(len, bench("compare", a.id, b.id).stdout.splitlines()[-2:])) <= 60
 
 
 @pytest.mark.parametrize(

@@ -832,7 +832,10 @@ def test_compare_gives_no_ratio_of_a_rung_that_was_caught(state: Path) -> None:
     rungs = {row["rung"]: row for row in told["rungs"]}
     assert (rungs["optimized"]["speedup"], rungs["optimized"]["verdict"]) == (None, "none")
     assert rungs["optimized"]["note"] == f"caught in B by timing.wall_clock: {EVIDENCE}"
-    assert rungs["optimized_wide"]["speedup"] == pytest.approx(2.0)
+    assert rungs["optimized_wide"]["speedup"] is None, "its run is not valid, and the two are not comparable"
+    told = json.loads(bench("compare", a.id, again.id, "--json").stdout)
+    speedups = {row["rung"]: row["speedup"] for row in told["rungs"]}
+    assert speedups == {"baseline": pytest.approx(1.0), "optimized": None, "optimized_wide": pytest.approx(2.0)}
     shown = bench("compare", a.id, again.id)
     assert shown.exit_code == 0  # the run itself is valid; the one rung in it is not
     assert f"quarantined in B by timing.wall_clock: {EVIDENCE}" in shown.stdout

@@ -29,9 +29,9 @@ ROOMY_COLUMNS = 110
 def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     """Put the stored runs RUN_A and RUN_B side by side; how much faster is B?
 
-    A run is named by its id or the beginning of it. There is no verdict where devices, clocks or hosts
-    differ, for a quick run beside a full one, and for runs that did not end well. Of two quick runs it
-    is said what they cannot show.
+    A run is named by its id or the beginning of it. Runs of other GPUs, drivers, clocks or hosts, a quick
+    one beside a full one, and runs that did not end well are not comparable: it is said what to look at
+    first, and a "?" stands before their ratios. Of two quick runs it is said what they cannot show.
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
@@ -80,7 +80,8 @@ def lines(compared: Compared, *, width: int | None) -> list[str]:
     else:
         found += ["", comparing.no_turns(compared)]
     if compared.conclusion:
-        found += ["", f"=> {compared.conclusion}"]
+        last = [f"=> {compared.conclusion}"]
+        found += ["", *(last if width is None else plain.wrapped(last, width))]
     return found
 
 
@@ -119,12 +120,7 @@ def as_document(compared: Compared) -> dict[str, Any]:
                 "rung": pair.rung,
                 "a": times(pair.a),
                 "b": times(pair.b),
-                "speedup": pair.speedup,
-                "low": pair.low,
-                "high": pair.high,
-                "cycles": pair.cycles,
-                "cycles_low": pair.cycles_low,
-                "cycles_high": pair.cycles_high,
+                **pair.claims(),
                 "floor": pair.floor,
                 "verdict": pair.verdict,
                 "note": pair.note,

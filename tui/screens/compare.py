@@ -182,8 +182,8 @@ class CompareScreen(WorkScreen):
             Column("rung", "rung", None, ratio=1),
             Column("a", "A ms", room, align="right"),
             Column("b", "B ms", room, align="right"),
-            Column("ratio", "B as fast as A", 20, align="right"),
-            Column("cycles", "in cycles", 20, align="right"),
+            Column("ratio", "B as fast as A", 23, align="right"),
+            Column("cycles", "in cycles", 23, align="right"),
             Column("verdict", "B is", 11),
             Column("note", "", None, ratio=2),
         ]
@@ -196,8 +196,9 @@ class CompareScreen(WorkScreen):
                 word = pair.verdict.value
                 verdict = Text.assemble(verdict_text(word, None, self.workbench.ascii), f" {word}")
             told: dict[str, Cell] = dict(zip(("a", "b"), comparing.times(pair, interval=interval), strict=True))
-            told |= {"rung": clean_line(pair.rung), "ratio": plain.speedup(pair.speedup, pair.low, pair.high)}
-            told |= {"cycles": comparing.cycles(pair), "verdict": verdict, "note": clean_line(pair.note, limit=2000)}
+            told |= {"rung": clean_line(pair.rung), "verdict": verdict, "note": clean_line(pair.note, limit=2000)}
+            dim = "" if pair.verdict.known else "dim"  # a figure, and no verdict
+            told |= {"ratio": Text(comparing.ratio(pair), dim), "cycles": Text(comparing.cycles(pair), dim)}
             rows.append((pair.rung, [told[column.key] for column in table.columns]))
         first = table.cursor_key is None
         table.show(rows)
@@ -216,9 +217,7 @@ class CompareScreen(WorkScreen):
             return
         texts = {
             "pairs": [pair.note for pair in found.pairs],
-            "differences": [
-                ": ".join([one.what, " and ".join(comparing.difference(one)[1:])]) for one in found.differences
-            ],
+            "differences": [one.sentence for one in found.differences],
             "turns": [turn.evidence for turn in found.turns],
         }
         keys = {"pairs": [pair.rung for pair in found.pairs]}
