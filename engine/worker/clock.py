@@ -487,7 +487,7 @@ class _DeviceSide:
 
         self._outside, self._told = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
-        self.late = False  # the last batch was to be launched ahead and was not
+        self.late = False  # a batch since `fewer` was to be launched ahead and was not
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
@@ -561,8 +561,9 @@ class _DeviceSide:
         if held:
             line.send(Run(calls=calls, held=True))
             # A call that waits for the device is never launched ahead of time, nor are more than the device takes.
-            self.late = not line.waits(ARMED_S)
-            if not self.late:
+            armed = line.waits(ARMED_S)
+            self.late |= not armed
+            if armed:
                 where, _ = line.receive()
         self._fill(calls, read=read)
         placed = None if where is None else self._opened_for(where, calls)
@@ -571,7 +572,7 @@ class _DeviceSide:
             self._let_go()
         else:
             line.send(Run(calls=calls))
-        if held and self.late:
+        if held and where is None:
             where, _ = line.receive()
         message, _ = line.receive()
         end = time.perf_counter_ns()
