@@ -133,6 +133,8 @@ class Arm:
         shapes, families: drawn shapes, and other values at the timed shape, that it got right.
         doubt: what its declaration does not promise, and it got wrong.
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
+        batch_calls: in the smaller batch of a pair; 0 before the first.
+        batch_held: whether its calls may be launched ahead in these.
         outside_read: outputs of batches that the judge read and found right.
         outside_sets: fewest sets of inputs that there was memory for, where that made batches smaller; 0 where not.
         inside: why its calls cannot be judged from outside.
@@ -174,6 +176,8 @@ class Arm:
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
+    batch_calls: int = 0
+    batch_held: bool = True
     outside_read: int = 0
     outside_sets: int = 0
     inside: str = ""
@@ -223,8 +227,6 @@ class Stint:
         outputs: where the process hands over what it computed. No other process has it.
         verified: by set of values, the fingerprint of its verified outputs.
         calls: in one sample.
-        batch_held: whether its calls may be launched ahead in these.
-        batch_calls: in the smaller of the judge's batches; 0 before the first.
         sent, digest: how many samples arrived, and the hash of their times.
         measured_ms: of all calls in them.
         ahead: what was prepared before its turn to be verified: the timed case, or nothing.
@@ -236,8 +238,6 @@ class Stint:
     outputs: jobs.Blob
     verified: dict[int, list[float]] = field(default_factory=dict)
     calls: int = 1
-    batch_calls: int = 0
-    batch_held: bool = True
     per_call_ms: float = 0.0
     per_sample_ms: float = 0.0
     sent: int = 0

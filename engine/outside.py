@@ -66,9 +66,9 @@ class Outside:
             pid=stint.child.pid,
             pairs=1,
             per_call_ms=stint.per_call_ms,
-            calls=stint.batch_calls,
+            calls=arm.batch_calls,
             round=self._round,
-            held=stint.batch_held,
+            held=arm.batch_held,
             patience_s=patience_s,
         )
         try:
@@ -90,7 +90,7 @@ class Outside:
             return
         arm.outside_read += timed.read
         arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
-        stint.batch_calls, stint.batch_held = timed.calls, timed.held
+        arm.batch_calls, arm.batch_held = timed.calls, timed.held
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:

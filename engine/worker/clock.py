@@ -58,7 +58,7 @@ FILL_MS = 120.0  # for making the inputs of a batch
 HOST_BYTES = 512 << 20
 DEVICE_SHARE = 0.2  # of the free memory
 ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes, and says that it is over
-ARMED_S = 0.5  # within which calls are launched behind a hold: one that waits for the GPU never is
+ARMED_S = 0.25  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
 NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
@@ -184,16 +184,16 @@ class Outside:
             calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
             calls = side.meet(calls)
             side.batch(1)  # what only the first one costs
-            if isinstance(side, _DeviceSide) and side.late:
-                side.held = side.late = False
+            if side.late:
+                side.hold_no_longer()
             copies_ms = side.copies_ms()
             slopes: list[float] = []
             while len(slopes) < pairs:
-                few, many = self._pair(side, calls)
-                if isinstance(side, _DeviceSide) and side.late:
+                pair = self._pair(side, calls)
+                if pair is None:
                     calls = side.fewer(calls)
                 else:
-                    slopes.append(per_call_ms_of(few, many, calls) - copies_ms)
+                    slopes.append(per_call_ms_of(*pair, calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
                     break
             self._line.send(Over())
@@ -208,13 +208,15 @@ class Outside:
             judged=self._judged,
         )
 
-    def _pair(self, side: _HostSide | _DeviceSide, calls: int) -> tuple[float, float]:
-        """Milliseconds of a batch of so many calls and of a larger one; which is the first is drawn."""
-        if secrets.randbelow(2):
-            few = side.batch(calls)[0]
-            return few, self._batch(side, WIDE * calls)
-        many = self._batch(side, WIDE * calls)
-        return side.batch(calls)[0], many
+    def _pair(self, side: _HostSide | _DeviceSide, calls: int) -> tuple[float, float] | None:
+        """Milliseconds of a batch of so many calls and of a larger one, which of them is the first is drawn; None where
+        one was to be held and was not, whose time has the host in it."""
+        took: dict[int, float] = {}
+        for count in (calls, WIDE * calls) if secrets.randbelow(2) else (WIDE * calls, calls):
+            took[count] = side.batch(count)[0] if count == calls else self._batch(side, count)
+            if side.late:
+                return None
+        return took[calls], took[WIDE * calls]
 
     def _fill_ms(self, device: str) -> float:
         """What one more set takes; the first one has the two drawn that all are mixed of."""
@@ -356,10 +358,31 @@ def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int
     return room < MOST_CALLS and calls == room // WIDE < math.ceil(BATCH_MS / per_call_ms)
 
 
-class _HostSide:
-    """Batches on a CPU."""
+class _Side:
+    """Where batches run.
 
-    held = False
+    Attributes:
+        held: calls are launched ahead.
+        late: a batch since `fewer` was to be launched ahead and was not.
+    """
+
+    held = late = False
+
+    def fewer(self, calls: int) -> int:
+        """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
+        if calls < FEWER:
+            self.hold_no_longer()
+            return calls
+        self.late = False
+        return calls // FEWER
+
+    def hold_no_longer(self) -> None:
+        """Launch calls as they run from now on."""
+        self.held = self.late = False
+
+
+class _HostSide(_Side):
+    """Batches on a CPU, where nothing is held."""
 
     def __init__(self, outside: Outside, forms: Forms) -> None:
         self._outside, self._forms = outside, forms.outputs
@@ -479,7 +502,7 @@ class _HostSide:
         os.close(self._file)
 
 
-class _DeviceSide:
+class _DeviceSide(_Side):
     """Batches on a GPU."""
 
     def __init__(self, outside: Outside, forms: Forms, *, held: bool) -> None:
@@ -487,7 +510,6 @@ class _DeviceSide:
 
         self._outside, self._told = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
-        self.late = False  # a batch since `fewer` was to be launched ahead and was not
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
@@ -533,14 +555,6 @@ class _DeviceSide:
             handle=handle,
         )
         _mapped(self._outside.line, layout, self._file)
-        return calls
-
-    def fewer(self, calls: int) -> int:
-        """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
-        self.late = False
-        if calls >= FEWER:
-            return calls // FEWER
-        self.held = False
         return calls
 
     def _fill(self, calls: int, *, read: bool) -> None:
