@@ -37,6 +37,9 @@ REGION_COLUMNS = 48
 SHADES = "123456789#"  # share of a cell's elements that are wrong, in tenths
 SIGMAS = 5.0
 PART = 1 << 26
+SUMMED = ("float32", "float64")  # dtypes whose usual tolerance a long sum in them may break
+OTHER_ORDER = 2.0  # times what the reference is off anywhere: another order of the same sums
+MOST_ROUNDED = 8.0  # times the usual tolerance
 """Elements that are judged at once where no figures of the whole are asked for: some 4 GB beside an output."""
 CAREFUL_ENOUGH = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 """What a naive harness passes to allclose, absolute and relative, by dtype; 1e-2 for narrower ones."""
@@ -140,6 +143,27 @@ def as_far_off(expected: Expected) -> Expected:
         return expected
     apart = torch.nan_to_num((eager.to(value.device, value.dtype) - value).abs(), nan=0.0, posinf=0.0)
     return replace(expected, allowed=torch.maximum(expected.allowed, apart))
+
+
+def rounding(target: Target, expected: Expected) -> float:
+    """How many times the usual tolerance is allowed of an output in fp32 or fp64 for which the lesson states none:
+    OTHER_ORDER times what the reference is off anywhere in the case's dtype, in units of max(RMS of the truth, |t|).
+
+    The usual tolerance knows nothing of how long a sum is: PyTorch's own product of 4096 x 4096 in fp32 breaks it now
+    and then. From 1 to MOST_ROUNDED, so that a reference which is useless in its own dtype allows little more. Those of
+    narrower dtypes are wide, and sums in them are not narrow.
+    """
+    if expected.allowed is None or expected.eager is None or expected.dtype in target.stated:
+        return 1.0
+    if expected.dtype not in SUMMED:
+        return 1.0
+    import torch  # only verifiers compare
+
+    apart = as_far_off(replace(expected, allowed=torch.zeros_like(expected.allowed))).allowed
+    if apart is None or not apart.numel():
+        return 1.0
+    worst = float(torch.nan_to_num(apart / expected.allowed, nan=0.0, posinf=0.0).max())
+    return max(1.0, min(OTHER_ORDER * worst, MOST_ROUNDED))
 
 
 def _scale(size: torch.Tensor, dtype: torch.dtype) -> float:

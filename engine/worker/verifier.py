@@ -71,6 +71,7 @@ class Verifier:
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
         self._dtypes: dict[str, list[str]] = {}  # of the outputs, by case
+        self._rounding: dict[str, list[float]] = {}  # comparator.rounding of each output, by case
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that judging takes
         self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
@@ -200,8 +201,8 @@ class Verifier:
         """A call on one of the lesson's own sets, by the stated tolerances."""
         known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
         opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
-        if self._rule is not None and any(opinion.finding is Mismatch.VALUES for opinion in opinions):
-            known = self._as_far_off(case, known, pointed)
+        if any(opinion.finding is Mismatch.VALUES for opinion in opinions):
+            known = self._rounded(case, known) if self._rule is None else self._as_far_off(case, known, pointed)
             opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
         found: dict[str, float] = {}
         for expected, opinion in zip(known, opinions, strict=False):
@@ -226,6 +227,18 @@ class Verifier:
         own = self._oracle.eager(case, here, self._made[case.name])
         pairs = zip(known, own or [None] * len(known), strict=True)
         return tuple(comparator.as_far_off(replace(expected, eager=eager)) for expected, eager in pairs)
+
+    def _rounded(self, case: Case, known: Sequence[Expected]) -> tuple[Expected, ...]:
+        """The same with what is allowed where the lesson states no tolerance, by set 0 of the case."""
+        if case.name not in self._rounding:
+            first = {name: tensor.to(self._device, copy=True) for name, tensor in self._first[case.name].items()}
+            own = self._oracle.eager(replace(case, number=0), first, self._made[case.name]) or [None] * len(known)
+            pairs = zip(self._known(case.name, 0), own, strict=True)
+            self._rounding[case.name] = [
+                comparator.rounding(self._target, replace(expected, eager=eager)) for expected, eager in pairs
+            ]
+        times = zip(known, self._rounding[case.name], strict=True)
+        return tuple(one if one.allowed is None else replace(one, allowed=one.allowed * more) for one, more in times)
 
     @property
     def _alone(self) -> bool:

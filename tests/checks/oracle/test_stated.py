@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from aisp.kernels.catalog.model import Target
 from tests.checks.oracle.targets import case, f32, f64, target
 
 INF, NAN = math.inf, math.nan
@@ -39,6 +40,30 @@ def wrong(opinion: Opinion) -> tuple[int, int]:
 def worst(opinion: Opinion) -> tuple[int, ...]:
     """Where the worst one stands, by the sentence."""
     return tuple(ast.literal_eval(opinion.detail.removeprefix("y").partition(":")[0]))
+
+
+# -- where none is stated ----------------------------------------------------------------------------------------------
+
+
+def test_what_another_order_of_the_same_sums_is_off_is_right_where_no_tolerance_is_stated() -> None:
+    a, b = (normal(64, 1 << 16, seed=seed).float() for seed in (1, 2))
+    truth = a.double() @ b.double().T
+    tight = replace(target(), tolerance={"float32": 1e-6})  # as the usual one is of longer sums than these
+    known = comparator.stated(tight, [Expected("y", truth, "float32", None)])
+    lenient = replace(known[0], eager=a @ b.T)
+    other = torch.stack([part @ other.T for part, other in zip(a.split(4096, 1), b.split(4096, 1), strict=True)]).sum(0)
+
+    def right(of: Target, actual: torch.Tensor) -> bool:
+        assert lenient.allowed is not None
+        allowed = replace(lenient, allowed=lenient.allowed * comparator.rounding(of, lenient))
+        return comparator.judge(of, case({"M": 64, "N": 64}), {"y": actual}, [allowed], {}, full=False)[0].right
+
+    assert right(tight, a @ b.T) and right(tight, other)
+    assert not right(replace(tight, stated=frozenset({"float32"})), a @ b.T), "what is stated stands"
+    assert not right(tight, other.half().float())
+    assert not right(tight, torch.zeros(64, 64))
+    assert comparator.rounding(tight, replace(lenient, eager=torch.zeros(64, 64))) == comparator.MOST_ROUNDED
+    assert comparator.rounding(tight, replace(lenient, eager=truth.float())) == 1.0
 
 
 # -- tolerance is relative to the output's own scale -------------------------------------------------------------------
