@@ -464,7 +464,7 @@ class CudaTimer:
         self._beside = Beside()
         self._cache = cache
         self._torch.settle()
-        rows = max(2 * l2_bytes, 64 << 20) // 4 // ROW_WORDS
+        rows = -(-max(2 * l2_bytes, 64 << 20) // (4 * ROW_WORDS))
         self._flush = torch.empty(rows * ROW_WORDS, dtype=torch.int32, device="cuda")
         # Read behind the flush, by row: a block has a row to itself, so that nothing but its result is written.
         self._clean = torch.zeros((rows, ROW_WORDS), dtype=torch.int32, device="cuda")

@@ -341,6 +341,7 @@ def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_
             return lambda *_, **__: 1.0
 
     monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch, "zeros", lambda *_, **__: object())
     probe = SimpleNamespace(before=lambda: None, after=lambda: None, read=Span, step_ms=None)
     handles: Any = SimpleNamespace(torch=Nothing(), probe=probe, hold=Nothing())
     timers.CudaTimer(l2_bytes, handles=handles)

@@ -160,7 +160,7 @@ async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Pa
         assert app.screen.rung_name == "optimized_swizzled"  # type: ignore[attr-defined]
         assert CLOCKS_NOTE in drawn
         assert "in SM cycles 2.34x [2.31..2.36]" in drawn
-        assert "cold: L2 flushed before; the stream was held" in drawn
+        assert "cold: L2 flushed before, and clean; the stream was held" in drawn
         assert "1755 MHz during the samples, by the GPU's own counters" in drawn
         lines = "\n".join(readings.sample_lines(app.screen.run_view, True))  # type: ignore[attr-defined]
         assert "limited by bytes" in lines and "94 % of what is possible by the measured ceilings" in lines
