@@ -31,13 +31,30 @@ def take(
     quick: bool = False,
 ) -> Document:
     """One run per kernel while the budget lasts, as the document's fields."""
+    same = targets.same_rungs(rungs)
+    more = {"replicas": replicas, "budget_s": budget_s, "device": device, "quick": quick}
+    return {"rungs": rungs} | sitting(works, same, root, environ, **more)
+
+
+def sitting(
+    works: Sequence[targets.Work],
+    rungs: dict[str, str],
+    root: Path,
+    environ: Mapping[str, str],
+    *,
+    replicas: int,
+    budget_s: float,
+    device: str,
+    quick: bool,
+) -> Document:
+    """The truth of kernels, then one run of these rungs for each while the budget lasts, as a document's fields."""
     start = time.monotonic()
-    written = {work.name: targets.write(root, work, targets.same_rungs(rungs)) for work in works}
+    written = {work.name: targets.write(root, work, rungs) for work in works}
     truth = truths(list(written.values()), environ) if device == "cuda" else {"error": f"no profiler of a {device}"}
+    log(f"the profiler took {time.monotonic() - start:.0f} s {truth.get('error', '')}")
     runs: list[Document] = []
     left_out: list[str] = []
-    rule = ""
-    longest_s = 0.0
+    longest_s, rule = 0.0, ""
     for work in works:
         left_s = budget_s - (time.monotonic() - start) - RESERVE_S
         if left_s < max(longest_s, 10.0):
@@ -45,14 +62,13 @@ def take(
             continue
         target = written[work.name]
         words = ("--targets", target.id, "--root", str(target.root), "--device", device, *taking(replicas, quick))
-        told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
+        ran, took_s, problem = bench_run(environ, *words, limit_s=left_s)
         if runs:  # the first one starts the engine, and is no measure of the others
             longest_s = max(longest_s, took_s)
         rule = rule or rule_of(environ)
         log(f"{work.name}: {took_s:.0f} s {problem or ''}")
-        runs.append(digest(work, told[0] if told else None, took_s, problem) | {"truth_ms": truth.get(work.name, {})})
+        runs.append(digest(work, ran[0] if ran else None, took_s, problem) | {"truth_ms": truth.get(work.name, {})})
     return {
-        "rungs": rungs,
         "replicas": replicas,
         "quick": quick,
         "rule": rule,

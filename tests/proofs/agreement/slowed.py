@@ -8,66 +8,16 @@ the runs with baseline and rungs in turn.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from tests.proofs.agreement import targets
-from tests.proofs.agreement.aa import digest
+from tests.proofs.agreement.aa import sitting
 from tests.proofs.agreement.common import (
     Document,
-    bench_run,
     engine_home,
-    log,
     parser,
-    rule_of,
     run_program,
-    taking,
 )
-from tests.proofs.agreement.truth import truths
-
-RESERVE_S = 15.0
-
-
-def take(
-    root: Path,
-    environ: Mapping[str, str],
-    works: Sequence[targets.Work],
-    *,
-    replicas: int,
-    budget_s: float,
-    quick: bool = False,
-) -> Document:
-    """The truth, then one run per kernel while the budget lasts, as the document's fields."""
-    start = time.monotonic()
-    written = {work.name: targets.write(root, work, targets.slower_rungs()) for work in works}
-    truth = truths(list(written.values()), environ)
-    log(f"the profiler took {time.monotonic() - start:.0f} s {truth.get('error', '')}")
-    runs: list[Document] = []
-    left_out: list[str] = []
-    longest_s, rule = 0.0, ""
-    for work in works:
-        left_s = budget_s - (time.monotonic() - start) - RESERVE_S
-        if left_s < max(longest_s, 10.0):
-            left_out.append(work.name)
-            continue
-        target = written[work.name]
-        words = ("--targets", target.id, "--root", str(target.root), "--device", "cuda", *taking(replicas, quick))
-        told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
-        if runs:  # the first one starts the engine, and is no measure of the others
-            longest_s = max(longest_s, took_s)
-        rule = rule or rule_of(environ)
-        log(f"{work.name}: {took_s:.0f} s {problem or ''}")
-        kept = digest(work, told[0] if told else None, took_s, problem)
-        runs.append(kept | {"truth_ms": truth.get(work.name, {})})
-    return {
-        "replicas": replicas,
-        "quick": quick,
-        "rule": rule,
-        "truth_problem": truth.get("error", ""),
-        "runs": runs,
-        "left_out": left_out,
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tests.proofs.agreement import report
 
         with engine_home() as (home, environ):
-            found = take(home, environ, works, replicas=given.replicas, budget_s=given.budget, quick=given.quick)
+            options = {"replicas": given.replicas, "budget_s": given.budget, "quick": given.quick}
+            found = sitting(works, targets.slower_rungs(), home, environ, device="cuda", **options)
         return found, "quick_slowed" if given.quick else "slowed", report.slowed_text([found])
 
     return run_program("slowed", given, measure)
