@@ -194,7 +194,7 @@ def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
     held = arm.timing.held
     factor, least_ms = (JUDGE_FACTOR, JUDGE_LEAST_MS) if held else (max(WALL_FACTOR.values()), WALL_LEAST_MS)
     words = f"{_ms(arm.median_ms)} by the samples, {_ms(time_ms)} by the judge's clock"
-    if arm.timing.startswith("warm"):
+    if arm.timing.warm:
         return not_applicable(f"{words}: its samples find their data in the cache, and a batch has new ones")
     if arm.rung.role is Role.BASELINE:
         return passed(words)  # it claims nothing, and is what the others are held against
@@ -227,18 +227,13 @@ def _sustained(arm: ArmFacts) -> Answer:
         f" (launching takes {_ms(told.host_ms)})"
     )
     beyond = [_alone_ms(each) > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
-    if all(beyond) and arm.timing in _TOGETHER and min(map(_alone_ms, arm.sustained)) <= HOST_BOUND_MS:
+    if all(beyond) and arm.timing.together and min(map(_alone_ms, arm.sustained)) <= HOST_BOUND_MS:
         return not_applicable(
             f"{words}: bound by its host, which launches one call by itself here and several together in the samples"
         )
     if all(beyond):
         return caught(f"{words}, in all {len(beyond)} replicas")
     return passed(words)
-
-
-_TOGETHER = (
-    Timing.COLD_GRAPH, Timing.COLD_BATCH, Timing.DIRTY_GRAPH, Timing.DIRTY_BATCH, Timing.WARM_GRAPH, Timing.WARM_BATCH
-)  # fmt: skip
 
 
 def _alone_ms(told: Sustained) -> float:
@@ -263,7 +258,7 @@ def physics(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught beyond the datasheet, suspect beyond what was measured on this GPU."""
     if arm.median_ms is None or (arm.sol_spec is None and arm.sol_measured is None):
         return not_applicable("there is no bound for this case on this device")
-    if arm.timing.startswith("warm"):
+    if arm.timing.warm:
         return not_applicable("with warm caches the data need not come from memory")
     if arm.sol_spec is not None and arm.sol_spec > SPEC_MARGIN:
         return caught(

@@ -166,8 +166,9 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    apart = not interleave or alone
-    rule = StopRule.of(quick=quick, replicas=replicas, cache=cache, interleaved=not apart, device=chosen_device)
+    rule = StopRule.of(
+        quick=quick, replicas=replicas, cache=cache, interleaved=interleave and not alone, device=chosen_device
+    )
     prior = priors[chosen_device]
     secrets = new_secrets()
     record = Run(

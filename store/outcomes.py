@@ -223,7 +223,22 @@ class Timing(enum.StrEnum):
     @property
     def held(self) -> bool:
         """Whether host time was kept out of the samples."""
-        return self not in (Timing.COLD_SYNC, Timing.DIRTY_SYNC, Timing.WARM_SYNC, Timing.HOST, Timing.NONE)
+        return self not in (Timing.HOST, Timing.NONE) and not self.endswith("+host")
+
+    @property
+    def warm(self) -> bool:
+        """Whether its samples find in the cache what the call before left there."""
+        return self.startswith("warm")
+
+    @property
+    def in_graph(self) -> bool:
+        """Whether a sample is a replay of a graph of several calls."""
+        return self.endswith(" graph")
+
+    @property
+    def together(self) -> bool:
+        """Whether a sample is of several calls."""
+        return self.in_graph or self.endswith(" batch")
 
 
 class Limiter(enum.StrEnum):

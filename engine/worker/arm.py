@@ -533,7 +533,7 @@ class Arm:
         if not isinstance(timer, CudaTimer) or not timer.timing.held:
             alone.note = f"samples are taken {timer.timing}: one call each"
             return alone
-        warm = timer.timing.startswith("warm")
+        warm = timer.timing.warm
         if warm and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
             alone.note = "it changes its inputs, which must be fresh for every call"
             return alone

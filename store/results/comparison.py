@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from aisp.store.record import Arm
     from aisp.store.results.reading import Reading
 
-METHOD = "timing method"
-"""In what runs differ whose times were taken in two ways (Reading.method)."""
 CLOCK_BAND = 0.02
 """How far two arms' median SM clocks may differ, as a share of the higher one, and count as the same."""
 EQUIVALENCE = 0.02
@@ -90,7 +88,7 @@ class Difference:
 class Cause(enum.StrEnum):
     """What may have changed a time beside the lesson's idea, in the order in which to look at it."""
 
-    METHOD = "timing method"
+    METHOD = "timing method"  # of taking times (Reading.method)
     DRIVER = "driver"
     CLOCKS = "clocks"
     VERSIONS = "versions"
@@ -107,7 +105,7 @@ FIRST = ("target", "device", "case", "outcome", "validity", "hardware")
 def cause(found: Difference) -> Cause | None:
     """What kind of cause a difference is; None for one that is no cause of another time."""
     what = found.what
-    if what == METHOD:
+    if what == Cause.METHOD:
         return Cause.METHOD
     if what == "driver":
         return Cause.DRIVER
@@ -243,7 +241,7 @@ def differing(a: Side, b: Side) -> list[Difference]:
     for name in ("target", "device", "case"):
         add(name, getattr(one, name), getattr(two, name))
     add("mode", *("quick" if run.quick else "full run" for run in (one, two)))
-    add(METHOD, a.run.method, b.run.method)
+    add(Cause.METHOD, a.run.method, b.run.method)
     if one.quick and two.quick:
         add("replicas", a.run.replicas, b.run.replicas, refuses=False)
     add("outcome", one.state, two.state, against_both=any(run.state is not State.OK for run in (one, two)))

@@ -317,7 +317,7 @@ def _of_peak(
             return None
         parts[Limiter.BYTES] = _dram_bytes(wanted, timing, sheet.l2_bytes if sheet else None) / fastest * 1e3
         cache = peak.ceiling(L2_READ)
-        if _warm(timing) and cache is not None:
+        if timing.warm and cache is not None:
             # Whatever is not read from device memory still comes through the L2.
             parts[Limiter.BYTES] = max(parts[Limiter.BYTES], wanted.bytes / _value(cache) * 1e3)
     if wanted.flops > 0:
@@ -333,8 +333,7 @@ def _of_peak(
     if crossing is None or not wanted.counted:
         return None
     parts |= crossing
-    in_graph = timing in (Timing.COLD_GRAPH, Timing.DIRTY_GRAPH, Timing.WARM_GRAPH)
-    floor = peak.ceiling(LAUNCH_GRAPH_NODE if in_graph else LAUNCH_EMPTY)
+    floor = peak.ceiling(LAUNCH_GRAPH_NODE if timing.in_graph else LAUNCH_EMPTY)
     if floor is not None:
         parts[Limiter.LAUNCH] = _value(floor) * 1e3
     return _greatest(parts)
@@ -388,13 +387,9 @@ def bandwidth(peak: Peak) -> float | None:
     return max(found, default=None)
 
 
-def _warm(timing: Timing) -> bool:
-    return timing in (Timing.WARM, Timing.WARM_GRAPH, Timing.WARM_BATCH, Timing.WARM_SYNC)
-
-
 def _dram_bytes(wanted: Work, timing: Timing, l2_bytes: int | None) -> float:
     """Bytes that must cross the memory bus. Warm, a whole L2 of them need not; of an unknown L2 none must."""
-    if not _warm(timing):
+    if not timing.warm:
         return wanted.bytes
     return 0.0 if l2_bytes is None else max(0.0, wanted.bytes - l2_bytes)
 
