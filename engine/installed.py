@@ -22,6 +22,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -36,6 +37,8 @@ import msgspec
 
 from aisp.engine import paths
 from aisp.store.text import clean_line
+
+log = logging.getLogger("aisp.installed")
 
 Stat: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the last write and of the last change in ns. The last cannot be set back by who rewrites a file
@@ -655,12 +658,12 @@ for path in json.load(sys.stdin):
     try:
         source = importlib.util.source_from_cache(path)
         data = open(path, "rb").read()
-        code = marshal.loads(data[16:])
         true = compile(open(source, "rb").read(), source, "exec", dont_inherit=True)
-        if data[:4] == importlib.util.MAGIC_NUMBER and code == true:
-            print(json.dumps(path), flush=True)
-    except Exception:
-        pass
+        why = "" if data[:4] == importlib.util.MAGIC_NUMBER else "made by another Python"
+        why = why or ("" if marshal.loads(data[16:]) == true else "not what its source compiles to")
+    except Exception as error:
+        why = repr(error)
+    print(json.dumps([path, why]), flush=True)
 """
 
 
@@ -669,19 +672,31 @@ def faithful(compiled: Sequence[str]) -> list[str]:
 
     Python writes such a file when a process first imports a source, and takes it for the source from then on: whoever
     writes one needs to change no source. A process that is thrown away reads them, because a forged one can crash its
-    reader.
+    reader; what it did not come to is then asked once more, each file alone.
     """
+    told = _looked_through(compiled)
+    for path in compiled:
+        if path not in told:
+            told |= _looked_through([path])
+    for path in compiled:
+        if why := told.get(path, "no process could look at it to the end"):
+            log.info("%s: %s", clean_line(os.fsencode(path)), clean_line(why.encode("utf-8", "replace")))
+    return [path for path in compiled if told.get(path) == ""]
+
+
+def _looked_through(compiled: Sequence[str]) -> dict[str, str]:
+    """By compiled file why it is not faithful, "" where it is; without those that the process did not come to."""
     if not compiled:
-        return []
+        return {}
     words = [sys.executable, "-I", "-S", "-B", "-c", _FAITHFUL]
+    told: dict[str, str] = {}
     try:
         done = subprocess.run(
             words, input=json.dumps(compiled).encode(), capture_output=True, timeout=_PROBE_S, check=False, cwd="/"
         )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    told: list[str] = []
-    for line in done.stdout.splitlines():
-        with contextlib.suppress(ValueError):
-            told.append(json.loads(line))
-    return [path for path in compiled if path in told]
+        for line in done.stdout.splitlines():
+            path, why = json.loads(line)  # a name that is no UTF-8 has half a pair in it, which msgspec refuses
+            told[path] = str(why)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        log.warning("compiled files were not looked at: %r", error)
+    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import py_compile
 import subprocess
@@ -342,7 +343,25 @@ def test_a_compiled_file_that_crashes_its_reader_costs_a_process_and_not_the_eng
     source = machine.site / "torch" / "functional.py"
     at = compiled(source)
     at.write_bytes(at.read_bytes()[:16] + b"\xdb" + b"\xff" * 64)
-    assert installed.faithful([str(at)]) == []
+    honest = compiled(machine.site / "torch" / "__init__.py")
+    assert installed.faithful([str(at), str(honest)]) == [str(honest)], "those behind it are looked at all the same"
+
+
+def test_a_process_that_could_not_look_is_no_witness_against_a_compiled_file(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = compiled(machine.site / "torch" / "functional.py")
+    run = subprocess.run
+    busy = [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
+
+    def refused_once(*words: Any, **options: Any) -> Any:
+        if busy:
+            raise busy.pop()
+        return run(*words, **options)
+
+    monkeypatch.setattr(subprocess, "run", refused_once)
+    assert installed.faithful([str(at)]) == [str(at)]
+    assert not busy
 
 
 # -- cost --------------------------------------------------------------------------------------------------------------
