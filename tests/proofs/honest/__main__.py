@@ -25,7 +25,7 @@ from tests import recordings
 from tests.proofs.audit.gallery import PATIENCE_S, engine
 from tests.proofs.honest import ROOT, rungs_of, targets
 
-AT_ONCE = 5  # rungs in one run: each is a process, and all of them take turns
+AT_ONCE = {"cpu": 5, "cuda": 9}  # rungs in one run: each is a process, and all of them take turns
 BURN = "while True: sum(range(10000))"
 
 
@@ -78,22 +78,22 @@ def _line(row: dict[str, object]) -> str:
     return f"{row['name']:44} | {ended + times:20} | {row['validity']:8} | {caught} | {suspect}"
 
 
-def _parts(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE)]
+def _parts(names: Sequence[str], most: int) -> list[Sequence[str]]:
+    return [names[start : start + most] for start in range(0, len(names), most)]
 
 
 async def _main(arguments: argparse.Namespace) -> int:
     every: list[dict[str, object]] = []
+    device = arguments.device
     print("name | verdict | validity | caught | suspect")
     with _burning(len(os.sched_getaffinity(0)) if arguments.busy else 0):
         async with engine() as under_test:
             for target in targets():
                 if arguments.lessons and target.id.rpartition(":")[2] not in arguments.lessons:
                     continue
-                for names in _parts(
-                    [name for name in rungs_of(target) if not arguments.rung or name in arguments.rung]
-                ):
-                    options = {"rungs": list(names), "device": "cpu", "quick": not arguments.full}
+                wanted = [name for name in rungs_of(target, device) if not arguments.rung or name in arguments.rung]
+                for names in _parts(wanted, AT_ONCE[device]):
+                    options = {"rungs": list(names), "device": device, "quick": not arguments.full}
                     result = await under_test.run(ROOT, target.id, patience_s=PATIENCE_S, **options)
                     for row in rows_of(target, result.record):
                         every.append(row)
@@ -110,6 +110,7 @@ async def _main(arguments: argparse.Namespace) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.proofs unusual")
     parser.add_argument("lessons", nargs="*", help="folders beside this file; all of them where none is named")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rung", action="append", default=[], metavar="NAME")
     parser.add_argument("--busy", action="store_true", help="with a process beside that burns each core")
     parser.add_argument("--full", action="store_true", help="not quick: several processes for each rung")
