@@ -135,6 +135,7 @@ class Arm:
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
         batch_calls: in the smaller batch of a pair; 0 before the first.
         batch_held: whether its calls may be launched ahead in these.
+        batch_clones: its calls share their outputs, which are copied in these.
         outside_read: outputs of batches that the judge read and found right.
         outside_sets: fewest sets of inputs that there was memory for, where that made batches smaller; 0 where not.
         inside: why its calls cannot be judged from outside.
@@ -178,6 +179,7 @@ class Arm:
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
     batch_calls: int = 0
     batch_held: bool = True
+    batch_clones: bool = False
     outside_read: int = 0
     outside_sets: int = 0
     inside: str = ""

@@ -69,6 +69,7 @@ class Outside:
             calls=arm.batch_calls,
             round=self._round,
             held=arm.batch_held,
+            clones=arm.batch_clones,
             patience_s=patience_s,
         )
         try:
@@ -90,7 +91,7 @@ class Outside:
             return
         arm.outside_read += timed.read
         arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
-        arm.batch_calls, arm.batch_held = timed.calls, timed.held
+        arm.batch_calls, arm.batch_held, arm.batch_clones = timed.calls, timed.held, timed.clones
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:

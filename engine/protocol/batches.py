@@ -35,13 +35,11 @@ class Forms(Message, tag="forms", frozen=True, kw_only=True):
         outputs: in declared order.
         copies: inputs are copied into buffers of its own before each call, in the batch; else calls read the judge's
             memory itself. On a CPU they are always copied.
-        clones: outputs are copied behind each call, in the batch, since calls share them. On a CPU always.
         held: calls are launched ahead, and begin when the judge lets them.
     """
 
     outputs: list[Form]
     copies: bool = True
-    clones: bool = True
     held: bool = False
 
 
@@ -79,11 +77,15 @@ class Cannot(Message, tag="cannot", frozen=True, kw_only=True):
 class Run(Message, tag="run", frozen=True, kw_only=True):
     """Judge: make so many calls. On a CPU the file that comes with it holds their inputs, and the clock runs.
 
-    `held`: on a GPU launch them behind a hold and say so. Else their inputs are there, and the clock runs.
+    Attributes:
+        calls: how many.
+        held: on a GPU launch them behind a hold and say so. Else their inputs are there, and the clock runs.
+        clones: on a GPU copy outputs behind each call, in the batch, since calls share them. On a CPU always.
     """
 
     calls: int
     held: bool = False
+    clones: bool = False
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

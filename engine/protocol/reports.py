@@ -164,7 +164,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     Attributes:
         slopes_ms: time per call, from each pair of batches; what copies took is taken off.
         calls: N.
-        held: see engine.protocol.jobs.TimeBatches.
+        held, clones: see engine.protocol.jobs.TimeBatches.
         sets: sets of inputs that there was memory for, where more calls would have been in a batch else; 0 where that
             made no difference.
         read: outputs that were read and compared.
@@ -177,6 +177,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     slopes_ms: list[float] = []
     calls: int = 0
     held: bool = True
+    clones: bool = False
     sets: int = 0
     read: int = 0
     judged: Judged | None = None

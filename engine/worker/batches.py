@@ -83,12 +83,10 @@ def serve(
             line.send(Forms(outputs=forms))
             batches = _OnHost(line, call, buffers, refilled, outputs_of)
         else:
-            again = outputs_of(call(*buffers))
             device.synchronize()
-            shared = own or any(one.data_ptr() == other.data_ptr() for one, other in zip(first, again, strict=True))
-            del first, again
-            line.send(Forms(outputs=forms, copies=own, clones=shared, held=hold is not None))
-            batches = _OnGpu(line, call, buffers, refilled, outputs_of, own, shared, hold, device)
+            del first
+            line.send(Forms(outputs=forms, copies=own, held=hold is not None))
+            batches = _OnGpu(line, call, buffers, refilled, outputs_of, own, hold, device)
         while True:
             order, files = line.receive()
             if isinstance(order, Over):
@@ -166,13 +164,11 @@ class _OnGpu:
         refilled: Sequence[int],
         outputs_of: Callable[[object], Sequence[torch.Tensor]],
         copies: bool,
-        clones: bool,
         hold: Hold | None,
         device: TorchHandles,
     ) -> None:
         self._line, self._call, self._outputs_of = line, call, outputs_of
         self._hold, self._device = hold, device
-        self._clones = clones
         layout, file = _layout(line)
         try:
             self._meeting = Meeting(file, 0, 2)
@@ -201,32 +197,34 @@ class _OnGpu:
         if order.held and self._hold is not None:
             self._hold.launch(0.0, self._meeting)
         kept: list[list[torch.Tensor]] = []
+        addresses: list[list[int]] = []
         for number in range(order.calls):
             for to, values in self._copies[number]:
                 to.copy_(values)
             outputs = list(self._outputs_of(self._call(*self._arguments[number])))
-            kept.append([output.clone() for output in outputs] if self._clones else outputs)
+            kept.append([output.clone() for output in outputs] if order.clones else outputs)
+            addresses.append([output.data_ptr() for output in kept[-1]])  # some cannot be asked behind the next call
         if order.held:
-            handles, places = self._placed(kept)
+            handles, places = self._placed(addresses)
             self._line.send(Armed(handles=handles, places=places))
             self._device.synchronize()
             self._line.send(Done())
         else:
             self._device.synchronize()
-            handles, places = self._placed(kept)
+            handles, places = self._placed(addresses)
             self._line.send(Done(handles=handles, places=places))
         self._line.receive()  # the judge has read
 
     @staticmethod
-    def _placed(kept: list[list[torch.Tensor]]) -> tuple[list[bytes], list[list[Place]]]:
+    def _placed(addresses: list[list[int]]) -> tuple[list[bytes], list[list[Place]]]:
         """Handles, and where each output of each call lies. Raises ipc.IpcError."""
         handles: dict[bytes, int] = {}
         known: dict[int, bytes] = {}  # of this batch: what was freed since the last one may lie where that did
         places: list[list[Place]] = []
-        for outputs in kept:
+        for outputs in addresses:
             row: list[Place] = []
-            for output in outputs:
-                handle, offset = ipc.share(output.data_ptr(), known)
+            for address in outputs:
+                handle, offset = ipc.share(address, known)
                 row.append(Place(handle=handles.setdefault(handle, len(handles)), offset=offset))
             places.append(row)
         return list(handles), places

@@ -37,6 +37,7 @@ from aisp.engine.protocol.batches import (
     LineError,
     Mapped,
     Over,
+    Place,
     Placed,
     Read,
     Run,
@@ -160,7 +161,14 @@ class Outside:
         self._judged: reports.Judged | None = None
 
     def timed(
-        self, pairs: int, device: str, per_call_ms: float, calls: int = 0, *, held: bool = True
+        self,
+        pairs: int,
+        device: str,
+        per_call_ms: float,
+        calls: int = 0,
+        *,
+        held: bool = True,
+        clones: bool = False,
     ) -> reports.BatchesTimed:
         """All pairs.
 
@@ -170,6 +178,7 @@ class Outside:
             per_call_ms: as the worker has it. A pair of another length than is meant is less exact, and no more.
             calls: N, where it is known.
             held: whether calls may be launched ahead.
+            clones: calls are known to share their outputs.
 
         Raises:
             LineError: the worker does not come to the end.
@@ -179,7 +188,10 @@ class Outside:
         if not isinstance(forms, Forms) or len(forms.outputs) != len(self._target.outputs):
             raise LineError("it did not say what its calls give")
         side: _HostSide | _DeviceSide
-        side = _DeviceSide(self, forms, held=held) if device == "cuda" else _HostSide(self, forms)
+        if device == "cuda":
+            side = _DeviceSide(self, forms, held=held, clones=clones)
+        else:
+            side = _HostSide(self, forms)
         try:
             calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
             calls = side.meet(calls)
@@ -191,7 +203,8 @@ class Outside:
             while len(slopes) < pairs:
                 pair = self._pair(side, calls)
                 if pair is None:
-                    calls = side.fewer(calls)
+                    calls = side.fewer(calls) if side.late else calls
+                    copies_ms = side.copies_ms()
                 else:
                     slopes.append(per_call_ms_of(*pair, calls) - copies_ms)
                 if self._judged is not None and not self._judged.right:
@@ -203,6 +216,7 @@ class Outside:
             slopes_ms=slopes,
             calls=calls,
             held=side.held,
+            clones=side.clones,
             sets=side.room if _cramped(calls, slopes, copies_ms, side.room) else 0,
             read=self._read,
             judged=self._judged,
@@ -210,11 +224,11 @@ class Outside:
 
     def _pair(self, side: _HostSide | _DeviceSide, calls: int) -> tuple[float, float] | None:
         """Milliseconds of a batch of so many calls and of a larger one, which of them is the first is drawn; None where
-        one was to be held and was not, whose time has the host in it."""
+        one was to be held and was not, whose time has the host in it, or where its calls turn out to share outputs."""
         took: dict[int, float] = {}
         for count in (calls, WIDE * calls) if secrets.randbelow(2) else (WIDE * calls, calls):
             took[count] = side.batch(count)[0] if count == calls else self._batch(side, count)
-            if side.late:
+            if side.late or side.shared:
                 return None
         return took[calls], took[WIDE * calls]
 
@@ -352,6 +366,28 @@ def _mapped(line: Line, layout: Layout, file: int) -> None:
         raise LineError("it did not map its memory")
 
 
+def overlapping(places: Sequence[Sequence[Place]], sizes: Sequence[int]) -> bool:
+    """Whether outputs of different calls lie over one another: one for all calls, a ring of them, parts of a block.
+
+    Args:
+        places: of each call's outputs; a row that is short has been refused where it is read.
+        sizes: of the outputs in bytes.
+    """
+    spans = sorted(
+        (place.handle, place.offset, place.offset + size, number)
+        for number, row in enumerate(places)
+        for place, size in zip(row, sizes, strict=False)
+        if size
+    )
+    handle, end, owner = -1, 0, -1
+    for where, start, stop, number in spans:
+        if where == handle and start < end and number != owner:
+            return True
+        if where != handle or stop > end:
+            handle, end, owner = where, stop, number
+    return False
+
+
 def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
     """Whether there would have been more calls in a batch, had there been memory for more sets."""
     per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
@@ -364,9 +400,11 @@ class _Side:
     Attributes:
         held: calls are launched ahead.
         late: a batch since `fewer` was to be launched ahead and was not.
+        clones: outputs are copied behind each call.
+        shared: calls of the last batch put outputs over one another's, so that none of it can be read; `clones` since.
     """
 
-    held = late = False
+    held = late = clones = shared = False
 
     def fewer(self, calls: int) -> int:
         """So many calls may be launched ahead where `calls` were not; where none may, they are held no longer."""
@@ -505,11 +543,12 @@ class _HostSide(_Side):
 class _DeviceSide(_Side):
     """Batches on a GPU."""
 
-    def __init__(self, outside: Outside, forms: Forms, *, held: bool) -> None:
+    def __init__(self, outside: Outside, forms: Forms, *, held: bool, clones: bool) -> None:
         import torch
 
         self._outside, self._told = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
+        self.clones = clones or forms.copies  # what knows its inputs' places mostly has one for its outputs too
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
         output_bytes = strides(self._output_sizes)[1]
@@ -573,7 +612,7 @@ class _DeviceSide(_Side):
         where: AnyMessage | None = None
         held = self.held
         if held:
-            line.send(Run(calls=calls, held=True))
+            line.send(Run(calls=calls, held=True, clones=self.clones))
             # A call that waits for the device is never launched ahead of time, nor are more than the device takes.
             armed = line.waits(ARMED_S)
             self.late |= not armed
@@ -585,7 +624,7 @@ class _DeviceSide(_Side):
         if held:
             self._let_go()
         else:
-            line.send(Run(calls=calls))
+            line.send(Run(calls=calls, clones=self.clones))
         if held and where is None:
             where, _ = line.receive()
         message, _ = line.receive()
@@ -593,7 +632,10 @@ class _DeviceSide(_Side):
         if not isinstance(message, Done | Cannot):
             raise LineError(f"{type(message).__name__} instead of the end of a batch")
         placed = placed or self._opened_for(where or message, calls)
-        outputs = {which: self._read(placed, number) for number, which in self._outside.picked.items()}
+        self.shared = not self.clones and overlapping(placed.places, self._output_sizes)
+        self.clones |= self.shared
+        picked = {} if self.shared else self._outside.picked
+        outputs = {which: self._read(placed, number) for number, which in picked.items()}
         line.send(Read())
         return (end - start) / 1e6, outputs
 
@@ -645,7 +687,7 @@ class _DeviceSide(_Side):
         """What the copies of one call take here, one behind the other on the device."""
         import torch
 
-        sizes = (self._outside.sizes() if self._told.copies else []) + (self._output_sizes if self._told.clones else [])
+        sizes = (self._outside.sizes() if self._told.copies else []) + (self._output_sizes if self.clones else [])
         pairs = [[torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2)] for size in sizes if size]
         if not pairs:
             return 0.0

@@ -319,7 +319,7 @@ class Verifier:
                 judged,
                 self._answer_bytes(case),
             )
-            return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held)
+            return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held, clones=job.clones)
         except clock.CannotError as error:
             return reports.BatchesTimed(inside=str(error), task=error.task)
         except (MemoryError, torch.OutOfMemoryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import itertools
 import math
 import mmap
 import os
@@ -24,7 +25,7 @@ import torch
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.protocol.batches import Done, Line, LineError, Run, strides
+from aisp.engine.protocol.batches import Done, Line, LineError, Place, Run, strides
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
 from aisp.engine.worker import batches, clock, ipc
 from aisp.engine.worker.probe import LINE_WORDS
@@ -196,6 +197,7 @@ def on_a_gpu(monkeypatch: pytest.MonkeyPatch, fails: dict[str, int], most: int, 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, free))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(batches, "Meeting", meeting(driver))
+    monkeypatch.setattr(clock._DeviceSide, "copies_ms", lambda side: 0.0)
     yield driver
 
 
@@ -232,10 +234,14 @@ def timed(
     most: int = 1 << 30,
     free: int = 1 << 30,
     held: bool = False,
-    run: Callable[[torch.Tensor], torch.Tensor] = lambda x: x * 2,
+    run: Callable[[torch.Tensor], Any] = lambda x: x * 2,
+    looks: bool = False,
     **fails: int,
 ) -> Any:
-    """What the judge comes to with an honest worker on such a GPU: its report, or why there is none."""
+    """What the judge comes to with an honest worker on such a GPU: its report, or why there is none.
+
+    It `looks` at what it reads, or takes all of it for right.
+    """
     mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
     target: Any = SimpleNamespace(inputs=[spec], outputs=[SimpleNamespace(name="y")])
@@ -256,11 +262,12 @@ def timed(
     with on_a_gpu(monkeypatch, known, most, free) as driver:
         worker = threading.Thread(target=work, name="worker")
         worker.start()
-        right: Any = SimpleNamespace(right=True)
         judged = [sets.next() for _ in range(clock.PICKS)]
-        judge = clock.Outside(
-            mine, target, sets, {"x": torch.zeros(N)}, lambda which, y: right, os.getpid(), judged, 4 * N
-        )
+
+        def compare(which: int, outputs: dict[str, torch.Tensor]) -> Any:
+            return SimpleNamespace(right=not looks or torch.equal(outputs["y"], judged[which]["x"] * 2))
+
+        judge = clock.Outside(mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:
@@ -323,9 +330,65 @@ def test_no_set_comes_twice_so_that_nothing_tells_which_calls_are_read(monkeypat
         return x * 2
 
     report = timed(monkeypatch, run=run)
-    calls = seen[2:]  # of what the buffers held before
+    calls = seen[1:]  # of what the buffers held before
     assert report.read == clock.PICKS and len(calls) == 1 + 10 + 30
     assert len(set(calls)) == len(calls)
+
+
+class Fleeting:
+    """What torch.compile's own graphs return: behind the next call nothing of it can be asked."""
+
+    newest: Fleeting | None = None
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self._value, self.dtype, self.shape = value, value.dtype, value.shape
+        Fleeting.newest = self
+
+    def data_ptr(self) -> int:
+        if Fleeting.newest is not self:
+            raise RuntimeError("accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run")
+        return self._value.data_ptr()
+
+    def clone(self) -> torch.Tensor:
+        return self._value.clone()
+
+
+@pytest.mark.parametrize("ring", [1, 2, 4, 11, 29])
+@pytest.mark.parametrize("first", [0, 1])
+def test_calls_that_share_outputs_in_any_way_are_copied_and_not_accused(
+    ring: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "MOST_CALLS", 30)
+    monkeypatch.setattr(clock.secrets, "randbelow", lambda count: first)  # the larger batch of a pair, or the smaller
+    kept = itertools.cycle([torch.empty(N) for _ in range(ring)])
+
+    def run(x: torch.Tensor) -> Any:
+        out = torch.mul(x, 2, out=next(kept))
+        return Fleeting(out) if ring == 1 else out
+
+    report = timed(monkeypatch, run=run, looks=True)
+    assert (report.clones, len(report.slopes_ms), report.inside, report.gone) == (True, 1, "", "")
+    assert report.judged is None or report.judged.right
+    wrong = timed(monkeypatch, run=lambda x: x * 3, looks=True)
+    assert (wrong.clones, wrong.judged.right) == (False, False), "who shares nothing is read as it lies"
+
+
+@pytest.mark.parametrize(
+    ("places", "found"),
+    [
+        ([[(0, 0)], [(0, 16)], [(1, 0)]], False),
+        ([[(0, 0)], [(0, 16)], [(0, 0)]], True),
+        ([[(0, 0)], [(0, 8)]], True),
+        ([[(0, 0), (0, 0)], [(1, 0), (1, 16)]], False),  # of one call alone: that is refused elsewhere
+        ([[(0, 0), (0, 32)], [(0, 16), (0, 40)]], True),
+        ([[(0, 0)], [(0, 4)], [(0, 4)]], True),
+    ],
+)
+def test_outputs_of_different_calls_that_lie_over_one_another_are_found(
+    places: list[list[tuple[int, int]]], found: bool
+) -> None:
+    rows = [[Place(handle=handle, offset=offset) for handle, offset in row] for row in places]
+    assert clock.overlapping(rows, [16, 16]) is found
 
 
 def test_memory_for_few_sets_makes_small_batches_and_for_fewer_than_three_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,7 +469,7 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
         return reports.BatchesTimed(judged=SimpleNamespace(right=False), slopes_ms=[1.0])  # type: ignore[arg-type]
 
     monkeypatch.setattr(of_run, "_timed", timed)
-    arm = SimpleNamespace(name="optimized", inside="", outside_ms=[], batch_calls=0, batch_held=False)
+    arm = SimpleNamespace(name="optimized", inside="", outside_ms=[], batch_calls=0, batch_held=False, batch_clones=False)
     stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0, per_call_ms=1.0)
     await of_run._pair(stint)
     assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])
