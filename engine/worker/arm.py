@@ -178,6 +178,7 @@ class Arm:
         self._group: _Group | None = None
         self._last: tuple[int, Outputs] | None = None
         self._poisonable: list[torch.Tensor] = []
+        self._kept_at: set[int] = set()  # where those lie: behind the next call some cannot be asked
         self._weights: dict[int, torch.Tensor] = {}
         self._sent = 0
         self._digest = hashlib.sha256()
@@ -408,9 +409,14 @@ class Arm:
             return
         taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
         fresh = [o for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
-        last = {o.data_ptr() for o in self._poisonable}
-        self._site.poisoned.kept += any(o.data_ptr() in last for o in fresh)
+        last, self._kept_at = self._kept_at, {o.data_ptr() for o in fresh}
+        self._site.poisoned.kept += not last.isdisjoint(self._kept_at)
         self._poisonable = fresh
+
+    def _drop(self) -> None:
+        """Forget the outputs of the call before, since calls come whose outputs nobody looks at."""
+        self._last = None
+        self._poisonable = []
 
     def _poison_last(self) -> None:
         """Overwrite what the call before returned. A rung that hands it back unwritten hands back poison."""
@@ -476,6 +482,7 @@ class Arm:
         self._sensors.call("before_timing")
         _collect(1)  # what earlier calls left in cycles of objects would be frozen with the rest
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
+        self._drop()
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
@@ -509,7 +516,7 @@ class Arm:
         if timer is None:
             raise RuntimeError("group before warm-up")
         call = self._callable(bound)
-        self._last = None
+        self._drop()
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         if job.kind != "single":
             self._group = self._several(bound, timer, job)
@@ -578,7 +585,11 @@ class Arm:
             wanted.append(self._fingerprint(self._outputs(bound, own(*bound.buffers))))
         sets = [number % len(bound.sets) for number in range(len(buffers))]
         self._fill_every(bound, buffers, sets)
-        outputs = [self._outputs(bound, returned) for returned in launch()]
+        returned = launch()
+        try:
+            outputs = [self._outputs(bound, answer) for answer in returned]
+        except RuntimeError:  # an output that its own graphs have written over cannot so much as be asked
+            return False
         return all(
             first_difference(wanted[number], self._fingerprint(found), ALIKE) is None
             for number, found in zip(sets, outputs, strict=True)
@@ -708,6 +719,7 @@ class Arm:
         bound = self._bound[job.case]
         call = self._callable(bound)
         self._refill(bound, 0)
+        self._drop()
         self._ranks.meet()
         for _ in range(job.calls):
             call(*bound.buffers)
@@ -718,7 +730,7 @@ class Arm:
         """Make the calls that the judge asks for, and times from outside."""
         bound = self._bound[job.case]
         timer = self._timer
-        self._last = None
+        self._drop()
         self._synchronize()
         line = Line(os.dup(tensors.descriptor(job.line.name)), batches.PATIENCE_S)
         gc.disable()
@@ -743,6 +755,7 @@ class Arm:
         timed = next((b for b in self._bound.values() if b.call is not None), None)
         if self._timer is not None and timed is not None:
             self._refill(timed, 0)
+            self._drop()
             self._synchronize()
             self._site.call_once = functools.partial(self._call_once, timed)
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
