@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 import msgspec
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Timing
+from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, Limiter, State, Timing
 from aisp.store.record import Finding
 from aisp.store.text import clean_line
 
@@ -372,6 +372,7 @@ class ArmFacts:
         samples: None where there are none.
         sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
             were measured; above 1 is faster than possible.
+        limiter: what sets that bound; None where the operations are not counted.
         probe_step_ms: smallest step of the SMs' timers that the worker saw; None where it saw none.
         probe_overhead_ms: what they read around nothing, taken off their times; None where that is not known.
         compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.verifier).
@@ -398,6 +399,7 @@ class ArmFacts:
     median_ms: float | None = None
     sol_spec: float | None = None
     sol_measured: float | None = None
+    limiter: Limiter | None = None
     quality: records.Quality | None = None
     probe_step_ms: float | None = None
     probe_overhead_ms: float | None = None

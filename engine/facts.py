@@ -57,6 +57,7 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
         median_ms=median_ms,
         sol_spec=share(light.spec_ms) if light else None,
         sol_measured=share(light.measured_ms) if light else None,
+        limiter=light.limiter if light else None,
         quality=record.quality,
         probe_step_ms=arm.probe_step_ms,
         probe_overhead_ms=arm.probe_overhead_ms,

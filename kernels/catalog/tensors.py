@@ -334,12 +334,14 @@ def link_bytes(target: Target, case: Case) -> tuple[float, float]:
     return float(evaluate(target.link.into, case.axes)), float(evaluate(target.link.out, case.axes))
 
 
-def bytes_moved(target: Target, case: Case) -> int:
+def bytes_moved(target: Target, case: Case, *, packed: bool = False) -> int:
     """Bytes that a call must move at least: the target's `bytes`, else derived from its tensors.
 
     Derived: every input is read once and every output written once. A mutable input that is not also listed
     as an output is written once more. Made inputs and open tensors are unknown to the grammar and count nothing,
     so a target whose traffic is mostly in them states `bytes`. A fraction (packed 4-bit weights) is rounded up.
+
+    `packed`: static inputs count nothing in what is derived: prepare() knows them, and may keep them in fewer bytes.
 
     Raises:
         GrammarError: an expression has no value for these axes.
@@ -349,7 +351,7 @@ def bytes_moved(target: Target, case: Case) -> int:
     outputs = {spec.name for spec in target.outputs}
     total = 0
     for spec in (*target.inputs, *target.outputs):
-        if spec.shaped:
+        if spec.shaped and not (packed and Flag.STATIC in spec.flags):
             total += math.prod(shape(spec, case.axes)) * itemsize(spec.dtype)
     for spec in target.inputs:
         if Flag.MUTABLE in spec.flags and spec.name not in outputs and spec.shaped:

@@ -20,9 +20,10 @@ from aisp.checks import registry, timing
 from aisp.checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, Status, Sustained
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
-from aisp.store.outcomes import State, Timing
+from aisp.store.outcomes import Limiter, State, Timing
 from aisp.store.record import Quality
 from aisp.store.samples import Samples, Telemetry
+from tests.checks.oracle.targets import target as oracle_target
 from tests.checks.sensed import plain, replica
 from tests.imported import python
 from tests.replacing import replace
@@ -251,6 +252,25 @@ def test_without_both_clocks_nothing_is_said() -> None:
 )
 def test_faster_than_the_datasheet_is_no_result(spec: float | None, measured: float | None, status: Status) -> None:
     assert timing.physics(arm_of(sol_spec=spec, sol_measured=measured), RUN)[0] is status
+
+
+@pytest.mark.parametrize(
+    ("spec", "limiter", "stated", "status"),
+    [
+        (2.5, None, "", Status.PASSED),  # all but 1/65 of the bytes are static: a rung may have packed them
+        (2.5, Limiter.BYTES, "", Status.PASSED),
+        (2.5, Limiter.FLOPS, "", Status.CAUGHT),
+        (2.5, Limiter.BYTES, "4*M*K", Status.CAUGHT),
+        (70.0, Limiter.BYTES, "", Status.CAUGHT),
+    ],
+)
+def test_static_inputs_whose_bytes_nobody_stated_may_be_packed(
+    spec: float, limiter: Limiter | None, stated: str, status: Status
+) -> None:
+    inputs = 'w = "float32 [M, K] normal static"\nx = "float32 [K] normal"'
+    target = oracle_target(inputs, 'y = "float32 [M]"', axes="{ M = 128, K = 128 }")
+    run = replace(RUN, target=replace(target, bytes=stated), case=target.cases[0])
+    assert timing.physics(arm_of(sol_spec=spec, limiter=limiter), run)[0] is status
 
 
 def test_warm_caches_have_no_memory_bound() -> None:
