@@ -1158,8 +1158,8 @@ CHECKS: tuple[Check, ...] = (
         "evaluation.value_families",
         "Values nobody was timed on",
         "At the timed shape, uniform, sorted and constant rows must be right, and whole numbers that are all at a "
-        "bound, mostly the same, sorted, of one sign, or powers of two; rows with outliers or another mean, which a "
-        "declaration does not promise, leave a rung that fails there suspect.",
+        "bound, mostly the same, sorted, of one sign, or powers of two. Rows with outliers or another mean, which a "
+        "declaration does not promise, leave a rung suspect that is off by more than twice what the baseline is.",
         ("evaluation.declared_values", "evaluation.early_stop"),
         When.AFTER_RUN,
         evidence=Evidence.VALUES,

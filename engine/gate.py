@@ -12,6 +12,7 @@ are posed again, to every rung: who edits a comment until the draw is lucky woul
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
 from aisp.engine.crew import Ask
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Case as NamedCase
-from aisp.kernels.catalog.model import Rung, Target
+from aisp.kernels.catalog.model import Role, Rung, Target
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
@@ -39,6 +40,12 @@ MOST_LOST = 2
 
 MOST_AGAIN = 4
 """Runs whose drawn shapes are posed again: the first ones, so that all who come later are asked the same."""
+
+AS_THE_BASELINE = 2.0
+"""Times what the baseline is off, on values that no declaration promises, a rung may be off before it is doubted."""
+
+MOST_OFF = 8.0
+"""Times the error allowed. Where the baseline itself is off by more, such values say nothing of anybody."""
 
 HELD_OUT = "evaluation.held_out"
 FAMILIES = "evaluation.value_families"
@@ -73,6 +80,7 @@ class Gate:
     held: tuple[Held, ...] = ()
     _lost: int = 0  # verifiers
     _values: list[tuple[Case, reports.Posed]] | None = None
+    _off: dict[int, float] = field(default_factory=dict)  # what the first baseline is off, by number of the set
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -232,8 +240,9 @@ class Gate:
         """Other families of values at the timed shape, in the buffers and by the callable that were timed, but where
         static inputs change.
 
-        A wrong answer ends the arm where every such declaration promises the values, and is noted as a doubt elsewhere.
-        Raises ArmEnd.
+        A wrong answer ends the arm where every such declaration promises the values. Elsewhere the lesson's tolerance
+        was not stated for them: the baseline shows what it is worth there, and who is off by more is doubted. Raises
+        ArmEnd.
         """
         arm = stint.arm
         if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
@@ -245,14 +254,24 @@ class Gate:
             judged = await self._judged(case, self.seed, arm, outputs)
             said = families.named(case)
             if judged is None:
-                self._values = [other for other in self._values or () if other[0] != case]
-            elif judged.right:
+                self._leave_out(case)
+                continue
+            error = 0.0 if judged.right else math.inf if judged.max_error is None else judged.max_error
+            if arm.rung.role is Role.BASELINE:
+                self._off.setdefault(case.number, error)
+            if judged.right:
                 arm.families.append(said)
             elif families.gating(case):
                 advice = "values that its declaration admits must be right"
                 raise wrong(judged, [posed.blob], FAMILIES, f" (timed shape, {said})", advice)
-            elif arm.doubt is None:
+            elif self._off.get(case.number, 0.0) > MOST_OFF:
+                self.why.append(clean_line(f"{said}: left out, the baseline itself is wrong there: {judged.detail}"))
+                self._leave_out(case)
+            elif error > AS_THE_BASELINE * self._off.get(case.number, 0.0) and arm.doubt is None:
                 arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
+
+    def _leave_out(self, case: Case) -> None:
+        self._values = [other for other in self._values or () if other[0] != case]
 
     async def _outputs_of(self, stint: Stint, case: Case, posed: reports.Posed, patience_s: float) -> jobs.Blob:
         """What a rung returns for such a set. Raises ArmEnd."""

@@ -42,12 +42,18 @@ class Counting:
     """A verifier and a worker that count what they are asked, and answer as they are told to."""
 
     def __init__(
-        self, *, wrong: tuple[str, ...] = (), failing: str = "", judging: str = "", held: tuple[Held, ...] = ()
+        self,
+        *,
+        wrong: tuple[str, ...] = (),
+        failing: str = "",
+        judging: str = "",
+        held: tuple[Held, ...] = (),
+        off: dict[str, float] | None = None,
     ) -> None:
         self.judging = judging
         self.asked: list[jobs.AnyJob] = []
         self.held = held
-        self.wrong, self.failing = wrong, failing
+        self.wrong, self.failing, self.off = wrong, failing, off or {}
 
     async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
         self.asked.append(job)
@@ -60,10 +66,13 @@ class Counting:
         assert isinstance(job, jobs.Judge)
         if self.judging == _what(job):
             raise ArmEnd(State.USER_ERROR, "the verifier: a device assert; a fresh one is ready")
-        right = (job.case["strategy"] if _what(job) == SHAPE else str(job.case["number"])) not in self.wrong
+        off = self.off.get(job.rung)
+        right = (
+            off == 0.0 or (job.case["strategy"] if _what(job) == SHAPE else str(job.case["number"])) not in self.wrong
+        )
         finding = "nothing" if right else WRONG
         policy = TolerancePolicy.DERIVED
-        return reports.Judged(policy=policy, right=right, finding=finding, detail="y[0]", max_error=None)
+        return reports.Judged(policy=policy, right=right, finding=finding, detail="y[0]", max_error=off)
 
     async def ask(self, job: jobs.AnyJob, patience_s: float) -> Any:
         self.asked.append(job)
@@ -180,8 +189,39 @@ async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is
         await through(Counting(wrong=("1000",)))
     assert [end.value.check for end in (shape, promised)] == ["evaluation.held_out", "evaluation.value_families"]
     assert {end.value.correctness for end in (shape, promised)} == {Correctness.WRONG}
-    _, arms = await through(Counting(wrong=("1001",)))
-    assert all(arm.doubt and arm.doubt.check == "evaluation.value_families" for arm in arms)
+    _, (baseline, rung) = await through(Counting(wrong=("1001",), off={"baseline": 0.0}))
+    assert baseline.doubt is None
+    assert rung.doubt and rung.doubt.check == "evaluation.value_families"
+
+
+@pytest.mark.parametrize(
+    ("baseline_off", "off", "doubted"),
+    [
+        (1.07, 1.07, False),
+        (1.07, 2.1, False),
+        (1.07, 2.2, True),
+        (7.0, 13.0, False),
+        (7.0, None, True),
+        (0.0, 1.07, True),
+    ],
+)
+async def test_on_values_that_nobody_promised_a_rung_may_be_off_as_the_baseline_is(
+    baseline_off: float, off: float | None, doubted: bool
+) -> None:
+    told = {"baseline": baseline_off} | ({} if off is None else {"optimized": off})
+    made, (baseline, rung) = await through(Counting(wrong=("1001",), off=told))
+    assert (baseline.doubt, rung.doubt is not None) == (None, doubted)
+    assert made.facts().why == ()
+
+
+async def test_values_on_which_the_baseline_is_wrong_say_nothing_of_anybody() -> None:
+    for off in ({}, {"baseline": 8.1}):
+        known = Counting(wrong=("1001",), off=off)
+        made, arms = await through(known)
+        assert [arm.doubt for arm in arms] == [None, None]
+        assert known.count(jobs.Judge, VALUES) == 2 + 1, "the second arm is asked for the other set alone"
+        (why,) = made.facts().why
+        assert "left out, the baseline itself is wrong there" in why
 
 
 async def test_nobody_is_wrong_on_inputs_that_another_could_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -469,7 +469,9 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
         return reports.BatchesTimed(judged=SimpleNamespace(right=False), slopes_ms=[1.0])  # type: ignore[arg-type]
 
     monkeypatch.setattr(of_run, "_timed", timed)
-    arm = SimpleNamespace(name="optimized", inside="", outside_ms=[], batch_calls=0, batch_held=False, batch_clones=False)
+    arm = SimpleNamespace(
+        name="optimized", inside="", outside_ms=[], batch_calls=0, batch_held=False, batch_clones=False
+    )
     stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0, per_call_ms=1.0)
     await of_run._pair(stint)
     assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])
