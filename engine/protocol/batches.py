@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -178,6 +178,21 @@ def strides(sizes: Sequence[int]) -> tuple[list[int], int]:
         offsets.append(end)
         end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     return offsets, end
+
+
+def overlapping(spans: Iterable[tuple[int, int, int, int]]) -> bool:
+    """Whether different calls have something in the same memory: one output for all, a ring of them, parts of a block.
+
+    Args:
+        spans: in which memory, from where to where in bytes, and of which call; one of no bytes lies nowhere.
+    """
+    place, end, owner = -1, 0, -1
+    for where, start, stop, number in sorted(span for span in spans if span[1] < span[2]):
+        if where == place and start < end and number != owner:
+            return True
+        if where != place or stop > end:
+            place, end, owner = where, stop, number
+    return False
 
 
 ALIGNMENT_BYTES = 512  # of what a GPU's allocator gives

@@ -27,7 +27,7 @@ from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.oracle.values import Change, made_inputs
 from aisp.engine.fingerprints import NUMBERS, first_difference
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.protocol.batches import Line, LineError
+from aisp.engine.protocol.batches import Line, LineError, overlapping
 from aisp.engine.worker import batches, tensors
 from aisp.engine.worker.channel import packed
 from aisp.engine.worker.group import Ranks
@@ -590,6 +590,12 @@ class Arm:
             outputs = [self._outputs(bound, answer) for answer in returned]
         except RuntimeError:  # an output that its own graphs have written over cannot so much as be asked
             return False
+        if overlapping(
+            (0, o.data_ptr(), o.data_ptr() + o.numel() * o.element_size(), number)
+            for number, found in enumerate(outputs)
+            for o in found
+        ):
+            return False  # by what they hold, a ring of as many as there are sets, or of twice as many, would pass
         return all(
             first_difference(wanted[number], self._fingerprint(found), ALIKE) is None
             for number, found in zip(sets, outputs, strict=True)

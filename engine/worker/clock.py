@@ -37,10 +37,10 @@ from aisp.engine.protocol.batches import (
     LineError,
     Mapped,
     Over,
-    Place,
     Placed,
     Read,
     Run,
+    overlapping,
     strides,
 )
 from aisp.engine.worker import ipc
@@ -366,28 +366,6 @@ def _mapped(line: Line, layout: Layout, file: int) -> None:
         raise LineError("it did not map its memory")
 
 
-def overlapping(places: Sequence[Sequence[Place]], sizes: Sequence[int]) -> bool:
-    """Whether outputs of different calls lie over one another: one for all calls, a ring of them, parts of a block.
-
-    Args:
-        places: of each call's outputs; a row that is short has been refused where it is read.
-        sizes: of the outputs in bytes.
-    """
-    spans = sorted(
-        (place.handle, place.offset, place.offset + size, number)
-        for number, row in enumerate(places)
-        for place, size in zip(row, sizes, strict=False)
-        if size
-    )
-    handle, end, owner = -1, 0, -1
-    for where, start, stop, number in spans:
-        if where == handle and start < end and number != owner:
-            return True
-        if where != handle or stop > end:
-            handle, end, owner = where, stop, number
-    return False
-
-
 def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
     """Whether there would have been more calls in a batch, had there been memory for more sets."""
     per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
@@ -632,7 +610,11 @@ class _DeviceSide(_Side):
         if not isinstance(message, Done | Cannot):
             raise LineError(f"{type(message).__name__} instead of the end of a batch")
         placed = placed or self._opened_for(where or message, calls)
-        self.shared = not self.clones and overlapping(placed.places, self._output_sizes)
+        self.shared = not self.clones and overlapping(
+            (place.handle, place.offset, place.offset + size, number)
+            for number, row in enumerate(placed.places)
+            for place, size in zip(row, self._output_sizes, strict=False)  # a short row is refused where it is read
+        )
         self.clones |= self.shared
         picked = {} if self.shared else self._outside.picked
         outputs = {which: self._read(placed, number) for number, which in picked.items()}

@@ -25,9 +25,10 @@ import torch
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.protocol.batches import Done, Line, LineError, Place, Run, strides
+from aisp.engine.protocol.batches import Done, Line, LineError, Run, overlapping, strides
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
 from aisp.engine.worker import batches, clock, ipc
+from aisp.engine.worker.arm import Arm as WorkerArm
 from aisp.engine.worker.probe import LINE_WORDS
 from aisp.kernels.catalog.model import Case
 from aisp.store.outcomes import Correctness, State, Verdict
@@ -374,7 +375,7 @@ def test_calls_that_share_outputs_in_any_way_are_copied_and_not_accused(
 
 
 @pytest.mark.parametrize(
-    ("places", "found"),
+    ("calls", "found"),
     [
         ([[(0, 0)], [(0, 16)], [(1, 0)]], False),
         ([[(0, 0)], [(0, 16)], [(0, 0)]], True),
@@ -385,10 +386,32 @@ def test_calls_that_share_outputs_in_any_way_are_copied_and_not_accused(
     ],
 )
 def test_outputs_of_different_calls_that_lie_over_one_another_are_found(
-    places: list[list[tuple[int, int]]], found: bool
+    calls: list[list[tuple[int, int]]], found: bool
 ) -> None:
-    rows = [[Place(handle=handle, offset=offset) for handle, offset in row] for row in places]
-    assert clock.overlapping(rows, [16, 16]) is found
+    spans = [(where, at, at + 16, number) for number, row in enumerate(calls) for where, at in row]
+    assert overlapping(spans) is found
+    assert not overlapping((where, at, at, number) for where, at, _, number in spans), "nothing lies nowhere"
+
+
+@pytest.mark.parametrize(("ring", "apart"), [(1, False), (2, False), (4, False), (8, True), (16, True)])
+def test_samples_take_calls_together_only_where_each_has_an_output_of_its_own(ring: int, apart: bool) -> None:
+    """A ring of two or four comes round with the sets: by what it holds, each output is right."""
+    kept = itertools.cycle([torch.empty(N) for _ in range(ring)])
+    sets = [{0: torch.rand(N)} for _ in range(2)]
+    bound: Any = SimpleNamespace(sets=sets, buffers=[torch.empty(N)])
+    calls = [[torch.empty(N)] for _ in range(8)]
+
+    def fill(to: list[torch.Tensor], number: int) -> None:
+        to[0].copy_(sets[number][0])
+
+    arm: Any = object.__new__(WorkerArm)
+    arm._callable = lambda bound: lambda x: torch.mul(x, 2, out=next(kept))
+    arm._refill = lambda bound, number: fill(bound.buffers, number)
+    arm._fill_every = lambda bound, buffers, numbers: [fill(*one) for one in zip(buffers, numbers, strict=True)]
+    arm._outputs = lambda bound, answer: (answer,)
+    arm._fingerprint = lambda outputs: [float(outputs[0].sum()), 0.0, 1.0]
+    launch = [lambda own=own: torch.mul(own[0], 2, out=next(kept)) for own in calls]
+    assert arm._each_for_itself(bound, lambda: [one() for one in launch], calls) is apart
 
 
 def test_memory_for_few_sets_makes_small_batches_and_for_fewer_than_three_none(monkeypatch: pytest.MonkeyPatch) -> None:
