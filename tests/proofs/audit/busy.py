@@ -26,7 +26,7 @@ from pathlib import Path
 from aisp.store.outcomes import FindingStatus, Validity, Verdict
 from aisp.store.record import Run
 from tests.engine.targets import write_target
-from tests.proofs.audit.gallery import engine
+from tests.proofs.audit.gallery import USUAL_REPLICAS, engine
 
 LEVEL = 0.05
 STEPS = 100  # of the work that a rung does in one call of the third lesson
@@ -112,7 +112,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                 async with engine() as under_test:
                     with burners(load):
                         for _ in range(arguments.runs):
-                            result = await under_test.run(root, f"busy:{name}", device="cpu", quick=True)
+                            result = await under_test.run(root, f"busy:{name}", device="cpu", replicas=USUAL_REPLICAS)
                             seen.take(result.record)
                 each_s = (time.monotonic() - start) / arguments.runs
                 print(

@@ -17,7 +17,7 @@ from pathlib import Path
 from aisp.kernels import catalog
 from aisp.store.outcomes import FindingStatus
 from tests import recordings
-from tests.proofs.audit.gallery import engine
+from tests.proofs.audit.gallery import USUAL_REPLICAS, engine
 
 BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
 
@@ -35,7 +35,8 @@ async def _main(arguments: argparse.Namespace) -> int:
             evidence: dict[str, str] = {}
             spent_ms: Counter[str] = Counter()
             for _ in range(arguments.runs):
-                result = await under_test.run(target.root, target.id, device=arguments.device, quick=not arguments.full)
+                options = {"device": arguments.device, "quick": not arguments.full, "replicas": USUAL_REPLICAS}
+                result = await under_test.run(target.root, target.id, **options)
                 record = result.record
                 states[f"{record.state.value} {record.validity.value}"] += 1
                 statuses.update(finding.status.value for finding in record.findings)

@@ -16,13 +16,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import Run
 from aisp.tui import plain
 from tests import recordings
-from tests.proofs.audit.gallery import PATIENCE_S, engine
+from tests.proofs.audit.gallery import PATIENCE_S, USUAL_REPLICAS, engine
 from tests.proofs.honest import ROOT, rungs_of, targets
 
 AT_ONCE = {"cpu": 5, "cuda": 9}  # rungs in one run: each is a process, and all of them take turns
@@ -93,7 +94,8 @@ async def _main(arguments: argparse.Namespace) -> int:
                     continue
                 wanted = [name for name in rungs_of(target, device) if not arguments.rung or name in arguments.rung]
                 for names in _parts(wanted, AT_ONCE[device]):
-                    options = {"rungs": list(names), "device": device, "quick": not arguments.full}
+                    options: dict[str, Any] = {"rungs": list(names), "device": device, "quick": not arguments.full}
+                    options["replicas"] = USUAL_REPLICAS  # one alone is held against nobody
                     result = await under_test.run(ROOT, target.id, patience_s=PATIENCE_S, **options)
                     for row in rows_of(target, result.record):
                         every.append(row)
