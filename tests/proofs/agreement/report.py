@@ -355,9 +355,7 @@ def aa_findings(documents: Sequence[Document]) -> list[str]:
         for run, c in wrong
     ]
     lines += [f"{run['name']}: {run['problem']}." for run in runs if run["problem"]]
-    left = [name for document in documents for name in document["left_out"]]
-    if left:
-        lines.append(f"Not run, for want of time: {', '.join(left)}.")
+    lines += _left_out(documents)
     return lines
 
 
@@ -446,8 +444,14 @@ def slowed_findings(documents: Sequence[Document]) -> list[str]:
     runs = [run for document in documents for run in document["runs"]]
     lines = [f"{run['name']}: {run['problem']}." for run in runs if run["problem"]]
     lines += [f"No truth: {d['truth_problem']}." for d in documents if d.get("truth_problem")]
-    left = [name for document in documents for name in document["left_out"]]
-    return lines + ([f"Not run, for want of time: {', '.join(left)}."] if left else [])
+    return lines + _left_out(documents)
+
+
+def _left_out(documents: Sequence[Document]) -> list[str]:
+    """A sentence about kernels that no sitting came to; none where there are none."""
+    done = {run["name"] for document in documents for run in document["runs"]}
+    left = dict.fromkeys(name for document in documents for name in document["left_out"] if name not in done)
+    return [f"Not run, for want of time: {', '.join(left)}."] if left else []
 
 
 def slowed_text(documents: Sequence[Document]) -> str:

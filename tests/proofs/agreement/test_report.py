@@ -128,6 +128,13 @@ def test_false_verdicts_are_counted_over_all_parts_and_named() -> None:
     )
 
 
+def test_what_one_sitting_had_no_time_for_and_another_has_done_is_not_left_out() -> None:
+    first = aa_document(run("a")) | {"left_out": ["b", "c"]}
+    assert report.aa_findings([first])[-1] == "Not run, for want of time: b, c."
+    assert report.aa_findings([first, aa_document(run("b"))])[-1] == "Not run, for want of time: c."
+    assert "Not run" not in " ".join(report.slowed_findings([first, aa_document(run("b"), run("c"))]))
+
+
 def test_the_judge_s_clock_stands_beside_the_profiler_s_and_the_arms_own() -> None:
     def arm(rung: str, own_ms: float, judge_ms: float | None) -> Document:
         return {"rung": rung, "median_ms": own_ms, "outside_ms": judge_ms, "outside_error": 0.01, "inside": None}
