@@ -20,7 +20,7 @@ PROGRAMS = {
     "unusual": ("tests.proofs.honest", "honest rungs that look like cheats: what is held against them"),
     "busy": ("tests.proofs.audit.busy", "verdicts beside processes that burn the processors"),
     "audit": ("tests.proofs.audit.report", "take in what those four left (docs/audit.md)"),
-    "timers": ("tests.proofs.agreement.timers", "the same callables by four timers; needs a GPU"),
+    "timers": ("tests.proofs.agreement.timers", "the same callables by several timers; needs a GPU"),
     "aa": ("tests.proofs.agreement.aa", "identical kernels compared: how often is one called faster; needs a GPU"),
     "slowed": ("tests.proofs.agreement.slowed", "kernels slowed by a known part: what is found; needs a GPU"),
     "bent": ("tests.proofs.agreement.bent", "rungs that bend their own clock by a known part: what it gains them"),

@@ -1,6 +1,7 @@
 """The profiler's account of calls: how long their kernels ran, by the GPU's own record of start and end (CUPTI).
 
-Calls are spaced as aisp spaces its samples: flush the L2, hold the stream until the call is launched, call, wait.
+Calls are spaced as aisp spaces its samples: flush the L2, and read away what the flush wrote unless that is to stay;
+hold the stream until the call is launched, call, wait.
 A second short hold ends each call, so that its kernels are those between two holds, whatever they are called.
 """
 
@@ -12,7 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aisp.kernels.catalog.contracts import Cache
+
 HOLD_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
+ROW_BYTES = 1 << 14  # of what is read behind a flush, one result each
 HOLD_CYCLES = 1_000_000  # half a millisecond: time enough to launch some fifty kernels
 
 Event = tuple[str, int, int]
@@ -54,16 +58,21 @@ def calls_of(events: Sequence[Event]) -> list[Call]:
 
 
 class Profiler:
-    """Profiles calls in this process, which has a CUDA context."""
+    """Profiles calls in this process, which has a CUDA context; before each the L2 is cold, or dirty."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Cache = Cache.COLD) -> None:
         import torch
         from torch.profiler import ProfilerActivity, profile
 
         self._torch = torch
         self._profile: Any = lambda: profile(activities=[ProfilerActivity.CUDA])
         size = max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 64 << 20)
+        rows = -(-size // ROW_BYTES)
         self._flush = torch.empty(size // 4, dtype=torch.int32, device="cuda")
+        self._clean = torch.zeros(
+            (rows if cache is Cache.COLD else 0, ROW_BYTES // 4), dtype=torch.int32, device="cuda"
+        )
+        self._seen = torch.zeros((len(self._clean),), dtype=torch.int32, device="cuda")
 
     def profiled(self, calls: Sequence[Callable[[], object]], *, wall_s: float, least: int = 3) -> list[list[Call]]:
         """Make the calls in turn until the time is up, at least so many times each; what the profiler saw of each.
@@ -79,6 +88,8 @@ class Profiler:
             while rounds < least or time.monotonic() < deadline:
                 for call in calls:
                     self._flush.zero_()
+                    if len(self._clean):
+                        torch.amax(self._clean, 1, out=self._seen)
                     torch.cuda._sleep(HOLD_CYCLES)
                     call()
                     torch.cuda._sleep(1)

@@ -1,4 +1,5 @@
-"""Agreement: the same callables by aisp, NVBench, do_bench and the profiler, turn by turn, for the same wall time each.
+"""Agreement: the same callables by aisp, NVBench, do_bench and the profiler, turn by turn, for the same wall time each:
+aisp and the profiler behind each of the two flushes.
 
 Repeat by repeat, callable by callable, every timer takes its turn (in an order that rotates), so that a drift of the
 machine falls on all alike. The profiler's kernel time (of several kernels: from the first start to the last end) is
@@ -179,7 +180,7 @@ def columns(turns: Sequence[Document]) -> Document:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
-    made = parser("timers", "Time the same callables with four timers.", budget_s=540)
+    made = parser("timers", "Time the same callables with several timers.", budget_s=540)
     made.add_argument("--repeats", type=int, default=20, help="turns of every timer on every callable (20)")
     made.add_argument("--wall", type=float, default=0.15, metavar="SECONDS", help="wall time of a turn (0.15)")
     made.add_argument("--timers", default=",".join(TIMERS), help="which, by commas (all)")

@@ -20,10 +20,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from aisp.kernels.catalog.contracts import Cache
 from tests.proofs.agreement.callables import SUBJECTS, Made, Subject
 from tests.proofs.agreement.common import log
 
-TIMERS = ("aisp", "nvbench", "do_bench", "profiler")
+TIMERS = ("aisp", "aisp_dirty", "nvbench", "do_bench", "profiler", "profiler_dirty")
 LEAST_SAMPLES = 5
 Answer = dict[str, Any]
 
@@ -62,9 +63,10 @@ class InTurn(Protocol):
 class Ours:
     """aisp's sample, taken as the engine would: several calls in one where a call is short."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Cache) -> None:
         import torch
 
+        self._cache = cache
         self._l2_bytes = int(torch.cuda.get_device_properties(0).L2_cache_size)
         self._ready: dict[int, tuple[Any, Any]] = {}
 
@@ -73,7 +75,7 @@ class Ours:
         from aisp.engine import turns
         from aisp.engine.worker import timers
 
-        timer = timers.CudaTimer(self._l2_bytes)
+        timer = timers.CudaTimer(self._l2_bytes, cache=self._cache)
         call = subject.make(index)
         shot = timers.single(call)
         warmed = timer.warm_up(shot, _nothing, 100.0)
@@ -136,10 +138,10 @@ class DoBench:
 class Profiled:
     """The profiler's kernel time."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Cache) -> None:
         from tests.proofs.agreement.profiling import Profiler
 
-        self._profiler = Profiler()
+        self._profiler = Profiler(cache)
         self._calls: dict[int, Made] = {}
 
     def prepare(self, index: int, subject: Subject) -> None:
@@ -318,7 +320,13 @@ def main() -> int:
     if given.timer == "nvbench":
         serve_nvbench(lines, given.wall, given.repeats)
     else:
-        kinds: dict[str, Callable[[], InTurn]] = {"aisp": Ours, "do_bench": DoBench, "profiler": Profiled}
+        kinds: dict[str, Callable[[], InTurn]] = {
+            "aisp": lambda: Ours(Cache.COLD),
+            "aisp_dirty": lambda: Ours(Cache.DIRTY),
+            "do_bench": DoBench,
+            "profiler": lambda: Profiled(Cache.COLD),
+            "profiler_dirty": lambda: Profiled(Cache.DIRTY),
+        }
         serve(lines, kinds[given.timer](), given.wall)
     return 0
 
