@@ -33,7 +33,8 @@ class Plan:
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
     naive: bool = False  # ask what the naive harness would say
-    prior: Prior = PRIORS["cuda"]  # what is known of how processes of the same code differ
+    priors: Mapping[str, Prior] = field(default_factory=lambda: PRIORS["cuda"])
+    """What is known of how processes of the same code differ, by class of timing (engine.statistics.class_of)."""
 
     @property
     def id(self) -> str:

@@ -142,11 +142,11 @@ def plan(
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
     patience_s: float = 0.0,
-    priors: Mapping[str, Prior] = PRIORS,
+    priors: Mapping[str, Mapping[str, Prior]] = PRIORS,
 ) -> Plan:
     """Decide everything about one run.
 
-    `priors` are by device: what is known of how processes of the same code differ.
+    `priors` are by device and class of timing: what is known of how processes of the same code differ.
 
     Raises:
         PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas or seconds,
@@ -169,7 +169,7 @@ def plan(
     rule = StopRule.of(
         quick=quick, replicas=replicas, cache=cache, interleaved=interleave and not alone, device=chosen_device
     )
-    prior = priors[chosen_device]
+    known = priors[chosen_device]
     secrets = new_secrets()
     record = Run(
         id=new_ulid(),
@@ -188,7 +188,7 @@ def plan(
         state=State.PLANNED,
         manifest={
             "stop_rule": rule.manifest(),
-            "prior": prior.manifest(),
+            "prior": {kind: prior.manifest() for kind, prior in known.items()},
             **({"contention": contention.RULE} if chosen_device == "cpu" else {}),
             "axes": dict(chosen_case.axes),
             "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs if spec.dtype != ANY},
@@ -220,7 +220,7 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
-        prior,
+        known,
     )
 
 

@@ -69,7 +69,7 @@ class Queue:
         self._telling: asyncio.TimerHandle | None = None
         self._closing = False
         self._planned = 0  # runs
-        self._priors = dict(statistics.PRIORS)  # by device: how processes of the same code differ
+        self._priors = dict(statistics.PRIORS)  # by device and timing: how processes of the same code differ
         compiled = Caches(paths.compiled_dir(), paths.cache_links_dir())
         self._ahead = Ahead(paths.snapshots_dir(), compiled)
         shared: dict[str, Any] = {
@@ -349,9 +349,16 @@ class Queue:
         model = next((device.name for device in self._hardware.devices if device.index == self._hardware.index), "")
         for device in devices:
             gpu = model if device == "cuda" else ""
-            seen = await self._keeper.call(lambda store, of=(device, gpu): store.spreads(*of))  # type: ignore[misc]
-            where = f"on this machine's {gpu or 'CPU'}"
-            self._priors[device] = statistics.fitted(seen, statistics.PRIORS[device], where)
+            self._priors[device] = {
+                kind: statistics.fitted(
+                    await self._keeper.call(
+                        lambda store, of=(device, gpu, kind == statistics.HELD): store.spreads(*of)  # type: ignore[misc]
+                    ),
+                    shipped,
+                    f"on this machine's {gpu or 'CPU'}{'' if kind == statistics.HELD else ', host time in them'}",
+                )
+                for kind, shipped in statistics.PRIORS[device].items()
+            }
 
     def _lost(self, slot: Slot, reason: str) -> None:
         """Set the GPUs aside with which a slot's job found something wrong; all that its processes see, if it is a

@@ -17,6 +17,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.protocol import events
 from aisp.engine.ranks import Process, Ranks
 from aisp.engine.services import Services
+from aisp.engine.statistics import Prior, class_of
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.store import record as records
@@ -165,6 +166,9 @@ class Reporter:
             made[0] = msgspec.structs.replace(made[0], quality=msgspec.structs.replace(quality, **between))
         return verdicts.agreeing(made, compared), tuple(compared)
 
+    def _prior(self, arm: Arm) -> Prior:
+        return self._plan.priors[class_of(arm.timing)]
+
     def compared(self) -> tuple[list[records.Comparison], dict[str, float]]:
         """The comparisons as they stand; see verdicts.comparisons."""
         rule = self._plan.rule
@@ -173,7 +177,7 @@ class Reporter:
             quick=self._plan.record.quick,
             interleaved=rule.interleaved,
             looks=rule.looks,
-            prior=self._plan.prior,
+            prior=self._prior(self.arms[0]),
         )
 
     def record(self, arm: Arm) -> records.Arm:
@@ -189,7 +193,7 @@ class Reporter:
             source=self._plan.source(arm.rung),
             roofline=roofline,
             base_ms=None if base else self._base_ms,
-            prior=self._plan.prior,
+            prior=self._prior(arm),
         )
         if self._plan.target.flops == UNCOUNTED:  # a share of what its bytes alone allow would read as one of all
             record = msgspec.structs.replace(record, sol=None)

@@ -335,7 +335,7 @@ def _judged(of: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tup
     shipped of how processes on a GPU differ."""
     base, *others = (arm.of(arm.replica < replicas) for arm in of)
     arms = dict(zip(("rung", "twin"), others, strict=False))
-    known = statistics.estimates(base, arms, statistics.PRIORS["cuda"], same=("twin",))
+    known = statistics.estimates(base, arms, statistics.PRIORS["cuda"][statistics.HELD], same=("twin",))
     found = known["rung"]
     return None if found is None else (found, statistics.noise_floor(known.get("twin"), quick=quick))
 

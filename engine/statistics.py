@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aisp.engine.distributions import TINY, digamma, fisher_tail, student, student_tails, trigamma, trigamma_inverse
-from aisp.store.outcomes import Verdict
+from aisp.store.outcomes import Timing, Verdict
 from aisp.store.results.comparison import EQUIVALENCE
 from aisp.store.results.outside import outside_ratio
 
@@ -102,11 +102,19 @@ class Prior:
         return {"deviation": self.deviation, "freedom": self.freedom, "source": self.source}
 
 
-PRIORS = {
-    "cuda": Prior(0.005, 1.0, "shipped: processes of eight lessons on an H100 differed by 0.02 to 1.5 %"),
-    "cpu": Prior(0.02, 1.0, "shipped: processes with host time in theirs differed by 2 to 6 %, and by 17 % once"),
-}
-"""By device. Wide on purpose: worth one degree of freedom. `docs/measurement/spread_cuda_*.json` has the processes."""
+HELD, HOST = "held", "host"  # whether host time is in the samples: processes differ more where it is
+
+_WITHOUT = Prior(0.005, 1.0, "shipped: processes of eight lessons on an H100 differed by 0.02 to 1.5 %")
+_WITH = Prior(0.02, 1.0, "shipped: processes with host time in theirs differed by 2 to 6 %, and by 17 % once")
+PRIORS: dict[str, dict[str, Prior]] = {"cuda": {HELD: _WITHOUT, HOST: _WITH}, "cpu": {HOST: _WITH}}
+"""By device and class of timing. Wide on purpose: worth one degree of freedom. `docs/measurement/spread_cuda_*.json`
+has the processes."""
+
+
+def class_of(timing: Timing) -> str:
+    """Which prior is about samples that were taken so."""
+    return HELD if timing.held else HOST
+
 
 OUTSIDE_ERROR = 0.005  # of the judge's clock at best, relative
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
@@ -304,7 +312,7 @@ def fitted(seen: Sequence[tuple[float, float]], shipped: Prior, where: str) -> P
 
     Args:
         seen: deviation between processes and degrees of freedom of each run, as its A/A arm showed them.
-        shipped: the prior of the device.
+        shipped: the prior of the device and class.
         where: of which machine, in words.
     """
     if len(seen) < FEWEST_RUNS:

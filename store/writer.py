@@ -78,7 +78,9 @@ SPREADS_SQL = (
     "JOIN arms ON arms.run = late.number AND arms.position = 0 "
     "JOIN environments ON environments.hash = late.environment "
     "WHERE late.device = ? AND late.state = 'ok' AND late.validity = 'valid' AND deviation IS NOT NULL "
-    "AND json_extract(environments.content, '$.gpu') = ? ORDER BY late.number DESC LIMIT ?"
+    "AND json_extract(environments.content, '$.gpu') = ? "
+    "AND (arms.timing <> 'host' AND arms.timing NOT LIKE '%+host') = ? "
+    "ORDER BY late.number DESC LIMIT ?"
 )
 _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
@@ -501,11 +503,12 @@ class Store:
             found = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
             return next(read_peaks(connection, [row[0] for row in found], {}), None)
 
-    def spreads(self, device: str, gpu: str) -> list[tuple[float, float]]:
+    def spreads(self, device: str, gpu: str, held: bool) -> list[tuple[float, float]]:
         """How processes of the same code differed in the newest good runs of a device, as Quality has it: standard
-        deviation between them and its degrees of freedom. Of a GPU: those of its model; `gpu` is "" for a CPU."""
+        deviation between them and its degrees of freedom. Of a GPU: those of its model; `gpu` is "" for a CPU. `held`:
+        those whose samples have no host time in them, else those that have."""
         with self._lock, typed_errors(self.path):
-            found = self._db.conn.execute(SPREADS_SQL, [device, content.label(gpu), MOST_SPREADS]).fetchall()
+            found = self._db.conn.execute(SPREADS_SQL, [device, content.label(gpu), held, MOST_SPREADS]).fetchall()
         return [(float(deviation), float(freedom)) for deviation, freedom in found]
 
     # -- fuzzes ----------------------------------------------------------------------------------------------

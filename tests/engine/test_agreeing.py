@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
-from aisp.engine.statistics import PRIORS, Prior
+from aisp.engine.statistics import HELD, PRIORS, Prior
 from aisp.store import record as records
 from tests.engine.test_verdicts import arm, rung
 
@@ -61,7 +61,7 @@ SPREADS = st.sampled_from([0.0, 1e-4, 0.002, 0.01, 0.1, 1.0])
     st.tuples(*[SPREADS] * len(ARMS)),
     SPREADS,
     SPREADS,
-    st.sampled_from([*PRIORS.values(), Prior(1e-5, 6.0, "here"), Prior(0.2, 6.0, "here")]),
+    st.sampled_from([*PRIORS["cuda"].values(), Prior(1e-5, 6.0, "here"), Prior(0.2, 6.0, "here")]),
     st.booleans(),
 )
 def test_a_ratios_interval_lies_within_what_its_arms_intervals_allow_and_is_no_wider(
@@ -94,10 +94,10 @@ def test_an_interval_is_seldom_widened_and_then_by_little_where_processes_are_al
     for seed in range(60):
         arms = measured(seed, 3, 8, 0.01, (0.005,) * len(ARMS), 0.005, 0.01)
         before = {
-            one.name: verdicts.arm_record(one, source=b"", roofline=None, base_ms=None, prior=PRIORS["cuda"])
+            one.name: verdicts.arm_record(one, source=b"", roofline=None, base_ms=None, prior=PRIORS["cuda"][HELD])
             for one in arms
         }
-        after, _ = told(arms, PRIORS["cuda"], True)
+        after, _ = told(arms, PRIORS["cuda"][HELD], True)
         assert (before["baseline"].low_ms, before["baseline"].high_ms) == (
             after["baseline"].low_ms, after["baseline"].high_ms
         )  # fmt: skip

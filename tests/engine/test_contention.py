@@ -13,7 +13,7 @@ import pytest
 from aisp.engine import contention, verdicts
 from aisp.engine.contention import Waits
 from aisp.engine.environment import ProcessorTime
-from aisp.engine.statistics import PRIORS
+from aisp.engine.statistics import HOST, PRIORS
 from aisp.store.outcomes import Timing, Verdict
 from aisp.store.results import busy
 from tests.engine.test_verdicts import TWIN_SUFFIX, arm, verdict_of
@@ -60,7 +60,7 @@ def test_on_a_quiet_machine_a_quick_run_finds_fifteen_per_cent(quiet: Waits) -> 
 def test_an_arms_record_keeps_what_it_met_and_nothing_of_a_gpus() -> None:
     made = arm("optimized", timing=Timing.HOST)
     made.waits = waits(0.835, others_cores=1.67, cores=2)
-    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None, prior=PRIORS["cpu"]).quality
+    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None, prior=PRIORS["cpu"][HOST]).quality
     assert met is not None
     assert (met.waited_share, met.others_cores, met.cores) == (pytest.approx(0.835), 1.67, 2)
     assert met.busy_factor == pytest.approx(made.waits.factor)
@@ -68,7 +68,7 @@ def test_an_arms_record_keeps_what_it_met_and_nothing_of_a_gpus() -> None:
         "the machine was busy (threads waited 84% of the time, others kept 1.7 of 2 processors busy)"
     )
     made.waits = Waits(cores=4, others_cores=3.0)
-    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None, prior=PRIORS["cpu"]).quality
+    met = verdicts.arm_record(made, source=b"", roofline=None, base_ms=None, prior=PRIORS["cpu"][HOST]).quality
     assert met is not None and met.busy_factor is None
 
 

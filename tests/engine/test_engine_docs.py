@@ -118,12 +118,12 @@ def test_the_statistics_numbers_are_the_codes() -> None:
     assert f"of those of a quick run {statistics.QUICK_CLAIM * 100:.0f} %" in section
     two, three = (f"{look.margin * 100:.0f} %" for look in statistics.LOOKS[:2])
     assert f"Two replicas claim nothing below {two}, three nothing below {three}:" in section
-    gpu, cpu = (f"{statistics.PRIORS[device].deviation * 100:g} %" for device in ("cuda", "cpu"))
-    assert f"{gpu} on a GPU, {cpu} on a CPU, each worth one degree of freedom" in section
+    without, with_it = (f"{statistics.PRIORS['cuda'][kind].deviation * 100:g} %" for kind in ("held", "host"))
+    assert f"{without} without host time and {with_it} with it, each worth one degree of freedom" in section
     assert f"newest {MOST_SPREADS} good runs" in section
     assert (statistics.FEWEST_RUNS, statistics.MOST_FREEDOM) == (10, 6.0)
     assert "worth at most six degrees of freedom; where they are fewer than ten" in section
-    assert {prior.freedom for prior in statistics.PRIORS.values()} == {1.0}
+    assert {prior.freedom for kinds in statistics.PRIORS.values() for prior in kinds.values()} == {1.0}
     assert f"F test at {statistics.APART * 100:.0f} %" in section
     assert f"reach beyond {statistics.WIDEST:.0f} times its middle" in section
     assert (

@@ -78,4 +78,4 @@ async def test_how_processes_differ_is_read_once_a_run_and_only_when_its_slot_is
         asked.clear()
         await queue._follow(job, slot)
         assert asked == [True] * questions
-    assert store.spreads.call_args_list == [call_of("cpu", "")] * 2
+    assert store.spreads.call_args_list == [call_of("cpu", "", False)] * 2

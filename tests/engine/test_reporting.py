@@ -83,7 +83,7 @@ def test_ranks_do_not_mix_in_a_line_and_each_is_named() -> None:
 def test_the_figures_of_a_run_make_each_arms_turns_once_and_its_end_has_the_spread_of_processes() -> None:
     """In ms and in cycles for the comparisons, and for the arm's own interval; the spread costs nothing on top."""
     arms = [arm(name) for name in ("baseline", "optimized", "baseline" + TWIN_SUFFIX)]
-    plan = MagicMock(id="R", prior=statistics.PRIORS["cuda"], **{"rule.looks": (), "source.return_value": b""})
+    plan = MagicMock(id="R", priors=statistics.PRIORS["cuda"], **{"rule.looks": (), "source.return_value": b""})
     reporter = Reporter(plan, MagicMock(), arms)
     made = statistics.by_round
     with patch.object(statistics, "by_round", side_effect=made) as counted:

@@ -17,6 +17,7 @@ from aisp.engine.distributions import student, student_tails
 from aisp.engine.quality import quality
 from aisp.engine.statistics import (
     CLAIM,
+    HELD,
     PRIORS,
     QUICK_CLAIM,
     ByRound,
@@ -42,7 +43,7 @@ from aisp.store.samples import Samples
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 REPLICAS, ROUNDS, SAMPLES = 5, 10, 9
-PRIOR = PRIORS["cuda"]
+PRIOR = PRIORS["cuda"][HELD]
 
 
 def summarise(*measured: Floats | Ints) -> Summary:

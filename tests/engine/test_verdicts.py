@@ -11,14 +11,14 @@ import pytest
 
 from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
-from aisp.engine.statistics import PRIORS, half_width
+from aisp.engine.statistics import HELD, PRIORS, half_width
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
-PRIOR = PRIORS["cuda"]
+PRIOR = PRIORS["cuda"][HELD]
 
 
 def rung(name: str) -> Rung:

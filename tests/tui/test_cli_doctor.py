@@ -8,13 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from aisp.engine import installed, paths
+from aisp.store import Store
 from aisp.tui.cli import doctor, imports, limits, machine
 from aisp.tui.cli.facts import Check, Facts, Health
 from aisp.tui.cli.tree import cli
+from tests.store.examples import finished, planned
 from tests.tui.fake_engine import FakeEngine, isolate
 
 
@@ -75,6 +78,24 @@ def test_a_check_that_falls_over_is_unknown_and_the_others_are_shown(monkeypatch
 )
 def test_sqlite_before_3_51_3_has_the_wal_reset_bug(version: str, verdict: Health) -> None:
     assert machine.sqlite_check(version).verdict is verdict
+
+
+def test_what_processes_are_taken_to_differ_by_is_told_for_each_kind_of_timing(state: Path) -> None:
+    known = {"deviation": 0.005, "freedom": 1.0, "source": "shipped"}
+    wide = {"deviation": 0.02, "freedom": 6.0, "source": "12 runs"}
+    with Store.open(paths.database_file()) as store:
+        for device, prior in (
+            ("cpu", known),
+            ("cuda", {"held": known, "host": wide}),
+        ):  # the first as older runs have it
+            run = msgspec.structs.replace(finished(planned(device=device)), manifest={"prior": prior})
+            store.finish(msgspec.structs.replace(run, environment=store.put_environment({})), {})
+    (told,) = machine.processes(Facts())
+    assert told.value.split("; ") == [
+        "cuda 0.50 %, worth 1.0 degrees of freedom (shipped), "
+        "cuda + host 2.00 %, worth 6.0 degrees of freedom (12 runs)",
+        "cpu 0.50 %, worth 1.0 degrees of freedom (shipped)",
+    ]
 
 
 @pytest.mark.parametrize(("free", "verdict"), [(2**20, Health.PROBLEM), (2**29, Health.WARNING), (2**31, Health.OK)])

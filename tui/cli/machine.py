@@ -368,10 +368,16 @@ def processes(facts: Facts) -> Iterator[Check]:
         runs = history.newest(50, all_findings=False)
     said: dict[str, str] = {}
     for run in runs:
-        prior = run.manifest.get("prior")
-        if isinstance(prior, Mapping) and run.device not in said:
-            worth = f"worth {plain.number(prior['freedom'], 2)} degrees of freedom ({prior['source']})"
-            said[run.device] = f"{run.device} {plain.percent(prior['deviation'], 2)}, {worth}"
+        known = run.manifest.get("prior")
+        if not isinstance(known, Mapping) or run.device in said:
+            continue
+        kinds = {"": known} if "deviation" in known else known  # runs before there were two kinds
+        several = len(kinds) > 1
+        said[run.device] = ", ".join(
+            f"{run.device}{' + host' * (several and kind == 'host')} {plain.percent(prior['deviation'], 2)}, "
+            f"worth {plain.number(prior['freedom'], 2)} degrees of freedom ({prior['source']})"
+            for kind, prior in kinds.items()
+        )
     value = "; ".join(said.values()) or "none of the newest runs says it"
     yield check("process_spread", "spread of processes", value)
 

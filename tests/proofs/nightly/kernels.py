@@ -112,7 +112,7 @@ class Processes:
         for look in statistics.LOOKS:
             own = [arm.of(arm.replica < look.replicas) for arm in arms]
             measured = {"rung": own[1], "twin": own[2]}
-            known = statistics.estimates(own[0], measured, statistics.PRIORS["cuda"], same=("twin",))
+            known = statistics.estimates(own[0], measured, statistics.PRIORS["cuda"][statistics.HELD], same=("twin",))
             ratio = known["rung"]
             assert ratio is not None
             floor = statistics.noise_floor(known["twin"], quick=False)
