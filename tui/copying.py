@@ -18,7 +18,7 @@ class Copying:
     """Which shipped lessons are edited where they are, and which copies were made, while the app is open.
 
     Attributes:
-        folders: of the copies: the catalogue has them beside its own.
+        folders: of the copies, and of targets whose runs were opened: the catalogue has them beside its own.
     """
 
     def __init__(self, app: Workbench) -> None:
