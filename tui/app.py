@@ -31,7 +31,7 @@ from textual.binding import BindingType
 from aisp.engine import paths
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
-from aisp.store.record import Quarantine, Run
+from aisp.store.record import Quarantine
 from aisp.store.results import repeating, standing
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
@@ -376,7 +376,10 @@ class Workbench(App[None]):
         """
         if name == "watch":
             target_id = arguments["target_id"]
-            if not self.ready(target_id) or self.copying.offered(
+            watch = self.model.watches.get(target_id)
+            if watch is not None and self.target(target_id) is None:
+                begin(self, partial(self.bring, target_id, Path(watch.folder)), group="bring")
+            elif not self.ready(target_id) or self.copying.offered(
                 target_id, lambda copy: self._open_screen(name, arguments | {"target_id": copy})
             ):
                 return
@@ -419,22 +422,21 @@ class Workbench(App[None]):
         except LookupError:
             return None
 
-    async def bring(self, run: Run) -> None:
-        """Have the target of a run that is looked at in the catalogue as well, from the folder where it ran; where that
-        is gone, `absent` says so."""
-        folder, known = Path(os.fsdecode(run.folder)), self.target(run.target)
-        where = clean_line(run.folder, limit=4096)
-        self._away[run.target] = f"{run.target}: {where} is being read; try again in a moment"
-        there = bool(run.folder) and await aside(folder.exists)
+    async def bring(self, target_id: str, folder: Path) -> None:
+        """Have a target whose run or watch is looked at in the catalogue as well, from its folder; where that is gone,
+        `absent` says so."""
+        known, where = self.target(target_id), clean_line(os.fsencode(folder), limit=4096)
+        self._away[target_id] = f"{target_id}: {where} is being read; try again in a moment"
+        there = folder.is_absolute() and await aside(folder.exists)
         if known is not None:
             if there and known.folder != folder:
-                self.notify(f"This run was of {where}; the keys are about {known.folder}, which is {run.target} here")
+                self.notify(f"This is of {where}; the keys are about {known.folder}, which is {target_id} here")
             return
         if there:
             self.copying.folders.append(folder)
             await self.read_catalog_again()
-        why = "does not load any more" if there else "is not there any more"
-        self._away[run.target] = f"{run.target}: {where} {why}; d shows the sources that ran"
+        why = "does not load any more" if there else "is not on this machine"
+        self._away[target_id] = f"{target_id}: {where} {why}; d shows the sources that ran"
 
     def absent(self, target_id: str) -> str:
         """Why nothing can be done with a target now; "" for one in the catalogue."""

@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from aisp.engine import paths
-from aisp.engine.protocol import requests
+from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import load
 from aisp.store import Store
 from aisp.tui.app import Workbench
@@ -108,11 +108,11 @@ async def test_without_its_folder_the_keys_say_so_and_the_diff_is_of_what_ran(ma
     run_id, target_id = ran(folder)
     folder.rename(tmp_path / "elsewhere")
     async with showing(run_id, tmp_path) as (app, pilot, link):
-        await until(pilot, lambda: "not there any more" in app.absent(target_id))
+        await until(pilot, lambda: "not on this machine" in app.absent(target_id))
         for key in ("r", "R", "w", "e"):
             app.clear_notifications()
             await pilot.press(key)
-            await until(pilot, lambda: f"{folder} is not there any more; d shows the sources that ran" in told(app))
+            await until(pilot, lambda: f"{folder} is not on this machine; d shows the sources that ran" in told(app))
             assert screen_name(app) == "RunScreen"
         assert not any(isinstance(one, requests.StartRuns | requests.StartWatch) for one in link.sent)
         await pilot.press("d")
@@ -134,5 +134,17 @@ async def test_a_target_of_the_same_name_elsewhere_is_not_taken_for_it_in_silenc
     folder = make_target(tmp_path / "apart" / "others", "other")
     run_id, _ = ran(folder)
     async with showing(run_id, tmp_path) as (app, pilot, _link):
-        await until(pilot, lambda: "This run was of" in told(app))
+        await until(pilot, lambda: "This is of" in told(app))
         assert str(folder) in told(app) and str(tmp_path / "others" / "other") in told(app)
+
+
+async def test_a_watch_of_ones_own_file_that_a_shell_began_opens_and_its_keys_are_about_it(tmp_path: Path) -> None:
+    folder = file_of_ones_own(tmp_path)
+    run_id, target_id = ran(folder_of_ones_own(tmp_path))
+    watched = events.WatchChanged(target="softmax:softmax", folder=str(folder), active=True)
+    async with showing(run_id, tmp_path) as (app, pilot, link):
+        link.push(watched)
+        app.open_screen("watch", target_id="softmax:softmax")
+        await until(pilot, lambda: screen_name(app) == "WatchScreen" and app.target("softmax:softmax") is not None)
+        assert app.target("softmax:softmax").folder == folder  # type: ignore[union-attr]
+        await until(pilot, lambda: app.target(target_id) is not None)  # the run's is there as well

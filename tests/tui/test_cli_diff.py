@@ -96,7 +96,7 @@ def test_a_run_of_ones_own_work_knows_its_folder_and_without_it_shows_what_it_ra
     assert left.stdout.splitlines()[:2] == [f"--- baseline.py (run {run})", f"+++ optimized.py (run {run})"], (
         left.output
     )
-    assert "is not there any more; this is what the run ran" in left.stderr
+    assert "is not on this machine; this is what the run ran" in left.stderr
     none = CliRunner().invoke(cli, ["diff", run, "now"])
     assert none.exit_code == 2 and "nothing stands there now" in none.stderr
 

@@ -158,10 +158,8 @@ def _within(record: Run, ran: Side, left: str) -> tuple[Side, Side]:
     rungs = rungs_among(tuple(ran.files))
     other = next((name for name, role in rungs.items() if role is not Role.BASELINE), "")
     if left == NOW or "baseline" not in rungs or not other:
-        raise click.UsageError(
-            f"{where} is not there any more: nothing stands there now; aisp diff RUN RUN compares runs"
-        )
-    common.note(f"aisp: {where} is not there any more; this is what the run ran")
+        raise click.UsageError(f"{where} is not on this machine, so nothing stands there now; name two runs")
+    common.note(f"aisp: {where} is not on this machine; this is what the run ran")
     return Side(ran.at, ran.files, "baseline.py"), Side(ran.at, ran.files, f"{other}.py")
 
 

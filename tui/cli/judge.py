@@ -95,7 +95,7 @@ def command(
 
     The parameters of reference are annotated with the inputs (x: "float32 [M, N] normal"), its result with the outputs
     (-> "float32 [M, N]"), and a dictionary axes at the top gives the sizes. Nothing else is needed, and the file is not
-    imported to be read. Its target is called after the file: softmax.py is softmax:softmax in history and watch.
+    imported to be read. Its target is called after the file: softmax.py is softmax:softmax in history.
 
     Formats of others are read as they are (docs/formats.md): a folder of problems is listed, a problem is shown, and
     a candidate is judged --against its problem. A folder of generations is listed with what was claimed of them, and

@@ -6,8 +6,10 @@ any other is read from the store in a thread and drawn the same way.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -235,7 +237,8 @@ class RunScreen(ExportingScreen):
             return
         if not self._brought and run.record.target and self.workbench.catalog is not None:
             self._brought = True
-            begin(self.workbench, partial(self.workbench.bring, run.record), group="bring")
+            folder = Path(os.fsdecode(run.record.folder))
+            begin(self.workbench, partial(self.workbench.bring, run.record.target, folder), group="bring")
         everything = not names
         head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection", "quarantines"))
         if "quarantines" in names and run is self._stored:
