@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results import repeating
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common
@@ -204,7 +205,8 @@ def _named(file: str, against: str) -> str:
         if taken is not None and taken[1] is formats.Part.COLLECTION:
             told = f"{clean_line(file)} answers {clean_line(name)!r}, which is not among the problems in"
             raise MeantError(
-                f"{told} {clean_line(against)}; `aisp bench judge {clean_line(against)}` lists them", kind="broken"
+                f"{told} {clean_line(against)}; `{repeating.shell('aisp', 'bench', 'judge', against)}` lists them",
+                kind="broken",
             )
     return str(found.get(path, against))
 
