@@ -12,7 +12,7 @@ import signal
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
@@ -303,12 +303,14 @@ class Stint:
 
 
 Answer = TypeVar("Answer", bound=reports.Report)
+_DOING: Mapping[type[jobs.Job], str] = {jobs.Load: "import", jobs.Prepare: "prepare() or the first run()"}
+"""What of a rung's code is run by a job, where the step that it belongs to does not say it."""
 
 
 async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
     """One job, one answer of the wanted type. Raises ArmEnd for everything else."""
     try:
-        with awaiting(whose, patience_s):
+        with awaiting(whose, patience_s, _DOING.get(type(job), "")):
             report = await child.ask(job, patience_s)
     except (ChildTimeoutError, ChildGoneError) as error:
         raise await explain(child, error, whose) from None

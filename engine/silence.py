@@ -39,12 +39,17 @@ class Limit(float):
 
 
 @contextlib.contextmanager
-def awaiting(whose: str, patience_s: float) -> Iterator[None]:
-    """Tell while this lasts that `whose` process gives no sign, and that it is ended at `patience_s`."""
-    tell, where = banner.get(), step.get()
+def awaiting(whose: str, patience_s: float, doing: str = "") -> Iterator[None]:
+    """Tell while this lasts that `whose` process gives no sign, and that it is ended at `patience_s`. The figures come
+    first: a row of 80 columns has no room for all.
+
+    Args:
+        doing: what it was asked for, where that says more than the step.
+    """
+    tell, where = banner.get(), doing or (step_words(name) if (name := step.get()) else "")
     key = f"silent: {whose}"
     setting = f" ({patience_s.setting})" if isinstance(patience_s, Limit) else ""
-    end = f"{f' ({step_words(where)})' if where else ''}; it is ended at {patience_s:g} s{setting}"
+    end = f"of {patience_s:g} s{f' ({where})' if where else ''}; it is ended then{setting}"
     told = False
 
     loop = asyncio.get_running_loop()
@@ -57,7 +62,7 @@ def awaiting(whose: str, patience_s: float) -> Iterator[None]:
     def say(silent_s: float) -> None:
         nonlocal told
         told = True
-        tell(key, f"{whose} has given no sign for {silent_s:g} s{end}")
+        tell(key, f"{whose}: no sign for {silent_s:g} {end}")
         wait(silent_s, 2 * silent_s)
 
     wait(0.0, TELL_AFTER_S)

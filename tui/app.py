@@ -32,7 +32,7 @@ from aisp.engine import paths
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
 from aisp.store.record import Quarantine
-from aisp.store.results import standing
+from aisp.store.results import repeating, standing
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain, themes
@@ -137,6 +137,7 @@ class Workbench(App[None]):
         self._history: History | None = None
         self._history_lock = threading.Lock()
         self.copying = Copying(self)
+        self._away: dict[str, str] = {}  # why the target of a run that was opened is not in the catalogue, by its id
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -373,10 +374,15 @@ class Workbench(App[None]):
 
         Before a lesson that came with aisp is watched, a copy of it is offered.
         """
-        if name == "watch" and self.copying.offered(
-            arguments["target_id"], lambda target_id: self._open_screen(name, arguments | {"target_id": target_id})
-        ):
-            return
+        if name == "watch":
+            target_id = arguments["target_id"]
+            watch = self.model.watches.get(target_id)
+            if watch is not None and self.target(target_id) is None:
+                begin(self, partial(self.bring, target_id, Path(watch.folder)), group="bring")
+            elif not self.ready(target_id) or self.copying.offered(
+                target_id, lambda copy: self._open_screen(name, arguments | {"target_id": copy})
+            ):
+                return
         self._open_screen(name, arguments)
 
     def _open_screen(self, name: str, arguments: dict[str, Any]) -> None:
@@ -416,6 +422,44 @@ class Workbench(App[None]):
         except LookupError:
             return None
 
+    async def bring(self, target_id: str, folder: Path) -> None:
+        """Have a target whose run or watch is looked at in the catalogue as well, from its folder; where that is gone,
+        `absent` says so."""
+        known, where = self.target(target_id), clean_line(os.fsencode(folder), limit=4096)
+        self._away[target_id] = f"{target_id}: {where} is being read; try again in a moment"
+        there = folder.is_absolute() and await aside(folder.exists)
+        if known is not None:
+            if there and known.folder != folder:
+                self.notify(f"This is of {where}; the keys are about {known.folder}, which is {target_id} here")
+            return
+        if there:
+            self.copying.folders.append(folder)
+            await self.read_catalog_again()
+        why = "does not load any more" if there else "is not on this machine"
+        self._away[target_id] = f"{target_id}: {where} {why}; d shows the sources that ran"
+
+    def absent(self, target_id: str) -> str:
+        """Why nothing can be done with a target now; "" for one in the catalogue."""
+        if not target_id:
+            return "Highlight a target first"
+        if self.catalog is None:
+            return "The catalogue is being read; try again in a moment"
+        if self.target(target_id) is not None:
+            return ""
+        other = f"{target_id} is not among the targets that are open; `aisp-tui PATH` opens those of a folder"
+        return self._away.get(target_id, other)
+
+    def ready(self, target_id: str) -> bool:
+        """Whether a target is in the catalogue; says why where it is not."""
+        if why := self.absent(target_id):
+            self.notify(why, severity="warning", timeout=8)
+        return not why
+
+    def typed(self, verb: str, target_id: str) -> str:
+        """What to type in a shell to have a command of `aisp` do its work for a target."""
+        target = self.target(target_id)
+        return repeating.command(verb, target_id, target.folder) if target else f"aisp {verb} {target_id}"
+
     # -- actions on targets ------------------------------------------------------------------------------------
 
     def start_runs(
@@ -432,7 +476,9 @@ class Workbench(App[None]):
             show: `stay` shows none.
             fields: of a StartRuns beyond the usual, by target; `run_fields` by default.
         """
-        begin(self, partial(self._start_runs, list(target_ids), quick, show, fields or self.run_fields))
+        here = [target_id for target_id in target_ids if self.ready(target_id)]
+        if here:
+            begin(self, partial(self._start_runs, here, quick, show, fields or self.run_fields))
 
     async def _start_runs(
         self,
@@ -588,9 +634,7 @@ class Workbench(App[None]):
             rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
             file: opened instead of the rung, where it is known that it is meant.
         """
-        target = self.target(target_id)
-        if target is None:
-            self.notify("Highlight a target first", severity="warning")
+        if not self.ready(target_id):
             return
         if self.copying.offered(target_id, lambda chosen: self._edit(chosen, rung_name, file, line)):
             return

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aisp.store.results import repeating
 from aisp.tui.aside import aside, begin
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ class Copying:
     """Which shipped lessons are edited where they are, and which copies were made, while the app is open.
 
     Attributes:
-        folders: of the copies: the catalogue has them beside its own.
+        folders: of the copies, and of targets whose runs were opened: the catalogue has them beside its own.
     """
 
     def __init__(self, app: Workbench) -> None:
@@ -78,7 +79,8 @@ class Copying:
         catalog = self._app.catalog
         found = next((item for item in catalog.targets if item.folder == folder), None) if catalog else None
         if found is None:
-            told = f"{folder} was made and cannot be opened beside the shipped lessons; `aisp-tui {into}` opens it"
+            opens = repeating.shell("aisp-tui", str(into))
+            told = f"{folder} was made and cannot be opened beside the shipped lessons; `{opens}` opens it"
             self._app.notify(told, severity="warning", timeout=15)
         else:
             self._app.notify(f"{target.id} was copied to {folder}: it is {found.id}", timeout=8)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from aisp.store.results import repeating
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -28,4 +28,4 @@ def opened_lines(dialect: Dialect, opened: Opened) -> Iterator[str]:
 
 def command(opened: Opened) -> str:
     """What to type in a shell to judge an answer."""
-    return f"aisp bench judge CANDIDATE --against {shlex.quote(clean_line(str(opened.path), limit=4096))}"
+    return repeating.shell("aisp", "bench", "judge", "CANDIDATE", "--against", str(opened.path))

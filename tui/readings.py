@@ -472,7 +472,7 @@ def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
         cycles = plain.speedup(item.cycles, item.cycles_low, item.cycles_high)
         texts.append(f"in SM cycles {cycles}, which clocks that differ cannot move")
     if item.p_value is not None:
-        texts.append(f"p = {plain.number(item.p_value, 2)} of a difference beyond the floor")
+        texts.append(f"p = {plain.number(item.p_value, 2)} if there were no difference beyond the floor")
     lines = labelled("result", texts)
     return lines + (labelled("note", [item.note]) if item.note else [])
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import html
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import FindingStatus
-from aisp.store.results import busy, hardware, telling, trust
+from aisp.store.results import busy, hardware, repeating, telling, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -134,15 +133,6 @@ def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:
     return [(label, value[:length]) for label, value in named if value]
 
 
-def reproduce(shared: Shared) -> str:
-    """What to type to measure it again."""
-    record = shared.run.record
-    words = ["aisp", "run", record.target]
-    words += ["--case", record.case] if record.case else []
-    words += ["--quick"] if record.quick else []
-    return clean_line(shlex.join(words))
-
-
 def commit(shared: Shared) -> str:
     """The commit of the checkout that it ran in; "" where there was none."""
     return clean_line(str(shared.facts.get("git") or ""))
@@ -184,11 +174,12 @@ def markdown(shared: Shared) -> str:
     more = [f"and {len(every) - MOST_RUNGS} more rungs", ""] if len(every) > MOST_RUNGS else []
     where = ", ".join(f"{label} {value}" for label, value in ran_on(shared) if value != plain.DASH)
     sealed = ", ".join(f"{label} `{value}`" for label, value in hashes(shared, SHORT_HASH))
-    at = f" at commit `{commit(shared)[:SHORT_HASH]}`" if commit(shared) else ""
+    record = shared.run.record
+    typed, at = repeating.again(record), f" at commit `{commit(shared)[:SHORT_HASH]}`" if commit(shared) else ""
     lines = [
         f"**{_prose(line(shared))}**",
         "",
-        f"{_prose(shared.run.record.title)}: {_prose(timed_what(shared))}.",
+        f"{_prose(record.title)}: {_prose(timed_what(shared))}.",
         "",
         *(f"| {' | '.join(cells)} |" for cells in (list(HEADS), ["---"] * len(HEADS), *rows)),
         "",
@@ -196,7 +187,7 @@ def markdown(shared: Shared) -> str:
         f"- ran on: {_prose(where)}",
         f"- checks: {_prose(checks(shared))}",
         f"- hashes: {sealed or plain.DASH}",
-        f"- again: `{reproduce(shared).replace('`', '')}`{at}",
+        f"- again: {f'{_code(typed)}{at}' if typed else _prose(repeating.gone(record))}",
         *(["- imported from another machine"] if shared.foreign else []),
     ]
     return "\n".join(lines) + "\n"
@@ -205,6 +196,13 @@ def markdown(shared: Shared) -> str:
 def _prose(text: str) -> str:
     """Text in which nothing is markup."""
     return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def _code(text: str) -> str:
+    """Text as code: between more backticks than it has in a row."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    space = " " if len(fence) > 1 else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -233,7 +231,8 @@ def page(shared: Shared) -> str:
     ]
     ran = [[label, value] for label, value in ran_on(shared)]
     sealed = [[label, value] for label, value in hashes(shared)]
-    again = reproduce(shared) + (f"   # at commit {commit(shared)}" if commit(shared) else "")
+    typed = repeating.again(record)
+    again = f"{typed}   # at commit {commit(shared)}" if typed and commit(shared) else typed or repeating.gone(record)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',

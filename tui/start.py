@@ -65,10 +65,11 @@ def app(
     # Textual writes its escape sequences to anything, a pipe and TERM=dumb included, so this is asked first.
     reason = "" if screenshot else refusal()
     if reason:
-        from aisp.tui.cli import list_targets, quarantine  # only where they take the app's place
+        from aisp.tui.cli import list_targets  # only where it takes the app's place
 
         catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
-        common.say("\n".join(list_targets.lines(list(catalog.targets), {}, quarantine.Marks(), width=None)))
+        targets = list(catalog.targets)
+        common.say("\n".join(list_targets.lines(targets, *list_targets.results_of(targets), width=None)))
         common.note(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
     ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))

@@ -141,8 +141,9 @@ class Compared:
         run, rung, item = self.reading, arm.rung, self.reading.comparison(arm.rung)
         shown = f"{rung}: {self.names[rung]}" if rung in self.names else rung
         times = numbers.DASH if run.bar(rung) else numbers.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
-        ratio = numbers.DASH if item is None else numbers.speedup(item.speedup, item.low, item.high)
         claim = run.claim(rung)
+        unsaid = Verdict.NONE if item is None or claim.verdict.known else item.verdict
+        ratio = numbers.DASH if item is None else numbers.speedup(item.speedup, item.low, item.high, verdict=unsaid)
         said = "the baseline" if rung == run.baseline else claim.verdict.value if claim.verdict.known else claim.why
         return [clean_line(cell, limit=300) for cell in (shown, times, ratio, said or numbers.DASH)]
 

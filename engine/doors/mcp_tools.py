@@ -34,7 +34,7 @@ from aisp.store import History, snapshot_hash
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import ContradictionError, Fuzz, Run
-from aisp.store.results import comparison, evidence, fuzz, standing
+from aisp.store.results import comparison, evidence, fuzz, numbers, standing
 from aisp.store.results.evidence import Evidence, Outcome
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
@@ -298,9 +298,9 @@ class Tools:
         sentences = [said.message]
         item = reading.comparison(rung)
         if said.speedup is not None and said.interval is not None and item is not None:
-            ends = f"{said.interval.lo:.3g} to {said.interval.hi:.3g}"
             floor = "not known" if said.floor is None else f"{said.floor:.3g}"
-            sentences.append(f"{said.speedup:.3g} times as fast as {item.baseline} ({ends}); noise floor {floor}")
+            ratio = numbers.speedup(said.speedup, said.interval.lo, said.interval.hi, verdict=item.verdict)
+            sentences.append(f"{ratio} as fast as {item.baseline}; noise floor {floor}")
         sentences += [f"it was {said.judged}"] if said.judged else []
         sentences += [said.confined] if said.confined else []
         if said.limiter is not None:

@@ -178,15 +178,18 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
 
 def _of_others(file: Path) -> list[Problem]:
     """What to do with a file that is in a format of others; nothing where it is in none."""
-    from .formats import Part, recognise  # only where a file is no target of ours
+    import shlex  # with the formats: only where a file is no target of ours
+
+    from .formats import Part, recognise
 
     found = recognise(file)
     if found is None:
         return []
     dialect, part = found
+    path = shlex.quote(str(file))
     told = {
-        Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"ANSWER --against {file.name}"),
-        Part.CANDIDATE: (f"is an answer to a {dialect.TITLE} problem", f"{file.name} --against PROBLEM"),
+        Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"ANSWER --against {path}"),
+        Part.CANDIDATE: (f"is an answer to a {dialect.TITLE} problem", f"{path} --against PROBLEM"),
     }
     return [Problem(file, "", told[part][0], f"`aisp bench judge {told[part][1]}`")] if part in told else []
 

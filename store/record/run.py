@@ -401,7 +401,7 @@ class Comparison(msgspec.Struct, frozen=True):
     cycles: float | None = None
     cycles_low: float | None = None
     cycles_high: float | None = None
-    p_value: float | None = None  # of a difference beyond the floor; for many targets at once
+    p_value: float | None = None  # if there were no difference beyond the floor; for many targets at once
     note: str = ""  # why UNDECIDED or NONE, and what would decide it; that the clocks differed
 
     def __post_init__(self) -> None:

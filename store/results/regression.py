@@ -14,7 +14,7 @@ interval has room for what sittings differ by.
 **How sure.** Standard errors come from the 95 % intervals, on the log scale, and add up in squares. They are no less
 than what runs of unchanged code differed by in the store, and where it has many of those, they are just that. The floor
 is the greater of both runs' noise floors, and no less than one step of the clock that took the samples. WORSE and
-BETTER need the whole interval beyond the floor. The p-value is two-sided, of a difference beyond the floor.
+BETTER need the whole interval beyond the floor. The p-value is two-sided, of no difference beyond the floor.
 
 **The best of many is luck in part.** Of n comparable runs the one that looks best was lucky as well. Each is drawn to
 the mean of all by the share of their variance that noise explains (empirical Bayes; Efron & Morris, Stein's estimation
@@ -108,7 +108,7 @@ class Against:
         ratio, low, high: time then over time now, with its 95 % interval; below 1 it became slower. Of runs that are
             not comparable it explains, and claims nothing.
         floor: what the interval must clear, as a ratio - 1; None where it is not known.
-        p_value: two-sided, of a difference beyond the floor.
+        p_value: two-sided, of no difference beyond the floor.
         in_cycles: the clocks differed, and the ratio is of SM cycles.
         reason: why it is not comparable, undecided, or the same in spite of its ratio; "" else.
         causes: what else changed, the first to look at first.
@@ -661,7 +661,7 @@ def _change(log: float, low: float | None, high: float | None, floor: float | No
 
 
 def _p_value(log: float, error: float | None, floor: float | None) -> float | None:
-    """Two-sided, of a difference beyond the floor; None where either is not known."""
+    """Two-sided, of no difference beyond the floor; None where either is not known."""
     if error is None or floor is None:
         return None
     beyond = abs(log) - math.log1p(floor)

@@ -103,7 +103,7 @@ def unbelieved(run: Reading) -> str:
 
 
 class Scored(Ratio, Protocol):
-    """A comparison with the p-value of a difference beyond the noise floor, None where it has none."""
+    """A comparison with the p-value of no difference beyond the noise floor, None where it has none."""
 
     @property
     def p_value(self) -> float | None: ...

@@ -149,7 +149,7 @@ def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, obje
     if facts.get("cuda"):
         libs["cuda"] = str(facts["cuda"])
     bar = run.bar(arm.rung)
-    said = [f"aisp run {run.id}, {arm.rung}", bar.sentence if bar is not None else "", arm.reason, arm.detail]
+    said = [f"run {run.id} of aisp, {arm.rung}", bar.sentence if bar is not None else "", arm.reason, arm.detail]
     found: dict[str, Any] = {
         "status": status.value,
         "environment": {"hardware": hardware.ran_on(record.device, facts) or record.device, "libs": libs},

@@ -248,7 +248,7 @@ async def test_a_stored_run_is_told_explained_profiled_and_compared(state: Path,
         log = await one.read(f"aisp://run/{first}/log")
         nothing = await one.call("result", run="01ZZZ")
     assert (said["run"], said["verdict"], said["speedup"]) == (first, "faster", 2.0)
-    assert "2 times as fast as baseline" in why["sentences"][1]
+    assert "2.00x [1.96..2.04] as fast as baseline" in why["sentences"][1]
     assert counters["rungs"]["optimized"]["median_ms"] == 0.5
     assert counters["hardware_counters"]["available"] is False and counters["hardware_counters"]["code"] == "not_here"
     assert "82% of the speed of light of its case" in rules["rules"]

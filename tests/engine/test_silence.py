@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aisp.engine import silence
-from aisp.engine.protocol import events
+from aisp.engine.arms import ask
+from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.silence import Limit, awaiting
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
@@ -68,16 +70,16 @@ async def test_who_gives_no_sign_is_named_with_its_step_and_its_end_until_it_giv
             state = (await stream.finish(run_id)).state
             return state, told(stream)
 
-    first, second = "optimized has given no sign for 1 s", "optimized has given no sign for 2 s"
-    end = " (measure); it is ended at 5 s (AISP_PROGRESS_LIMIT_S)"
+    first, second = "optimized: no sign for 1 ", "optimized: no sign for 2 "
+    end = "of 5 s (measure); it is ended then (AISP_PROGRESS_LIMIT_S)"
     assert await run("slow") == (State.OK, [first + end, second + end, ""])
-    third = "optimized has given no sign for 4 s"
+    third = "optimized: no sign for 4 "
     assert await run("stuck") == (State.TIMEOUT_PROGRESS, [first + end, second + end, third + end, ""])
-    end = " (import and compile); it is ended at 7 s (AISP_COMPILE_LIMIT_S)"
+    end = "of 7 s (prepare() or the first run()); it is ended then (AISP_COMPILE_LIMIT_S)"
     assert await run("compiles") == (State.TIMEOUT_PROGRESS, [first + end, second + end, third + end, ""])
     state, (sentence, *_, last) = await run("unanswered")
     assert (state, last) == (State.TIMEOUT_PROGRESS, "")
-    assert sentence == "reference.py has given no sign for 1 s; it is ended at 7 s (AISP_COMPILE_LIMIT_S)"
+    assert sentence == "reference.py: no sign for 1 of 7 s; it is ended then (AISP_COMPILE_LIMIT_S)"
 
 
 async def test_nothing_is_told_of_who_answers_in_time_and_a_patience_without_a_setting_names_none(
@@ -95,7 +97,35 @@ async def test_nothing_is_told_of_who_answers_in_time_and_a_patience_without_a_s
         raise TimeoutError
     key = "silent: baseline"
     first, *_, last = said  # on a busy machine it says so more than once
-    assert (first, last) == ((key, "baseline has given no sign for 0.01 s; it is ended at 5 s"), (key, ""))
+    assert (first, last) == ((key, "baseline: no sign for 0.01 of 5 s; it is ended then"), (key, ""))
+
+
+@pytest.mark.parametrize(
+    ("job", "where"),
+    [
+        (jobs.Prepare(case="default"), " (prepare() or the first run())"),  # a kernel that loops in its first call
+        (jobs.Load(folder=b"", root=b"", chapter="", target_id="", module="", device="cpu"), " (import)"),
+        (jobs.Inspect(), " (collect what checks saw)"),
+    ],
+)
+async def test_who_hangs_in_its_first_call_is_not_said_to_compile_and_80_columns_have_both_figures(
+    monkeypatch: pytest.MonkeyPatch, job: jobs.AnyJob, where: str
+) -> None:
+    monkeypatch.setattr(silence, "TELL_AFTER_S", 0.01)
+    said: list[str] = []
+    silence.banner.set(lambda key, text: said.append(text))
+    silence.step.set("inspect")
+
+    class Hanging:
+        async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.Report:
+            await asyncio.sleep(0.05)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        child: Any = Hanging()
+        await ask(child, job, reports.Prepared, Limit(300.0, "AISP_COMPILE_LIMIT_S"), "optimized")
+    assert said[0] == f"optimized: no sign for 0.01 of 300 s{where}; it is ended then (AISP_COMPILE_LIMIT_S)"
+    assert said[0].index("of 300 s") < 40
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "nan", "soon"])

@@ -10,6 +10,7 @@ import pytest
 
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog import shipped_root
 from aisp.store import Store
 from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
@@ -214,7 +215,7 @@ async def test_p_opens_the_lesson_of_the_cheat_or_says_where_it_is(tmp_path: Pat
         screen.book.checks[view.id] = replace(view, cheats=("timing:elsewhere/cheat",))
         await until(pilot, lambda: screen_name(app) == "TrustScreen")
         await pilot.press("p")
-        await until(pilot, lambda: "aisp-tui checks/gallery/timing" in told(app))
+        await until(pilot, lambda: f"aisp-tui {shipped_root().parent / 'checks' / 'gallery' / 'timing'}" in told(app))
 
 
 async def test_before_the_checks_are_asked_the_screen_says_what_is_waited_for(tmp_path: Path) -> None:

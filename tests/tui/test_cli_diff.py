@@ -84,6 +84,23 @@ def test_a_run_stands_against_the_folder_as_it_is_now_and_a_rung_against_what_it
     assert told(root, "one", run, "baseline").stdout == ""
 
 
+def test_a_run_of_ones_own_work_knows_its_folder_and_without_it_shows_what_it_ran(state: Path, root: str) -> None:
+    folder = Path(root) / "one"
+    files = {file.name: file.read_text() for file in folder.iterdir()}
+    run = remember(state, "mine:one", sources=files, folder=os.fsencode(folder)).id
+    (folder / "optimized.py").write_text("import torch\n")
+    shown = CliRunner().invoke(cli, ["diff", run])
+    assert shown.stdout.splitlines()[:2] == [f"--- optimized.py (run {run})", "+++ optimized.py (now)"], shown.output
+    folder.rename(folder.with_name("moved"))
+    left = CliRunner().invoke(cli, ["diff", run])
+    assert left.stdout.splitlines()[:2] == [f"--- baseline.py (run {run})", f"+++ optimized.py (run {run})"], (
+        left.output
+    )
+    assert "is not on this machine; this is what the run ran" in left.stderr
+    none = CliRunner().invoke(cli, ["diff", run, "now"])
+    assert none.exit_code == 2 and "nothing stands there now" in none.stderr
+
+
 def test_two_runs_are_what_each_of_them_ran_with_files_that_came_and_went(state: Path, root: str) -> None:
     old = ran(state, root, "helper.py", "SIZE = 1\n")
     new = ran(state, root, "optimized.py", "import torch\n")

@@ -380,7 +380,7 @@ def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
 
 
 def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None:
-    sentence = "optimized has given no sign for 10 s (measure); it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    sentence = "optimized: no sign for 10 of 60 s (measure); it is ended then (AISP_PROGRESS_LIMIT_S)"
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")

@@ -87,7 +87,8 @@ def test_history_takes_a_name_a_chapter_and_a_glob(state: Path, tmp_path: Path) 
     assert ids("mine", "--limit", "1") < {one, two}
     never = bench("history", "three", "--root", str(tmp_path / "yours"))
     assert (never.exit_code, never.stdout) == (1, "")
-    assert "no run of yours:three is stored yet; `aisp run yours:three` makes one" in never.stderr
+    typed = f"aisp run yours:three --root {tmp_path / 'yours'}"
+    assert f"no run of yours:three is stored yet; `{typed}` makes one" in never.stderr
     chapter = bench("history", "ch01")
     assert (chapter.exit_code, "no run of ch01 is stored yet" in chapter.stderr) == (1, True)
     unknown = bench("history", "batchin")

@@ -606,7 +606,7 @@ async def test_a_process_that_gives_no_sign_is_named_with_its_end_until_it_gives
     tmp_path: Path, screen: tuple[str, dict[str, str]]
 ) -> None:
     link = link_with(quick_run_events(finished=False))
-    sentence = "optimized has given no sign for 10 s (measure); it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    sentence = "optimized: no sign for 10 of 60 s (measure); it is ended then (AISP_PROGRESS_LIMIT_S)"
     async with opened(tmp_path, size=(80, 24), link=link) as (app, pilot):
         app.open_screen(screen[0], **screen[1])
         await pilot.pause(0.1)

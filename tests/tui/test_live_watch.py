@@ -341,7 +341,7 @@ async def test_an_edit_under_way_shows_its_first_verified_time_beside_its_step(
 
 async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tmp_path: Path) -> None:
     link = FakeLink(watch_events())
-    told = "optimized has given no sign for 10 s in compile; it is ended at 300 s"
+    told = "optimized: no sign for 10 of 300 s (prepare() or the first run()); it is ended then"
     async with opened(tmp_path, size=(200, 50), link=link) as (app, pilot):
         await open_watch(app, pilot)
         link.push(events.WatchEdit(target=TARGET, number=6, snapshot="06" * 32, files=["a.py"], run_id="W6"))
@@ -349,7 +349,7 @@ async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tm
         link.push(events.Banner(key="silent: optimized", text=told))
         await until(pilot, lambda: f"edit 6 (x cancels it, a save ends it): {told}" in screen_text(app))
         assert any(
-            line.split()[:1] == ["6"] and "has given no sign for 10 s" in line for line in screen_text(app).splitlines()
+            line.split()[:1] == ["6"] and "no sign for 10 of 300 s" in line for line in screen_text(app).splitlines()
         )
         # Another job is under way too: whose process it is, nobody can tell.
         link.push(*quick_run_events("ch07:gather", run_id="OTHER", finished=False)[:6])

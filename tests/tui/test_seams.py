@@ -216,8 +216,9 @@ async def test_a_stored_source_is_compared_and_copied_as_text(tmp_path: Path, mo
 
 
 def test_a_shell_command_that_is_shown_is_one_line_of_text(tmp_path: Path) -> None:
-    from aisp.tui.screens.base import refusal_command
+    from aisp.store.results.repeating import command
 
     (target,) = (target for target in make_catalog(tmp_path / EVIL_NAME).targets if target.id == TRANSPOSE)
     assert os.fspath(target.root).endswith(EVIL_NAME)
-    assert_clean(refusal_command(target, "wrong_tail"))
+    text = command("run", target.id, target.folder)
+    assert text.isprintable() and "\\x1b" in text

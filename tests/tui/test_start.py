@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from aisp.tui import app as app_module
 from aisp.tui.app import Workbench
+from aisp.tui.cli.tree import cli
 from aisp.tui.screens import Place
 from aisp.tui.settings import Settings
 from aisp.tui.start import app
@@ -53,6 +54,15 @@ def test_a_folder_comes_before_a_target_of_the_same_name(monkeypatch: pytest.Mon
     assert place is not None and place.screen == "lesson"
     said = CliRunner().invoke(app, ["--help"])
     assert "A folder of that name comes first" in " ".join(said.output.split())
+
+
+def test_piped_it_prints_the_list_with_last_results(tmp_path: Path) -> None:
+    fill_store(runs=1)
+    said = CliRunner().invoke(app, [])
+    assert said.exit_code == 3
+    (row,) = (line for line in said.stdout.splitlines() if line.startswith("ch07:transpose\t"))
+    listed = CliRunner().invoke(cli, ["bench", "list-targets"]).stdout.splitlines()
+    assert "faster 1.50x" in row and row in listed
 
 
 def test_a_run_opens_by_the_beginning_of_its_id(monkeypatch: pytest.MonkeyPatch) -> None:

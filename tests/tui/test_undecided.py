@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from aisp.engine import paths
+from aisp.engine.doors import asking
+from aisp.engine.doors.api import Compared
 from aisp.engine.protocol import events
 from aisp.kernels.catalog.model import Expectation
-from aisp.store.outcomes import Correctness, State, Verdict
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Naive
 from aisp.store.results import audit, beside, regression
 from aisp.store.results.audit import Kind
@@ -21,6 +24,7 @@ from aisp.tui.cli import audit as audit_page
 from aisp.tui.cli import beside as page
 from aisp.tui.cli import expectations, follow, history, judge_many
 from aisp.tui.plain import speedup
+from tests.engine.test_mcp import agent
 from tests.replacing import replace
 from tests.store.examples import finished, planned
 from tests.tui.app_support import keep, make_catalog, make_link, opened, screen_text, until
@@ -115,3 +119,19 @@ def test_a_point_of_a_suites_history_knows_its_verdict(verdict: Verdict) -> None
     item = replace(CHANCE, verdict=verdict, low=900.0, high=950.0)
     side = regression.Side(undecided(verdict=verdict, comparisons=(item,)), {}, None)
     assert [point.verdict for point in regression.row("ch07:transpose", [side]).past] == [verdict]
+
+
+def test_a_notebooks_row_shows_it_where_the_run_is_suspect_and_no_verdict_stands_beside() -> None:
+    for run, cell in (
+        (undecided(), "929x ["),
+        (undecided(validity=Validity.SUSPECT, reason="a busy machine"), "? 929x ["),
+    ):
+        found = Compared(asking.Answer(run), "optimized", {})
+        assert f"<td>{cell}" in found._repr_html_()
+
+
+async def test_an_agents_explanation_shows_it() -> None:
+    keep(paths.state_dir(), id="01" + "Q" * 24, **UNDECIDED)
+    async with agent() as one:
+        why = await one.call("explain", run="01" + "Q" * 24)
+    assert any(sentence.startswith("? 929x [") for sentence in why["sentences"]), why["sentences"]

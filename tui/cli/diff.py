@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.kernels.catalog.model import Role
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -21,6 +22,7 @@ from aisp.tui.widgets.alignment import Row, align, hunks_of, split_lines
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Target
+    from aisp.store.record import Run
 
 NOW = "now"
 MAX_FILE_CHARACTERS = 2**20
@@ -86,7 +88,8 @@ def command(
 
     Of a rung or a file its text as it stands is meant, of a run all that it ran, and "now" is the folder as it stands.
     Without them the baseline is compared with the optimized rung, with LEFT alone the baseline with that rung, or that
-    run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target.
+    run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target: the run
+    knows its folder; where that is gone, its baseline is compared with its optimized rung, as they ran.
 
     A Python file that `aisp bench judge` takes is a TARGET too.
 
@@ -120,8 +123,13 @@ def sides(catalog: Catalog, wanted: str, left: str, right: str) -> tuple[str, Si
     if isinstance(found, str):
         if right:
             raise click.UsageError("two runs at most; put the target before them: aisp diff TARGET LEFT RIGHT")
-        target_id, one = of_run(found)
-        return target_id, one, of_run(left)[1] if left and left != NOW else now(common.find_target(catalog, target_id))
+        record, one = of_run(found)
+        if left and left != NOW:
+            return record.target, one, of_run(left)[1]
+        from aisp.tui.earlier import where_it_ran  # the store and numpy
+
+        target = where_it_ran(record, catalog)
+        return record.target, *((one, now(target)) if target is not None else _within(record, one, left))
     if not left:
         left, right = found.pair()
     elif not right:
@@ -142,8 +150,21 @@ def now(target: Target, only: str = "") -> Side:
     return Side(NOW, {name: _text(data) for name, data in read_sources(target).items()}, only)
 
 
-def of_run(word: str) -> tuple[str, Side]:
-    """The target and the sources of a stored run. click.UsageError where there is none."""
+def _within(record: Run, ran: Side, left: str) -> tuple[Side, Side]:
+    """The baseline of a run and its other rung, as they ran: nothing stands there now to compare them with."""
+    from aisp.kernels.catalog.loader import rungs_among  # with the catalogue
+
+    where = clean_line(record.folder, limit=4096)
+    rungs = rungs_among(tuple(ran.files))
+    other = next((name for name, role in rungs.items() if role is not Role.BASELINE), "")
+    if left == NOW or "baseline" not in rungs or not other:
+        raise click.UsageError(f"{where} is not on this machine, so nothing stands there now; name two runs")
+    common.note(f"aisp: {where} is not on this machine; this is what the run ran")
+    return Side(ran.at, ran.files, "baseline.py"), Side(ran.at, ran.files, f"{other}.py")
+
+
+def of_run(word: str) -> tuple[Run, Side]:
+    """The record and the sources of a stored run. click.UsageError where there is none."""
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
@@ -151,7 +172,7 @@ def of_run(word: str) -> tuple[str, Side]:
         if not record.snapshot:
             raise click.UsageError(f"run {record.id} kept no sources")
         files = opened.snapshot(record.snapshot)
-    return record.target, Side(record.id, {name: _text(data) for name, data in files.items()})
+    return record, Side(record.id, {name: _text(data) for name, data in files.items()})
 
 
 def _side(target: Target, word: str) -> Side:

@@ -11,6 +11,7 @@ from aisp.engine.documents import run_json
 from aisp.store.commitment import kept
 from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Verdict
 from aisp.store.record import Comparison
+from aisp.store.results import repeating
 from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
 from aisp.store.results.prediction import PORTABLE
@@ -76,7 +77,9 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
     else:
         named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
         what = f"no run of {named}" if named else "no run"
-        common.note(f"aisp: {what} is stored yet; `aisp run {named or 'TARGET'}` makes one")
+        within = [word for root in roots for word in ("--root", root)]
+        makes = repeating.shell("aisp", "run", named or "TARGET", *within)
+        common.note(f"aisp: {what} is stored yet; `{makes}` makes one")
     ctx.exit(0 if shown or runs else 1)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results import repeating
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common
@@ -95,7 +96,7 @@ def command(
 
     The parameters of reference are annotated with the inputs (x: "float32 [M, N] normal"), its result with the outputs
     (-> "float32 [M, N]"), and a dictionary axes at the top gives the sizes. Nothing else is needed, and the file is not
-    imported to be read. Its target is called after the file: softmax.py is softmax:softmax in history and watch.
+    imported to be read. Its target is called after the file: softmax.py is softmax:softmax in history.
 
     Formats of others are read as they are (docs/formats.md): a folder of problems is listed, a problem is shown, and
     a candidate is judged --against its problem. A folder of generations is listed with what was claimed of them, and
@@ -204,7 +205,8 @@ def _named(file: str, against: str) -> str:
         if taken is not None and taken[1] is formats.Part.COLLECTION:
             told = f"{clean_line(file)} answers {clean_line(name)!r}, which is not among the problems in"
             raise MeantError(
-                f"{told} {clean_line(against)}; `aisp bench judge {clean_line(against)}` lists them", kind="broken"
+                f"{told} {clean_line(against)}; `{repeating.shell('aisp', 'bench', 'judge', against)}` lists them",
+                kind="broken",
             )
     return str(found.get(path, against))
 

@@ -36,14 +36,20 @@ def command(ctx: click.Context, chapter: str | None, roots: tuple[str, ...], as_
     """
     catalog = common.load_catalog(roots)
     targets = choose(catalog, chapter)
-    last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
-    if problem:
-        common.note(f"aisp: warning: {clean_line(problem)}")
+    last, marks = results_of(targets)
     if not targets and not as_json:
         raise AnswerNoError("no targets; `aisp new NAME` makes one")
     told = (target_json(target, last.get(target.id), marked(marks, target)) for target in targets)
     common.answer(as_json, lambda: {"targets": list(told)}, lines, targets, last, marks)
     ctx.exit(EXIT_GOOD if targets else EXIT_NO)
+
+
+def results_of(targets: Sequence[Target]) -> tuple[dict[str, Standing], Marks]:
+    """How each target stands by the store, and the marks on rungs; why they cannot be read is told on stderr."""
+    last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
+    if problem:
+        common.note(f"aisp: warning: {clean_line(problem)}")
+    return last, marks
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
+from aisp.store.results import repeating
 from aisp.store.text import clean_line
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import NotHereError
@@ -49,12 +49,9 @@ def command(name: str | None, origin: str | None, into: str, as_json: bool) -> N
         raise NotHereError(f"{folder_name(collection)} cannot be written: {error.strerror}") from None
     found = [target for target in load([collection]).targets if target.folder.samefile(folder)]
     target_id = found[0].id if found else ""
-    root = shlex.quote(str(collection))
-    commands = [
-        f"aisp run {shlex.quote(target_id)} --root {root}",
-        f"aisp watch {shlex.quote(target_id)} --root {root}",
-        f"aisp-tui {root}",
-    ]
+    root = str(collection)
+    commands = [repeating.shell("aisp", verb, target_id, "--root", root) for verb in ("run", "watch")]
+    commands.append(repeating.shell("aisp-tui", root))
     if as_json:
         files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         common.say_document(
@@ -71,7 +68,7 @@ def command(name: str | None, origin: str | None, into: str, as_json: bool) -> N
     how = f", a copy of {source.id}," if source is not None else ""
     common.say(f"made {target_id}{how} in {folder_name(folder)}; next:")
     for text in commands:
-        common.say(f"  {clean_line(text, limit=4000)}")
+        common.say(f"  {text}")
 
 
 def folder_name(path: Path) -> str:

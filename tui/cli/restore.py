@@ -11,7 +11,7 @@ import click
 
 from aisp.store.outcomes import State
 from aisp.store.record import unplanned
-from aisp.store.results import edits
+from aisp.store.results import edits, repeating
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -74,8 +74,8 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
         return
     common.say(f"restored {described}")
     if reply.detail:
-        kept = clean_line(reply.detail)
-        common.say(f"what was there is kept; to bring it back: aisp restore {clean_line(target.id)} {kept}")
+        back = repeating.command("restore", target.id, target.folder, reply.detail)
+        common.say(f"what was there is kept; to bring it back: {back}")
 
 
 def _kept(snapshot: str) -> Reading | None:

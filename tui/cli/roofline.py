@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results import repeating
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest, of_case, timed
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -68,7 +69,8 @@ def look(target: Target) -> Chart | str:
     with stored.history() as opened:
         run = newest(opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False), opened.read)
         if run is None:
-            return f"no timed run of {target.id} on a GPU is stored; `aisp bench run {target.id}` makes one"
+            makes = repeating.command("run", target.id, target.folder)
+            return f"no timed run of {target.id} on a GPU is stored; `{makes}` makes one"
         facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")
         peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None

@@ -7,7 +7,6 @@ target, says which by `target_id`; then run, edit, cancel and the screens about 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -33,7 +32,6 @@ from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Target
     from aisp.tui.app import Workbench
 
 LEAST_COLUMNS = 40
@@ -45,14 +43,6 @@ WORDY_COLUMNS = 100  # from here on the header has room for "running" rather tha
 def same_text(one: Text, other: Text) -> bool:
     """Whether two texts are drawn alike."""
     return one.plain == other.plain and one.style == other.style and one.spans == other.spans
-
-
-def refusal_command(target: Target, rung: str) -> str:
-    """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
-    from aisp.kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
-
-    root = "" if target.root == shipped_root() else f" --root {shlex.quote(str(target.root))}"
-    return clean_line(f"aisp run {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000)
 
 
 def entitle(pane: Widget, title: str) -> None:

@@ -11,6 +11,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from aisp.store.results import repeating
 from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
@@ -184,8 +185,10 @@ class ChecklistScreen(FoldingScreen):
         if known:
             self.workbench.open_screen("lesson", target_id=known[0])
             return
-        folder = f"checks/gallery/{targets[0].partition(':')[0]}"
-        self.notify(f"{targets[0]} is in the gallery: open it with `aisp-tui {folder}`")
+        from aisp.kernels.catalog import shipped_root  # the loader was read in a thread, with the lessons
+
+        folder = shipped_root().parent / "checks" / "gallery" / targets[0].partition(":")[0]
+        self.notify(f"{targets[0]} is in the gallery: open it with `{repeating.shell('aisp-tui', str(folder))}`")
 
     def proofs(self) -> Sequence[str]:
         """Ids of the gallery targets about the highlighted row."""

@@ -52,6 +52,8 @@ class DiffScreen(WorkScreen):
         self._target_id = target_id
         self._sides: list[Source | None] = [left, right]
         self._earlier: list[tuple[str, str, str]] = []  # snapshot, wall, run id; newest first
+        self._looked = False  # whether the store was asked for earlier sources
+        self._stored: tuple[str, ...] = ()  # the files of a snapshot that is compared
         self._compared: tuple[Source, Source] | None = None
 
     @property
@@ -92,18 +94,26 @@ class DiffScreen(WorkScreen):
 
     # -- what is compared --------------------------------------------------------------------------------------
 
-    def _names(self, target: Target) -> list[str]:
-        """Rungs in their order, then the other files."""
-        known = {rung.path.name for rung in target.rungs}
-        return [rung.name for rung in target.rungs] + [name for name in target.files if name not in known]
+    @property
+    def _names(self) -> list[str]:
+        """Rungs in their order, then the other files: of the target, or of what was stored of one that is gone."""
+        from aisp.kernels.catalog.loader import rungs_among  # the loader was read in a thread, with the lessons
+
+        target = self.workbench.target(self._target_id)
+        files = target.files if target is not None else self._stored
+        rungs = [rung.name for rung in target.rungs] if target is not None else list(rungs_among(files))
+        return rungs + [name for name in files if name.removesuffix(".py") not in rungs]
 
     def _begin(self) -> None:
-        target = self.workbench.target(self._target_id)
-        if target is None:
-            return
+        """Compare; of a target that is gone what its newest run ran, unless an earlier one is meant."""
+        snapshot = ""
+        if self.workbench.target(self._target_id) is None:
+            if self.workbench.catalog is None or not self._looked:
+                return  # not read yet
+            snapshot = self._earlier[0][0] if self._earlier else ""
         for side, default in enumerate(self.workbench.pair_of(self._target_id)):
             if self._sides[side] is None:
-                self._sides[side] = Source(default)
+                self._sides[side] = Source(default, snapshot)
         self._compare()
 
     def _label(self, side: int) -> str:
@@ -143,7 +153,7 @@ class DiffScreen(WorkScreen):
     async def _text(self, target: Target | None, source: Source) -> str:
         if not source.snapshot:
             if target is None:
-                return f"{self._target_id} is not in the catalogue any more"
+                return self.workbench.absent(self._target_id)
             return await aside(read_source, file_of(target, source.name))
 
         def ask(history: History) -> dict[str, bytes]:
@@ -155,6 +165,7 @@ class DiffScreen(WorkScreen):
             return clean_line(f"snapshot {source.snapshot[:8]} cannot be read: {error}")
         if files is None:
             return "there is no store yet"
+        self._stored = tuple(sorted(files))
         name = file_of(target, source.name).name if target is not None else source.name
         for candidate in (source.name, name, f"{source.name}.py"):
             if candidate in files:
@@ -166,35 +177,36 @@ class DiffScreen(WorkScreen):
             found = await self.workbench.stored(lambda history: history.snapshots_of(self._target_id))
         except Exception as error:
             self.notify(f"Earlier sources cannot be read: {error}", severity="warning")
-            return
+            found = None
         seen: set[str] = set()
         for snapshot, wall, run_id in found or []:
             if snapshot not in seen and len(seen) < MAX_EARLIER:
                 seen.add(snapshot)
                 self._earlier.append((snapshot, wall, run_id))
-        if self._compared is not None and any(source.snapshot for source in self._compared):
+        self._looked = True
+        if self._compared is None:
+            self._begin()
+        elif any(source.snapshot for source in self._compared):
             self._compare()  # the titles can now say when
 
     # -- keys --------------------------------------------------------------------------------------------------
 
     def action_pick(self, side: int, by: int) -> None:
         """Put the next or the previous source into a half, at the same time as the one that is there."""
-        target = self.workbench.target(self._target_id)
-        current = self._sides[side]
-        if target is None or current is None:
+        current, names = self._sides[side], self._names
+        if current is None or not names:
             return
-        names = self._names(target)
         at = names.index(current.name) if current.name in names else 0
         self._sides[side] = Source(names[(at + by) % len(names)], current.snapshot)
         self._compare()
 
     def action_choose(self, side: int) -> None:
         """Pick a source from a list."""
-        target = self.workbench.target(self._target_id)
         current = self._sides[side]
-        if target is None or current is None:
+        if current is None:
             return
-        rows = [(f"now {name}", f"{name}  now") for name in self._names(target)]
+        there = self.workbench.target(self._target_id) is not None
+        rows = [(f"now {name}", f"{name}  now") for name in self._names] if there else []
         rows += [
             (f"{snapshot} {current.name}", f"{current.name}  {plain.local_time(wall)}  {snapshot[:8]}  run {run_id}")
             for snapshot, wall, run_id in self._earlier

@@ -285,7 +285,7 @@ class FuzzScreen(WorkScreen):
             f"r  tries all its rungs on {FUZZ_CASES} drawn cases each, against the fp64 reference:\n"
             "   sizes of 1 and around powers of two, dtypes, layouts, hard and non-finite values.\n\n"
             "What fails is shrunk to the smallest failing case, with a script that shows it.\n\n"
-            f"or, in a shell: aisp bench fuzz {self._target_id}"
+            f"or, in a shell: {self.workbench.typed('bench fuzz', self._target_id)}"
         )
 
     def _draw_head(self) -> None:
@@ -566,7 +566,8 @@ class FuzzScreen(WorkScreen):
 
     def action_start(self) -> None:
         """Start a fuzz of the chosen rung, or of all."""
-        begin(self, self._start, group="start", exclusive=True)
+        if self.workbench.ready(self._target_id):
+            begin(self, self._start, group="start", exclusive=True)
 
     async def _start(self, again: bool = False) -> None:
         target = self.workbench.target(self._target_id)

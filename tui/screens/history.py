@@ -175,7 +175,7 @@ class HistoryScreen(ExportingScreen):
                 "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
                 "w  runs it again after each save\n\n"
-                f"or, in a shell: aisp run {self._target_id}"
+                f"or, in a shell: {self.workbench.typed('run', self._target_id)}"
             )
             return
         self.remove_class("-empty")
@@ -416,6 +416,9 @@ class HistoryScreen(ExportingScreen):
             self.notify("Highlight a run first", severity="warning")
             return
         name = newer.lead.rung if newer.lead is not None else "optimized"
+        if not pair[1] and not self.workbench.ready(self._target_id):  # nothing stands there now
+            self.workbench.open_diff(self._target_id, Source("baseline", pair[0]), Source(name, pair[0]))
+            return
         self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))
 
     @property

@@ -20,6 +20,7 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 from aisp.kernels.catalog.model import Role
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
+from aisp.store.results import repeating
 from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 from aisp.store.text import clean, clean_line
@@ -31,7 +32,7 @@ from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle, refusal_command
+from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
@@ -50,6 +51,11 @@ MAX_FILE_BYTES = 2_000_000
 def mark(word: str, ascii_only: bool) -> Text:
     """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine, "wrong" is a mistake."""
     return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
+
+
+def _refusal(target: Target, rung: str) -> str:
+    """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
+    return repeating.command("run", target.id, target.folder, "--rungs", rung, "--quick")
 
 
 def _figure(number: str, earlier: bool) -> str:
@@ -330,7 +336,7 @@ class LessonScreen(WorkScreen):
                 arm = result.arm(rung.name) if result is not None else None
                 if rung.role is Role.WRONG and not marks and not tells(arm):
                     text.append("no key runs it; to see it refused, in a shell:\n")
-                    text.append(refusal_command(target, rung.name) + "\n")
+                    text.append(_refusal(target, rung.name) + "\n")
                 if arm is not None and arm.median_ms is not None and not marks:
                     text.append(f"{plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms)}\n")
                     last = self._result()
@@ -405,7 +411,7 @@ class LessonScreen(WorkScreen):
             and (run is None or name not in run.rungs)
         ):
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
-            lines = [how, refusal_command(target, name), "", *lines]
+            lines = [how, _refusal(target, name), "", *lines]
         width = max(20, pane.size.width - 1)
         pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True))
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""

@@ -6,7 +6,10 @@ any other is read from the store in a thread and drawn the same way.
 
 from __future__ import annotations
 
+import os
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -18,6 +21,7 @@ from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
 from aisp.tui import plain, rank_rows, readings, runplot, steps
+from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
@@ -115,6 +119,7 @@ class RunScreen(ExportingScreen):
         self.mode = ""  # what the pane of text shows: "samples", "steps", "output", NOTHING; "" for what fits the run
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
+        self._brought = False  # whether the catalogue was made to know its target
         self._problem = ""
         self._lines_seen = -1  # lines of output that the pane of text holds; -1 where it holds something else
         self._plotted_s = float("-inf")  # when, on the monotonic clock
@@ -230,6 +235,10 @@ class RunScreen(ExportingScreen):
             self.say("title", Text(f"run {self.run_id}", style="bold"))
             self.say("verdict", Text(why))
             return
+        if not self._brought and run.record.target and self.workbench.catalog is not None:
+            self._brought = True
+            folder = Path(os.fsdecode(run.record.folder))
+            begin(self.workbench, partial(self.workbench.bring, run.record.target, folder), group="bring")
         everything = not names
         head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection", "quarantines"))
         if "quarantines" in names and run is self._stored:
