@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from aisp.store.results import busy, suite
+from aisp.store.results import suite, suite_documents
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -42,12 +42,7 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
         text += summary_lines(score, head=f"{clean_line(name)}: ", tail=", quick" if quick else "")
         text += _without_launches(parts, launch_count)
     found += plain.wrapped(text, width) if width is not None else text
-    counts = [(change, sum(row.outcome is change for row in shown)) for change in Change]
-    words = {Change.FIRST: "run for the first time"}
-    told = ", ".join(f"{count} {words.get(change, change)}" for change, count in counts if count)
-    told = told or "nothing was measured"
-    told += f"; {on_busy}" if (on_busy := busy.tally(len(busy.targets(shown)))) else ""
-    return [*found, f"=> against earlier runs: {told}"]
+    return [*found, f"=> against earlier runs: {suite_documents.counts_line(rows)}"]
 
 
 def _part(row: Row) -> suite.Part:
