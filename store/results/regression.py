@@ -76,6 +76,7 @@ class Change(enum.StrEnum):
     NOT_COMPARABLE = "not comparable"
     FIRST = "first"
     LEFT_OUT = "left out"  # it says nothing: not run, failed, not to be believed
+    LOST = "lost"  # the suite means it, and it is not there any more
 
     @property
     def words(self) -> str:
@@ -188,6 +189,7 @@ class Row:
         last, best: against the newest comparable run and the best one; None where no earlier run was timed, or nothing
             now. Where none of those is comparable `last` is of the newest of them, and says why.
         past: its runs, oldest first, the present one last.
+        lost: it is left out because it is gone.
     """
 
     target: str
@@ -196,10 +198,13 @@ class Row:
     last: Against | None
     best: Against | None
     past: tuple[Point, ...]
+    lost: bool = False
 
     @property
     def change(self) -> Change:
         """What it came to against the last comparable run."""
+        if self.lost:
+            return Change.LOST
         if self.last is not None:
             return self.last.change
         return Change.LEFT_OUT if self.left_out or self.now is None else Change.FIRST
@@ -220,6 +225,8 @@ class Row:
     def sentence(self) -> str:
         """ "3.1 % slower than on 21 Nov [2.9..3.3], confirmed in turns: the source changed"."""
         if self.told is None or self.now is None:
+            if self.lost:
+                return self.left_out
             return f"left out: {self.left_out}" if self.left_out else "the first run of its kind: nothing to hold it to"
         return sentence(self.told, self.now)
 
@@ -366,7 +373,8 @@ def _with(found: Against, turns: Turns) -> Against:
 
 _VERSIONS = ("cuda", "versions.torch", "versions.triton")
 _HOST = ("host", "cpu", "cores")  # these and `worker_cores.N` matter where host time is in the samples
-_UNTOLD = ("sources", "git", "sqlite", "replicas")  # told better by the code's own digests, or of no influence
+_UNTOLD = ("target", "sources", "git", "sqlite", "replicas")
+"""Told better by the code's own digests, or of no influence: runs of another target are its own of an earlier name."""
 
 
 def differing(then: Side, now: Side, rung: str) -> list[Difference]:

@@ -23,6 +23,7 @@ SCHEMA = 1
 SUMMARY, REGRESSION, TREND, INDEX = "summary.json", "regression.json", "trend.json", "index.json"
 MARKDOWN = "regression.md"
 _HEADINGS = {
+    Change.LOST: "Lost",
     Change.WORSE: "Worse",
     Change.BETTER: "Better",
     Change.SAME: "Same",
@@ -152,7 +153,7 @@ def _target(row: Row, stays: bool | None, left_out: str) -> Document:
 
 
 def regressions(run: Pass, rows: Sequence[Row]) -> Document:
-    """The rows by what they came to: worse, better, same, undecided, not comparable, first, left out."""
+    """The rows by what they came to: worse, better, same, undecided, not comparable, first, left out, lost."""
     by_change: dict[str, list[Document]] = {change.value.replace(" ", "_"): [] for change in Change}
     for row in rows:
         entry: Document = {

@@ -66,6 +66,7 @@ def test_the_summary_says_of_every_target_what_it_is_worth_and_what_it_came_to()
     assert (broken["speedup"], broken["rung_ms"], broken["left_out"]) == (None, None, "timeout_total")
     assert found["changes"] == {
         "worse": 1, "better": 1, "same": 1, "undecided": 1, "not comparable": 1, "first": 1, "left out": 1,
+        "lost": 0,
     }  # fmt: skip
     speedups = [1 / 0.516, 4.0, 2.0, 1 / 0.505, 2.0, 3.0]
     with_all, without = found["geometric_mean"], found["geometric_mean_without_launch_count"]

@@ -866,6 +866,7 @@ def remember(
     arms: dict[str, dict[str, Any]] | None = None,
     comparison: dict[str, Any] | None = None,
     manifest: Mapping[str, Any] | None = None,
+    folder: bytes = b"/somewhere",
 ) -> Run:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
@@ -879,7 +880,7 @@ def remember(
         run = Run(
             id=run_id or new_ulid(),
             target=target,
-            folder=b"/somewhere",
+            folder=folder,
             title=f"About {target}",
             device=device,
             case=case or ("cpu" if device == "cpu" else "default"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aisp.store.suites import Package
     from aisp.tui.cli.common import Function
 
-CHANGES = ("worse", "better", "same", "undecided", "not comparable", "first", "left out")
+CHANGES = ("worse", "better", "same", "undecided", "not comparable", "first", "left out", "lost")
 
 
 def from_option(function: Function) -> Function:
@@ -181,6 +181,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
         "not comp.",
         "first",
         "left out",
+        "lost",
         "busy",
         "run",
     ]

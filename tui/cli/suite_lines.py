@@ -27,15 +27,15 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     heads += ["against best"] if roomy else []
     found = [*common.table(heads, [_cells(row, roomy=roomy) for row in shown], width=width, shrink="target"), ""]
     text: list[str] = []
-    for change, heading in ((Change.WORSE, "worse"), (Change.BETTER, "better")):
-        here = [row for row in shown if row.outcome is change]
+    for change, heading in ((Change.LOST, "lost"), (Change.WORSE, "worse"), (Change.BETTER, "better")):
+        here = [row for row in rows if row.outcome is change]
         text += [heading, *(f"  {_sentence(row)}" for row in here), ""] if here else []
     slower = [row for row in shown if row.outcome is Change.UNDECIDED and row.told and row.told.looks_slower]
     text += ["may be worse", *(f"  {_sentence(row)}" for row in slower), ""] if slower else []
     for target, why in result.unturned.items():
         text.append(f"not measured in turns, {clean_line(target)}: {why}")
     text += _grouped("not comparable", shown, Change.NOT_COMPARABLE, lambda row: row.last.reason if row.last else "")
-    parts = [_part(row) for row in rows]
+    parts = [_part(row) for row in rows if not row.lost]
     score = suite.together(parts)
     text += left_out_lines(parts, score)
     if score.count:

@@ -84,6 +84,7 @@ _SIGN_OF = {
     Change.NOT_COMPARABLE: "none",
     Change.FIRST: "none",
     Change.LEFT_OUT: "none",
+    Change.LOST: "none",
 }
 NOT_RUN = "not run"
 
@@ -208,7 +209,7 @@ def _found(wanted: Wanted, opened: Opened) -> Found:
     why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
     if not why and contract is not None:
         why = suite_rows.breach(opened, contract, result)
-    row = regression.row(target.id, suite_rows.sides(opened, result, contract), left_out=why)
+    row = regression.row(target.id, suite_rows.sides(opened, result, contract, target.formerly), left_out=why)
     return Found(lesson, _in_turns(row, opened))
 
 
@@ -294,6 +295,7 @@ FILTERS = (
     NOT_RUN,
 )
 _GRAVEST = (
+    Change.LOST,
     Change.WORSE,
     Change.UNDECIDED,
     Change.NOT_COMPARABLE,
