@@ -254,7 +254,7 @@ def of_run(
     record = run.record
     rung = rung or (run.lead.rung if run.lead is not None else "")
     arm, bar = run.arm(rung), run.bar(rung) or run.bar(run.baseline)
-    state = record.state if arm is None or arm.state in (State.OK, State.PLANNED) else arm.state
+    state = record.state if arm is None or not arm.state.final or arm.state is State.OK else arm.state
     if not record.state.final:
         state = record.state
     outcome, stage, code = _read(run, rung, state, bar)
@@ -561,7 +561,7 @@ def _quoted(run: Reading, rung: str, state: State, bar: Bar | None) -> Quoted | 
     elif state is State.OK:
         said += [f"{finding.check}: {finding.evidence}" for finding in run.doubts(rung)]
         said += [item.note] if (item := run.comparison(rung)) is not None and item.note else []
-    if state not in (State.OK, State.INCORRECT):
+    if state is not State.OK and state is not State.INCORRECT:
         said += [record.reason] if arm is None or not arm.reason else [arm.reason, arm.detail]
     text = tell("\n".join(dict.fromkeys(part for part in said if part)), record, QUOTED_CHARS)
     return Quoted(text) if text else None

@@ -137,7 +137,7 @@ def measure(
 
     from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
-    from aisp.tui.cli.suite_session import UNMEASURED, Measuring
+    from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
     with suite_plan.held(name):
@@ -148,7 +148,7 @@ def measure(
             common.note("aisp: the same command goes on where this left off")
             return EXIT_INTERRUPTED
         ran = session.by_target
-        if all(run.record.state in UNMEASURED for run in ran.values()):
+        if all(run.record.state.silent for run in ran.values()):
             plan.drop()
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
         base = Path(into).absolute() / name if into else suite_plan.folder(name)
