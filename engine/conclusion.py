@@ -151,7 +151,7 @@ class Conclusion:
         if self.state is not None:
             return self.state, clean_line(self.reason)
         for arm in arms:
-            if arm.state not in (State.OK, State.UNAVAILABLE):
+            if not arm.state.spares_the_run:
                 named = arm.reason.startswith(arm.rung)
                 return arm.state, clean_line(arm.reason if named else f"{arm.rung}: {arm.reason}")
         if not any(arm.state is State.OK for arm in arms):

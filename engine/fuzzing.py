@@ -462,14 +462,14 @@ class Fuzzing:
                 verdict = CaseVerdict.TIMEOUT
             case State.OOM_KILLED:
                 verdict = CaseVerdict.MEMORY
-            case State.CRASHED | State.PREMATURE_EXIT | State.CUDA_POISONED | State.OUTPUT_LIMIT:
+            case state if state.fatal and not state.timed_out:
                 verdict = CaseVerdict.CRASHED
             case State.UNAVAILABLE:
                 verdict = CaseVerdict.UNSUPPORTED
             case _:
                 verdict = CaseVerdict.SKIPPED
         alive = subject.child is not None and subject.child.alive
-        if not alive or end.state in (State.CUDA_POISONED, State.INFRA_ERROR):
+        if not alive or end.state.fatal or end.state is State.INFRA_ERROR:
             subject.deaths += 1
             await self._drop(subject)
         finding = str(Mismatch.TYPE) if verdict is CaseVerdict.WRONG else ""

@@ -24,7 +24,6 @@ from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.spawner import Child
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.store.errors import StoreError
-from aisp.store.outcomes import State
 from aisp.store.record import Ceiling, Peak
 from aisp.store.results.speed_of_light import CEILINGS
 from aisp.store.text import clean_line
@@ -36,15 +35,6 @@ log = logging.getLogger("aisp.peaks")
 
 WHOSE = "the process that measures ceilings"
 DRAIN_S = 0.1
-# After these the process is gone or must not be used again.
-FATAL = (
-    State.CUDA_POISONED,
-    State.TIMEOUT_PROGRESS,
-    State.CRASHED,
-    State.OOM_KILLED,
-    State.PREMATURE_EXIT,
-    State.OUTPUT_LIMIT,
-)
 MOST_DEATHS = 4  # in a row, after which the GPU is not asked again
 
 
@@ -164,7 +154,7 @@ async def _measure_one(services: Services, child: Child, item: reports.PeakItem)
     try:
         found = await ask(child, job, reports.CeilingMeasured, services.limits.progress_s, WHOSE)
     except ArmEnd as end:
-        return _without_value(item, clean_line(end.reason)), end.state in FATAL
+        return _without_value(item, clean_line(end.reason)), end.state.fatal
     if found.name != item.name or not (math.isfinite(found.value) and found.value > 0):
         note = f"{WHOSE} answered {clean_line(found.name)} = {found.value}, which no GPU does"
         return _without_value(item, note), False

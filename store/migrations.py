@@ -238,9 +238,22 @@ CREATE TABLE ceilings (
 CREATE INDEX peaks_gpu ON peaks (gpu_uuid);
 """
 
+HIDDEN = """\
+SELECT comparisons.run AS run, comparisons.position AS position, quarantines.rung AS rung,
+    quarantines."check" AS "check", quarantines.evidence AS evidence
+FROM comparisons
+JOIN runs ON runs.number = comparisons.run
+JOIN manifests ON manifests.hash = runs.manifest
+JOIN quarantines ON quarantines.folder = runs.folder
+    AND quarantines.rung IN (replace(comparisons.rung, ' (A/A)', ''), replace(comparisons.baseline, ' (A/A)', ''))
+    AND quarantines.code <> ''
+    AND quarantines.code = json_extract(manifests.content, '$.code')
+WHERE comparisons.speedup IS NOT NULL OR comparisons.verdict <> 'none'"""
+"""Which figures nobody may be shown. A reader asks this and not the view in the file, which others could replace."""
+
 # What a check says beside `passed` and the like is read with every list, so it stands apart, as text; the rest, some
-# hundreds of sentences a run, is deflated. `hidden` is the one place that says which figures nobody may be shown.
-_V4 = """
+# hundreds of sentences a run, is deflated. The view `hidden` is for whoever looks into the file with other tools.
+_V4 = f"""
 ALTER TABLE arms ADD COLUMN naive TEXT
     CHECK (naive IS NULL OR (json_valid(naive) AND json_type(naive) = 'object'));
 
@@ -269,16 +282,7 @@ CREATE TABLE quarantines (
 CREATE INDEX quarantines_in_force ON quarantines (folder) WHERE ended_by IS NULL;
 
 CREATE VIEW hidden AS
-SELECT comparisons.run AS run, comparisons.position AS position, quarantines.rung AS rung,
-    quarantines."check" AS "check", quarantines.evidence AS evidence
-FROM comparisons
-JOIN runs ON runs.number = comparisons.run
-JOIN manifests ON manifests.hash = runs.manifest
-JOIN quarantines ON quarantines.folder = runs.folder
-    AND quarantines.rung IN (replace(comparisons.rung, ' (A/A)', ''), replace(comparisons.baseline, ' (A/A)', ''))
-    AND quarantines.code <> ''
-    AND quarantines.code = json_extract(manifests.content, '$.code')
-WHERE comparisons.speedup IS NOT NULL OR comparisons.verdict <> 'none';
+{HIDDEN};
 """
 
 # A fuzz and a failing case are read whole or not at all, and what they say grows with the oracle: JSON, beside the
@@ -413,6 +417,30 @@ STEPS: tuple[Callable[[Database], None], ...] = (
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""
+
+
+def differing(connection: sqlite3.Connection) -> list[str]:
+    """In what the tables, indexes, views and triggers of a file are others than its version makes: a sentence each."""
+    from sqlite_utils import Database  # only to verify
+
+    made = Database(memory=True)
+    for step in STEPS[: version(connection)]:
+        step(made)
+    wanted, there = _objects(made.conn), _objects(connection)
+    made.conn.close()
+    found = [f"the {kind} {name} is missing" for kind, name in wanted.keys() - there.keys()]
+    found += [f"the {kind} {name} is none of ours" for kind, name in there.keys() - wanted.keys()]
+    both = wanted.keys() & there.keys()
+    found += [
+        f"the {kind} {name} is not the one we make" for kind, name in both if wanted[kind, name] != there[kind, name]
+    ]
+    return sorted(found)
+
+
+def _objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """The text of every object of a schema, but for SQLite's own, by its type and name."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    return {(kind, name): " ".join((sql or "").split()) for kind, name, sql in rows.fetchall()}
 
 
 def version(connection: sqlite3.Connection) -> int:

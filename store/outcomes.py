@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 TWIN_SUFFIX = " (A/A)"
 """Ends the name of the arm that runs the baseline against itself."""
+
+
+class Fault(enum.StrEnum):
+    """Whose doing it is that a run or an arm ended as it did."""
+
+    NOBODY = "nobody"  # it ended well, or goes on
+    TARGET = "target"  # of the code that ran, or of a limit that it met
+    MACHINE = "machine"  # it lacks what the target needs, and will tomorrow
+    PERSON = "person"  # somebody wanted no more of it
+    ENGINE = "engine"  # ours, or the machine's that failed us
+    RECORD = "record"  # of whoever changed what was stored
 
 
 class State(enum.StrEnum):
@@ -39,11 +51,69 @@ class State(enum.StrEnum):
         return self not in (State.PLANNED, State.STARTING, State.RUNNING)
 
     @property
+    def fault(self) -> Fault:
+        """Whose doing it is."""
+        match self:
+            case State.PLANNED | State.STARTING | State.RUNNING | State.OK:
+                return Fault.NOBODY
+            case State.UNAVAILABLE:
+                return Fault.MACHINE
+            case State.CANCELLED:
+                return Fault.PERSON
+            case State.ENGINE_LOST | State.INFRA_ERROR:
+                return Fault.ENGINE
+            case State.CHANGED:
+                return Fault.RECORD
+        return Fault.TARGET
+
+    @property
+    def again(self) -> bool:
+        """Whether the next attempt may say what this one does not, through no fault of the target's."""
+        return self.fault in (Fault.PERSON, Fault.ENGINE, Fault.RECORD)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is an end that says nothing of the target; an arm may have been judged before it came to that."""
+        return self.again or self.fault is Fault.MACHINE
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it is no end of the run's own: whatever had been seen by then, there is no result."""
+        return self in (State.CANCELLED, State.ENGINE_LOST)
+
+    @property
+    def spares_the_run(self) -> bool:
+        """Whether a run with such an arm can be OK: it ended well, or has no place on this machine."""
+        return self in (State.OK, State.UNAVAILABLE)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it gave no sign for too long, or took too long in all."""
+        return self in (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the process is gone after it, or must never be used again."""
+        return self.fault is Fault.TARGET and self not in (State.INCORRECT, State.USER_ERROR)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the engine's own rules stopped it, so that it has no time that anybody could believe."""
+        return self.timed_out or self in (State.INCORRECT, State.PREMATURE_EXIT, State.OUTPUT_LIMIT)
+
+    @property
     def stored(self) -> bool:
         """Whether a run can be in it, and not only be read so."""
         return self is not State.CHANGED
 
 
+def quoted(states: Iterable[State]) -> str:
+    """A list of states as SQL has it: "('planned', 'starting')"."""
+    return f"({', '.join(repr(state.value) for state in states)})"
+
+
+NOT_ENDED = quoted(state for state in State if not state.final)
+"""States of runs that are on the way, as SQL has them."""
 CHANGED_REASON = "its digest does not fit what is stored; `aisp store verify` says more"
 """Why nothing of a run that was changed is shown."""
 

@@ -33,6 +33,7 @@ from urllib.parse import quote
 
 from aisp.store import chain, commitment, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
+from aisp.store.outcomes import NOT_ENDED, State, quoted
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     FUZZES_SINCE,
@@ -67,12 +68,13 @@ _NEAR_IDS = 3
 _LAST_CHARACTER = "\U0010ffff"
 
 # The conditions are, word for word, those of the index runs_finished.
-_FINISHED = "state NOT IN ('planned', 'starting', 'running', 'cancelled', 'engine_lost')"
+_FINISHED = f"state NOT IN {quoted(state for state in State if not state.final or state.cut_short)}"
+_NOT_THE_TARGETS = quoted(state for state in State if state.silent and state.stored and not state.cut_short)
 # store.results.standing.is_result in SQL; tests/store/test_results.py holds the two together.
-_RESULT = f"""{_FINISHED} AND (state NOT IN ('unavailable', 'infra_error') OR EXISTS (
+_RESULT = f"""{_FINISHED} AND (state NOT IN {_NOT_THE_TARGETS} OR EXISTS (
     SELECT 1 FROM arms WHERE arms.run = runs.number AND (arms.correctness <> 'unknown' OR arms.median_ms IS NOT NULL)
 ))"""
-_ENDED = "state NOT IN ('planned', 'starting', 'running')"
+_ENDED = f"state NOT IN {NOT_ENDED}"
 
 
 def _newest_of_each(known: str, wanted: str) -> str:
@@ -102,10 +104,7 @@ COMMITTED_SQL = (
 )
 NEWEST_SQL = "SELECT number FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?"
 NEWEST_OF_TARGET_SQL = "SELECT number FROM runs WHERE target = ? AND number < ? ORDER BY number DESC LIMIT ?"
-HISTORY_SQL = (
-    "SELECT number FROM runs WHERE target = ? AND state NOT IN ('planned', 'starting', 'running') "
-    "ORDER BY number DESC LIMIT ?"
-)
+HISTORY_SQL = f"SELECT number FROM runs WHERE target = ? AND {_ENDED} ORDER BY number DESC LIMIT ?"
 TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
 DURATIONS_SQL = (
     "SELECT target, folder, duration_ms, max(number) FROM runs "

@@ -22,6 +22,7 @@ import msgspec
 
 from aisp.store import seal
 from aisp.store.content import canonical_json, label, pack_findings, unpack_findings
+from aisp.store.migrations import HIDDEN
 from aisp.store.migrations import version as schema_version
 from aisp.store.outcomes import (
     CHANGED_REASON,
@@ -124,7 +125,6 @@ NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
     "steps": frozenset({"run", "position", *STEP_COLUMNS}),
     "findings": frozenset(FINDINGS_COLUMNS),
     "quarantines": frozenset({"number", "ended_by", *QUARANTINE_COLUMNS}),
-    "hidden": frozenset({"run", "position", "rung", "check", "evidence"}),
     "snapshot_files": frozenset({"snapshot", "name", "source"}),
     "snapshots": frozenset({"hash"}),
     "sources": frozenset({"sha256", "content"}),
@@ -472,7 +472,7 @@ def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[
     if schema_version(connection) < FINDINGS_SINCE or not fetch(connection, "SELECT 1 FROM quarantines LIMIT 1"):
         return found
     for chunk, marks in chunks(numbers):
-        sql = f'SELECT run, position, "check", evidence FROM hidden WHERE run IN ({marks}) ORDER BY run, position, rung'
+        sql = f"SELECT * FROM ({HIDDEN}) WHERE run IN ({marks}) ORDER BY run, position, rung"
         for row in fetch(connection, sql, chunk):
             told = f"quarantined: {row['check']}: {row['evidence']}"
             found.setdefault(row["run"], {}).setdefault(row["position"], told)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aisp.store.results.regression import Change
 from aisp.store.results.suite_documents import INDEX, REGRESSION, SCHEMA, SUMMARY
 from aisp.store.text import clean_line
 from aisp.store.upkeep import settle
@@ -162,7 +163,18 @@ def _read(folder: Path) -> Package | str:
     ids = {str(document["id"]) for document in documents.values()}
     if ids != {folder.name}:
         return f"its documents are of {clean_line(', '.join(sorted(ids)))}, not of the run that its folder is named by"
-    return Package(folder, documents[SUMMARY], documents[REGRESSION])
+    summary, against = documents[SUMMARY], documents[REGRESSION]
+    return Package(folder, summary | {"changes": _changes(summary["changes"], against)}, against)
+
+
+def _changes(counts: Document, against: Document) -> Document:
+    """How many targets came to what. Packages from before counted what was left out as not comparable."""
+    refused, left_out = Change.NOT_COMPARABLE.value, Change.LEFT_OUT.value
+    entries = against.get(refused.replace(" ", "_"))
+    if left_out in counts or not isinstance(entries, list) or not isinstance(counts.get(refused), int):
+        return counts
+    count = sum(isinstance(entry, dict) and bool(entry.get("left_out")) for entry in entries)
+    return counts | {refused: counts[refused] - count, left_out: count}
 
 
 def _read_document(path: Path) -> Document | str:

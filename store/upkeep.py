@@ -53,6 +53,7 @@ _SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
 _CONTENT = (  # kind, columns of hash and content, table
     ("source", "sha256", "sources"),
+    ("snapshot", "hash", "snapshots"),
     ("environment", "hash", "environments"),
     ("manifest", "hash", "manifests"),
 )
@@ -431,8 +432,8 @@ class Damage:
     """Something that is not what was written.
 
     Attributes:
-        kind: run, peak, fuzz, failure, quarantine, source, environment or manifest; "chain" for what binds them
-            together, "file" for the structure of the database.
+        kind: run, peak, fuzz, failure, quarantine, source, snapshot, environment or manifest; "chain" for what binds
+            them together, "file" for the structure of the database.
         id: of the record, or the hash of the content; "" where what is meant cannot be told.
         reason: one sentence.
     """
@@ -477,8 +478,8 @@ def verify(
     head: str = "",
     anew: bool = False,
 ) -> Verified:
-    """Compare every record, array, source and environment of a store, a backup or a file set aside with its hash, and
-    all of them with the chain.
+    """Compare every record, array, source, snapshot and environment of a store, a backup or a file set aside with its
+    hash, all of them with the chain, and the schema with what its version makes.
 
     Beside the engine, without holding it up: no read transaction is longer than 100 records, one walk through the chain
     or one check of SQLite's. What an interrupted call had looked at, the next one leaves out where the file and the
@@ -574,6 +575,9 @@ def _structure(path: Path, head: str) -> _Structure:
                     found.damage.append(Damage("file", "", str(line)))
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+            found.damage += [Damage("file", "", f"its schema: {told}") for told in migrations.differing(connection)]
+            if path.name != foreign_file(path).name:  # a package may come without them
+                found.damage += _references(connection)
             connection.execute("BEGIN")  # the chain and the tables are of one moment
             found.misfits = chain.examine(connection)
             found.head = chain.head(connection)
@@ -581,6 +585,25 @@ def _structure(path: Path, head: str) -> _Structure:
             connection.execute("ROLLBACK")
     except StoreCorruptError as error:
         found.damage.append(Damage("file", "", str(error)))
+    return found
+
+
+_REFERENCES = (  # kind, table, column, what it names, where that must be
+    ("run", "runs", "snapshot", "sources are", "snapshots"),
+    ("run", "runs", "environment", "environment is", "environments"),
+    ("peak", "peaks", "environment", "environment is", "environments"),
+)
+
+
+def _references(connection: sqlite3.Connection) -> list[Damage]:
+    """Records that name what is not in the file any more, where no foreign key says so."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    found = []
+    for kind, table, column, what, target in _REFERENCES:
+        if {table, target} <= there:
+            lacking = f"{column} <> '' AND {column} NOT IN (SELECT hash FROM {target})"
+            rows = connection.execute(f"SELECT id FROM {table} WHERE {lacking} ORDER BY number").fetchall()
+            found += [Damage(kind, record, f"its {what} not in the file any more") for (record,) in rows]
     return found
 
 
@@ -689,10 +712,28 @@ class _Bookmark:
 
 def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: str, found: Verified) -> None:
     connection.text_factory = bytes  # a flipped bit need not be UTF-8
+    if kind == "snapshot":
+        _verify_snapshots(connection, found)
+        return
     for name, content in connection.execute(f"SELECT {key}, content FROM {table}"):
         found.checked[kind] += 1
         if hashlib.sha256(content).hexdigest().encode() != name:
             found.damage.append(Damage(kind, name.decode("ascii", "backslashreplace"), "its content has another hash"))
+
+
+def _verify_snapshots(connection: sqlite3.Connection, found: Verified) -> None:
+    """Compare each snapshot with the names and hashes of its files, and the labels of these with their names."""
+    from aisp.store import content  # numpy, which restoring and copying do without
+
+    files = "SELECT name, CAST(source AS TEXT), label FROM snapshot_files WHERE snapshot = ? ORDER BY name"
+    for (digest,) in connection.execute("SELECT hash FROM snapshots").fetchall():
+        found.checked["snapshot"] += 1
+        named = digest.decode("ascii", "backslashreplace")
+        rows = connection.execute(files, [named]).fetchall()
+        if content.manifest_hash((name, source.decode("ascii", "replace")) for name, source, _ in rows) != named:
+            found.damage.append(Damage("snapshot", named, "its files are others than its hash says"))
+        elif any(content.path_label(name).encode() != label for name, _, label in rows):
+            found.damage.append(Damage("snapshot", named, "a file's label is not its name"))
 
 
 # -- space -------------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, Validity
+from aisp.store.outcomes import NOT_ENDED, TWIN_SUFFIX, Correctness, FindingStatus, State, Validity, quoted
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
@@ -57,7 +57,7 @@ LOST_REASON = "the engine ended before this run did; start the run again"
 
 Examining = Callable[[int], bool]
 
-_UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index runs_unfinished
+_UNFINISHED = f"state IN {NOT_ENDED}"  # as in the index runs_unfinished
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
 
@@ -68,7 +68,7 @@ _OF_RUNG = f"WHERE {IN_FORCE} AND folder = ? AND rung = ?"
 _BEFORE = (
     "SELECT runs.number FROM runs JOIN manifests ON manifests.hash = runs.manifest JOIN arms ON arms.run = runs.number "
     "WHERE runs.folder = ? AND runs.device = ? AND json_extract(manifests.content, '$.code') = ? AND arms.rung = ? "
-    "AND runs.id <> ? AND runs.sha256 IS NOT NULL AND runs.state NOT IN ('cancelled', 'engine_lost') "
+    f"AND runs.id <> ? AND runs.sha256 IS NOT NULL AND runs.state NOT IN {quoted(s for s in State if s.cut_short)} "
     "ORDER BY runs.number DESC LIMIT 1"
 )
 MOST_SPREADS = 200  # newest runs that say how processes differ

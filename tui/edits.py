@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeAlias
 from rich.text import Text
 
 from aisp.engine.protocol.events import WatchEdit
-from aisp.store.outcomes import State
+from aisp.store.outcomes import Fault, State
 from aisp.store.record import Arm, Comparison, Run
 from aisp.store.results import edits
 from aisp.store.results.reading import Held
 from aisp.tui import plain, progress
 from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
-from aisp.tui.readings import CORRECT_WORDS, NO_FAULT, detail_lines, verdict_row
+from aisp.tui.readings import CORRECT_WORDS, detail_lines, verdict_row
 from aisp.tui.results import STATE_WORDS, end_words
 from aisp.tui.runplot import Unit
 from aisp.tui.themes import verdict_text
@@ -167,7 +167,7 @@ def failed(model: Model, edit: WatchEdit) -> bool:
         return bool(edit.error)
     if not run.record.state.final:
         return False
-    return run.record.state not in NO_FAULT or (run.lead is not None and run.bar(run.lead.rung) is not None)
+    return run.record.state.fault is Fault.TARGET or (run.lead is not None and run.bar(run.lead.rung) is not None)
 
 
 # -- all edits of a watch -----------------------------------------------------------------------------------

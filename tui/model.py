@@ -672,7 +672,8 @@ class Model:
         live = [
             run
             for run in self.runs.values()
-            if run.record.state in (State.STARTING, State.RUNNING)
+            if not run.record.state.final
+            and run.record.state is not State.PLANNED
             and not run.device.startswith("cpu")
             and _has_gpu(run.device, event.gpu)
         ]

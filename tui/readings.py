@@ -13,7 +13,7 @@ from rich.text import Text
 
 from aisp.engine.protocol import events
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.outcomes import SUPERSEDED, Correctness, FindingStatus, Limiter, State, Timing, Verdict
+from aisp.store.outcomes import SUPERSEDED, Correctness, Fault, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.outside import judged
 from aisp.store.results.reading import Bar
@@ -57,7 +57,6 @@ LIMITER_WORDS: Mapping[str, str] = {
     "launch": "launch: the least time of a kernel that does nothing",
     "host": "host: it launches more slowly than the GPU works",
 }
-NO_FAULT = (State.OK, State.CANCELLED, State.UNAVAILABLE)  # of an arm that ended
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
 
 
@@ -548,7 +547,7 @@ def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str
         chosen: the highlighted rung. With the baseline, which nobody need have chosen, a rung that failed comes first.
         files: those of the target; nothing else is named.
     """
-    failed = [arm.rung for arm in run.record.arms if arm.state.final and arm.state not in NO_FAULT]
+    failed = [arm.rung for arm in run.record.arms if arm.state.fault is Fault.TARGET]
     rung = failed[0] if failed and chosen not in failed and chosen in ("", BASELINE) else chosen
     arm = run.arm(rung)
     detail = arm.detail.partition("\n\n")[0] if arm is not None and rung in failed else ""

@@ -20,7 +20,6 @@ from aisp.engine import client, paths
 from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
 from aisp.store.results.reading import Reading
-from aisp.store.results.standing import CUT_SHORT
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def known(history: History, target: str, rung: str, *, quick: bool | None = None
     """The newest run of a target, in this mode or in any, that has come to an end of its own with this rung, or has not
     ended; None where there is none. Raises StoreError."""
     for record in history.newest(LOOK_BACK, target):
-        unfit = record.state in CUT_SHORT or (record.state.final and record.arm(rung) is None)
+        unfit = record.state.cut_short or (record.state.final and record.arm(rung) is None)
         if not unfit and (quick is None or record.quick == quick):
             return reading(history, record)
     return None

@@ -50,7 +50,6 @@ MOST_CANDIDATES = 20_000
 """Of one folder."""
 OTHERS_S = 1.0
 """How often one looks after rows that another process has leased."""
-_SAYS_NOTHING = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.UNAVAILABLE)
 """A run that ended so is asked for once more."""
 ENTRY = f"{CANDIDATE}.py"
 """The file of a candidate that has `run`."""
@@ -481,7 +480,7 @@ class Judging:
                         for run in history.history(asked_as, limit=20)
                         if run.quick == quick
                         and run.state.final
-                        and run.state not in _SAYS_NOTHING
+                        and not run.state.silent
                         and datetime.datetime.fromisoformat(run.wall).timestamp() >= since - 1.0
                         and all(run.arm(rung_of(row.candidate)) for row in rows)
                     ),

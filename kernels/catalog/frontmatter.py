@@ -52,8 +52,21 @@ MAX_RUNGS = 256
 MAX_LINKS = 16
 
 KEYS = (
-    *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "rule", "link", "link_in", "link_out", "links"),
+    *("title", "formerly", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance"),
+    *(
+        "expect",
+        "inputs",
+        "outputs",
+        "cases",
+        "rungs",
+        "fuzz",
+        "judged",
+        "rule",
+        "link",
+        "link_in",
+        "link_out",
+        "links",
+    ),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
@@ -99,6 +112,7 @@ class FrontMatter:
     """The checked content of one lesson.md."""
 
     title: str = ""
+    formerly: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()
     goal: Goal = Goal.SPEED
     needs: Needs = field(default_factory=Needs)
@@ -241,6 +255,10 @@ class Reader:
             matter.title = title.strip()
         elif "title" not in content or isinstance(title, str):
             self.wrong("title", "missing" if "title" not in content else "empty", fix)
+        fix = 'write formerly = ["ch07:old_name"]: what results from before its folder was renamed call it'
+        if isinstance(word := content.get("formerly"), str):
+            content = {**content, "formerly": [word]}
+        matter.formerly = self.words(content, "formerly", "formerly", fix)
         fix = 'write techniques = ["coalescing", "shared-memory-tile"]'
         matter.techniques = self.words(content, "techniques", "techniques", fix)
         precision = self.take(content, "precision", (str,), "precision", f"use one of {', '.join(PRECISIONS)}")

@@ -151,6 +151,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         root=root,
         goal=matter.goal,
         needs=matter.needs,
+        formerly=tuple(word if ":" in word else f"{chapter}:{word}" for word in matter.formerly),
         techniques=matter.techniques,
         inputs=matter.inputs,
         outputs=matter.outputs,

@@ -349,7 +349,7 @@ class Problem:
     key: str  # dotted key inside the front matter, "" where the whole file is meant
     message: str  # what was given
     fix: str  # what would work
-    target: str = ""  # id of the target that does not load because of it, "" where all of them do
+    target: str = ""  # id of the target that does not load, or a suite loses, because of it; "" where there is none
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else str(self.path)
@@ -397,6 +397,7 @@ class Target:
     precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors
     link: Link | None = None  # what must cross PCIe or NVLink; None where all of it stays in the GPU's memory
     links: tuple[str, ...] = ()  # links to folders elsewhere that are followed, relative to folder
+    formerly: tuple[str, ...] = ()  # ids that results from before its folder was renamed know it by
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
     left_out: tuple[Problem, ...] = ()  # what of the folder a run does not see, and why
 
@@ -488,11 +489,15 @@ class Catalog:
 
     def find(self, word: str) -> Target:
         """The target of that id, or of that name where no other has it; TargetError says what would work."""
-        return self._of(choosing.one(word, self.ids, self.broken))
+        return self._of(choosing.one(self.renamed(word), self.ids, self.broken))
 
     def choose(self, word: str) -> list[Target]:
         """The targets that `word` means: one as in `find`, or those of a chapter, of a glob, or all."""
-        return [self._of(known) for known in choosing.some(word, self.ids, self.broken)]
+        return [self._of(known) for known in choosing.some(self.renamed(word), self.ids, self.broken)]
+
+    def renamed(self, word: str) -> str:
+        """The id of the target that was called so before its folder was renamed; any other word as it is."""
+        return next((one.id for one in self.targets if word in one.formerly and word not in self.ids), word)
 
     def _of(self, target_id: str) -> Target:
         return next(target for target in self.targets if target.id == target_id)

@@ -2,7 +2,7 @@
 
 A suite names targets in the words of `aisp bench run`, says how they are measured, and for some of them on which case
 and with which rungs. What is wrong with a suite is a Problem with its key and fix, and the other suites load. A suite
-that names a target that is gone says so when it is resolved, and the rest of it goes on.
+that names a target that is gone says so when it is resolved, and the rest of it goes on; such a run is never green.
 
     found, problems = suites.load_suites()
     entries, gone = found["tier1"].resolve(catalog.load())
@@ -10,7 +10,7 @@ that names a target that is gone says so when it is resolved, and the rest of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -150,13 +150,15 @@ class Suite:
             try:
                 found = catalog.choose(word)
             except TargetError as error:
-                problems.append(self._gone("targets", error))
+                problems.append(self._gone("targets", error, word))
                 continue
+            if choosing.is_group(word, catalog.ids):
+                problems += self._broken(word, catalog.broken)
             for target in found:
                 chosen.setdefault(target.id, Entry(target, layer=layer_of(target), bottleneck=bottleneck_of(target)))
         for word, said in self.per.items():
             try:
-                meant = choosing.some(word, catalog.ids, catalog.broken)
+                meant = choosing.some(catalog.renamed(word), catalog.ids, catalog.broken)
             except TargetError as error:
                 problems.append(self._gone(f"per.{word}", error))
                 continue
@@ -166,9 +168,22 @@ class Suite:
         entries = (self._there(entry, problems) for entry in chosen.values())
         return tuple(entry for entry in entries if entry is not None and self._wanted(entry, problems)), tuple(problems)
 
-    def _gone(self, key: str, error: TargetError) -> Problem:
+    def _gone(self, key: str, error: TargetError, word: str = "") -> Problem:
         message, _, fix = str(error).partition("; ")
-        return Problem(self.path, key, message, fix or "take it out of the suite")
+        return Problem(self.path, key, message, fix or "take it out of the suite", word)
+
+    def _broken(self, word: str, broken: Mapping[str, Sequence[Problem]]) -> list[Problem]:
+        """What the word of a group means and does not load."""
+        return [
+            Problem(self.path, "targets", f"{known} does not load: {broken[known][0]}", "repair it", known)
+            for known in choosing.meant(word, list(broken))
+        ]
+
+    def lost(self, before: Iterable[str], catalog: Catalog) -> list[str]:
+        """Those of the targets of an earlier run that a group of the suite still means, and that are nowhere now."""
+        groups = [word for word in self.targets if choosing.is_group(word, catalog.ids)]
+        known = {*catalog.ids, *catalog.broken, *(name for target in catalog.targets for name in target.formerly)}
+        return [one for one in before if one not in known and any(choosing.meant(word, [one]) for word in groups)]
 
     def _said(self, entry: Entry, said: Per) -> Entry:
         return replace(
@@ -185,14 +200,18 @@ class Suite:
         cases = tuple(case.name for case in target.cases)
         if entry.case and entry.case not in cases:
             fix = suggest(entry.case, cases, "name one that it has")
-            problems.append(Problem(self.path, "per", f"{target.id} has no case {entry.case!r} and is left out", fix))
+            problems.append(
+                Problem(self.path, "per", f"{target.id} has no case {entry.case!r} and is left out", fix, target.id)
+            )
             return None
         names = tuple(rung.name for rung in target.rungs)
         gone = [name for name in entry.rungs if name not in names]
         for name in gone:
             told = f"{target.id} has no rung {name!r}"
-            left_out = ", and is left out" if len(gone) == len(entry.rungs) else ""
-            problems.append(Problem(self.path, "per", told + left_out, suggest(name, names, "name one that it has")))
+            left_out, lost = (", and is left out", target.id) if len(gone) == len(entry.rungs) else ("", "")
+            problems.append(
+                Problem(self.path, "per", told + left_out, suggest(name, names, "name one that it has"), lost)
+            )
         kept = tuple(name for name in entry.rungs if name not in gone)
         return None if gone and not kept else replace(entry, rungs=kept)
 

@@ -481,7 +481,7 @@ class Run(msgspec.Struct, frozen=True):
         if self.state is State.OK:
             if self.correctness is not Correctness.CORRECT:
                 raise ContradictionError(f"run {self.id}: ok, but {self.correctness}")
-            bad = [arm.rung for arm in self.arms if arm.state not in (State.OK, State.UNAVAILABLE)]
+            bad = [arm.rung for arm in self.arms if not arm.state.spares_the_run]
             if bad:
                 raise ContradictionError(f"run {self.id}: ok, but {', '.join(bad)} did not end well")
         if self.state is State.INCORRECT and self.correctness is not Correctness.WRONG:

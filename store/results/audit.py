@@ -18,16 +18,7 @@ NOISE = 1.1
 """A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
 NO_FASTER = (Verdict.SAME, Verdict.SLOWER, Verdict.UNDECIDED)
 """Verdicts that give a cheat nothing, whatever ratio stands beside them."""
-DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
 ONE_REPLICA = "one replica claims nothing, whatever a rung does"
-# An arm that ends so was stopped by the engine's own rules: it has no time that anybody could believe.
-_REFUSED = (
-    State.INCORRECT,
-    State.PREMATURE_EXIT,
-    State.TIMEOUT_PROGRESS,
-    State.TIMEOUT_TOTAL,
-    State.OUTPUT_LIMIT,
-)
 
 
 class Kind(enum.StrEnum):
@@ -118,7 +109,7 @@ def again_alone(run: Reading, rungs: Sequence[str]) -> list[str]:
     found = []
     for rung in rungs:
         known = run.arm(rung)
-        not_reached = known is None or not known.state.final or known.state in DID_NOT_RUN[1:]
+        not_reached = known is None or not known.state.final or known.state.again
         named = any(finding.status is FindingStatus.CAUGHT for finding in against(run, rung))
         if not named and (of_run or not_reached):
             found.append(rung)
@@ -155,7 +146,7 @@ def _baseline(fixture: Fixture, run: Reading) -> Row | None:
     if known is None:
         return None
     doubts, state = against(run, run.baseline), known.state
-    if not doubts and (state is State.OK or state in DID_NOT_RUN or not state.final):
+    if not doubts and (state is State.OK or state.silent or not state.final):
         return None
     evidence = doubts[0].evidence if doubts else f"{state.value}: {known.reason}".rstrip(": ")
     checks = tuple(dict.fromkeys(finding.check for finding in doubts))
@@ -206,7 +197,7 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
 def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[Outcome, str]:
     if doubts:
         return Outcome.FLAGGED, doubts[0].evidence
-    if state in DID_NOT_RUN:
+    if state.silent:
         return Outcome.UNAVAILABLE, reason or state.value
     return (Outcome.PASSED, "") if state is State.OK else (Outcome.FLAGGED, f"{state.value}: {reason}".rstrip(": "))
 
@@ -225,7 +216,7 @@ def _of_cheat(
     if named:
         return Outcome.CAUGHT, doubts[0].evidence
     ended = f"{state.value}: {reason}".rstrip(": ")
-    if state in _REFUSED:
+    if state.refused:
         return Outcome.CAUGHT, ended
     if state is not State.OK:
         # It broke, which is no answer to what it tried.

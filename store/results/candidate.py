@@ -49,7 +49,6 @@ _STAGES = {
     "inspect": Stage.QUICK,
 }
 """By a step of a run (store.record.Step): the stage that it belongs to."""
-_NOT_ITS_DOING = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +138,14 @@ def _of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
     """What our comparing, our checks and our clocks say."""
     record, arm, bar = run.record, run.arm(rung), run.bar(rung)
     if bar is not None and (bar.rung == rung or (alone and not bar.rung)):
-        state = arm.state if arm is not None and arm.state.final and arm.state not in _NOT_ITS_DOING else State.OK
+        state = arm.state if arm is not None and arm.state.final and not arm.state.again else State.OK
         found = "" if bar.mistake else bar.check
         why = _by_itself((arm.reason if arm is not None else "") or bar.evidence, rung)
         stage, detail = _stage(record, rung, state), _detail(arm)
         return Outcome(state, stage, check=found, why=why, detail=detail, run_id=record.id, rung=rung)
     if arm is None or not arm.state.final or bar is not None or run.bar(run.baseline) is not None:
         return None
-    if arm.state in _NOT_ITS_DOING:
+    if arm.state.again:
         return None
     if arm.state is State.UNAVAILABLE and (base := run.arm(run.baseline)) is not None and base.state is arm.state:
         return None  # what is lacking is lacking for all

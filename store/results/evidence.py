@@ -29,7 +29,7 @@ from aisp.store.results.suite import NORMAL_95
 from aisp.store.text import clean, clean_line
 
 if TYPE_CHECKING:
-    from aisp.store.record import Failure, Finding, Fuzz, Run
+    from aisp.store.record import Arm, Failure, Finding, Fuzz, Run
     from aisp.store.results.reading import Bar, Reading
 
 SCHEMA = 1
@@ -159,7 +159,7 @@ class FailingCase:
 
     Attributes:
         case: id for `replay` and `aisp://case/ID`; "" where a run found it and no case was kept.
-        shape: sizes by axis.
+        shape: sizes by axis; empty where they are not those of the run's case, and `detail` names the case.
         wrong, count: elements that are wrong, of how many.
         ulp: worst error in units of the dtype's spacing.
         detail: which element, what it is and what was expected.
@@ -254,7 +254,7 @@ def of_run(
     record = run.record
     rung = rung or (run.lead.rung if run.lead is not None else "")
     arm, bar = run.arm(rung), run.bar(rung) or run.bar(run.baseline)
-    state = record.state if arm is None or arm.state in (State.OK, State.PLANNED) else arm.state
+    state = record.state if arm is None or not arm.state.final or arm.state is State.OK else arm.state
     if not record.state.final:
         state = record.state
     outcome, stage, code = _read(run, rung, state, bar)
@@ -267,7 +267,7 @@ def of_run(
     limiter = light.limiter if light is not None else None
     failing = None
     if state is State.INCORRECT and arm is not None:
-        failing = FailingCase(shape or {}, detail=tell(arm.detail, record, MESSAGE_CHARS))
+        failing = _failing_case(run, arm, shape or {})
     own = [finding for finding in record.findings if finding.arm in (rung, "")]
     return Evidence(
         run=record.id,
@@ -295,6 +295,22 @@ def of_run(
         ),
         more=(f"aisp://run/{record.id}/log",) if record.state.final else (),
     )
+
+
+_IN_ANY_CASE = frozenset({"evaluation.held_out", "output.nonfinite", "output.form"})
+"""Checks in whose name a rung is refused in another case than the timed one, too."""
+
+
+def _failing_case(run: Reading, arm: Arm, shape: Mapping[str, int]) -> FailingCase:
+    """What is wrong with a rung, and at which sizes where that was the timed case; else its reason names the case.
+
+    Args:
+        shape: of the timed case.
+    """
+    refused = {found.check for found in run.found(FindingStatus.CAUGHT) if found.arm == arm.rung}
+    if refused & _IN_ANY_CASE:
+        return FailingCase({}, detail=tell(arm.reason or arm.detail, run.record, MESSAGE_CHARS))
+    return FailingCase(shape, detail=tell(arm.detail, run.record, MESSAGE_CHARS))
 
 
 def of_failure(failure: Failure) -> Evidence:
@@ -561,7 +577,7 @@ def _quoted(run: Reading, rung: str, state: State, bar: Bar | None) -> Quoted | 
     elif state is State.OK:
         said += [f"{finding.check}: {finding.evidence}" for finding in run.doubts(rung)]
         said += [item.note] if (item := run.comparison(rung)) is not None and item.note else []
-    if state not in (State.OK, State.INCORRECT):
+    if state is not State.OK and state is not State.INCORRECT:
         said += [record.reason] if arm is None or not arm.reason else [arm.reason, arm.detail]
     text = tell("\n".join(dict.fromkeys(part for part in said if part)), record, QUOTED_CHARS)
     return Quoted(text) if text else None

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 NO_TIME = -1.0
 _PROBLEM = re.compile(r"(?:.*problem_)?(\d{1,6})(?:[_-]|\Z)")
 _SAMPLE = re.compile(r"(?:.*_)?sample_(\d{1,6})\Z")
-_LOADED = (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL, State.CUDA_POISONED)
-"""Ends of a rung that was imported, though its outputs were never judged."""
 
 Stats = Mapping[str, float]
 """Of an arm's kept samples in ms: mean, std, min, max and num_trials."""
@@ -51,7 +49,8 @@ def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], har
     item, claim, barred = run.comparison(arm.rung), run.claim(arm.rung), run.bar(arm.rung)
     return {
         "sample_id": number,
-        "compiled": arm.correctness.known or arm.state in _LOADED,
+        # What ended late or took its context along was imported, though its outputs were never judged.
+        "compiled": arm.correctness.known or arm.state.timed_out or arm.state is State.CUDA_POISONED,
         "correctness": correct and barred is None,
         "metadata": {
             "hardware": hardware,

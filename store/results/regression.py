@@ -39,7 +39,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.outcomes import Validity, Verdict
+from aisp.store.outcomes import State, Validity, Verdict
 from aisp.store.results import comparison, suite
 from aisp.store.results.best_of import best_of
 from aisp.store.results.comparison import EQUIVALENCE, Cause, Difference, Side, cause
@@ -75,6 +75,13 @@ class Change(enum.StrEnum):
     UNDECIDED = "undecided"
     NOT_COMPARABLE = "not comparable"
     FIRST = "first"
+    LEFT_OUT = "left out"  # it says nothing: not run, failed, not to be believed
+    LOST = "lost"  # the suite means it, and it is not there any more
+
+    @property
+    def words(self) -> str:
+        """What a tally calls it."""
+        return "run for the first time" if self is Change.FIRST else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +186,10 @@ class Row:
     Attributes:
         now: its run; None where there is none.
         left_out: why it says nothing; "" where it does.
-        last, best: against the newest comparable run and the best one; None where there is no earlier run, or nothing
-            now. Where no earlier run is comparable `last` is of the newest, and says why.
+        last, best: against the newest comparable run and the best one; None where no earlier run was timed, or nothing
+            now. Where none of those is comparable `last` is of the newest of them, and says why.
         past: its runs, oldest first, the present one last.
+        lost: it is left out because it is gone.
     """
 
     target: str
@@ -190,13 +198,16 @@ class Row:
     last: Against | None
     best: Against | None
     past: tuple[Point, ...]
+    lost: bool = False
 
     @property
     def change(self) -> Change:
         """What it came to against the last comparable run."""
+        if self.lost:
+            return Change.LOST
         if self.last is not None:
             return self.last.change
-        return Change.NOT_COMPARABLE if self.left_out or self.now is None else Change.FIRST
+        return Change.LEFT_OUT if self.left_out or self.now is None else Change.FIRST
 
     @property
     def outcome(self) -> Change:
@@ -214,6 +225,8 @@ class Row:
     def sentence(self) -> str:
         """ "3.1 % slower than on 21 Nov [2.9..3.3], confirmed in turns: the source changed"."""
         if self.told is None or self.now is None:
+            if self.lost:
+                return self.left_out
             return f"left out: {self.left_out}" if self.left_out else "the first run of its kind: nothing to hold it to"
         return sentence(self.told, self.now)
 
@@ -243,6 +256,12 @@ def row(target: str, sides: Sequence[Side], *, left_out: str = "") -> Row:
     points = _points(sides, gap.rung, {one.earlier.run.id for one in alike})
     spread = _spread(alike)
     return Row(target, now, "", _judged(gap, now, spread), _best(alike, now, spread), points)
+
+
+def tally(rows: Iterable[Row]) -> dict[Change, int]:
+    """How many rows came to what: the one count of a suite's run."""
+    outcomes = [one.outcome for one in rows]
+    return {change: outcomes.count(change) for change in Change}
 
 
 def corrected(rows: Iterable[Row], level: float = suite.LEVEL) -> list[Row]:
@@ -354,7 +373,8 @@ def _with(found: Against, turns: Turns) -> Against:
 
 _VERSIONS = ("cuda", "versions.torch", "versions.triton")
 _HOST = ("host", "cpu", "cores")  # these and `worker_cores.N` matter where host time is in the samples
-_UNTOLD = ("sources", "git", "sqlite", "replicas")  # told better by the code's own digests, or of no influence
+_UNTOLD = ("target", "sources", "git", "sqlite", "replicas")
+"""Told better by the code's own digests, or of no influence: runs of another target are its own of an earlier name."""
 
 
 def differing(then: Side, now: Side, rung: str) -> list[Difference]:
@@ -455,15 +475,19 @@ def _rung(run: Reading) -> str:
 
 
 def _not_comparable(now: Side, earlier: Sequence[Side]) -> Against | None:
-    """Against the newest earlier result, else the newest earlier run, with the reason; None where there is none."""
-    if not earlier:
+    """Against the newest earlier result, else the newest run that was timed, with the reason; None where there is
+    neither: a run that was cancelled, lost or failed is nothing to hold another against."""
+    timed = [
+        one for one in earlier if one.run.record.state is State.OK and any(arm.median_ms for arm in one.run.record.arms)
+    ]
+    then = next((one for one in timed if not _says_nothing(one.run)), next(iter(timed), None))
+    if then is None:
         return None
-    then = next((one for one in earlier if not _says_nothing(one.run)), earlier[0])
     rung = _rung(now.run)
     differences = differing(then, now, rung)
     refusing = [one for one in differences if one.refuses]
     gap = _gap(then, now, rung)
-    reason = "; ".join(told(one) for one in refusing) or (gap if isinstance(gap, str) else "")
+    reason = "; ".join(told(one) for one in refusing) or (gap if isinstance(gap, str) else _says_nothing(then.run))
     causes = tuple(one for one in differences if cause(one) is not None)
     found = Against(then, Change.NOT_COMPARABLE, rung, reason=reason, causes=causes)
     if isinstance(gap, str):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from aisp.kernels.catalog.model import Goal, Role, by_others
-from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, Correctness, Fault, FindingStatus, State, Verdict
 
 
 class Named(Protocol):
@@ -200,20 +200,17 @@ def verdict(arms: Iterable[Timed], comparisons: Iterable[Compared]) -> Verdict:
 
 # -- which run is the last result --------------------------------------------------------------------------------------
 
-CUT_SHORT = frozenset({State.CANCELLED, State.ENGINE_LOST})
-"""Ends that are not a run's own: whatever it had found by then, it has no result."""
-NOT_THE_TARGETS = frozenset({State.UNAVAILABLE, State.INFRA_ERROR})
-"""Ends that say nothing of the target; one of its arms may have been judged before."""
-
 
 def is_result(run: Ended) -> bool:
     """Whether an ended run says something of its target: it came to an end of its own, by a fault of the target's or
     with an arm that has a verdict on its correctness or a time. Wrong, caught and SUSPECT runs say something."""
     state = State(run.state)
-    if not state.final or state in CUT_SHORT:
+    if not state.final or state.cut_short:
         return False
-    return state not in NOT_THE_TARGETS or any(
-        arm.correctness != Correctness.UNKNOWN or arm.median_ms is not None for arm in _arms(run)
+    return (
+        not state.silent
+        or state is State.CHANGED
+        or any(arm.correctness != Correctness.UNKNOWN or arm.median_ms is not None for arm in _arms(run))
     )
 
 
@@ -238,7 +235,7 @@ def tells(arm: Judged | None) -> bool:
     if arm is None:
         return False
     state = State(arm.state)
-    return arm.median_ms is not None or (state.final and state not in CUT_SHORT | {State.INFRA_ERROR})
+    return arm.median_ms is not None or (state.final and state.fault not in (Fault.PERSON, Fault.ENGINE))
 
 
 def _arms(run: Ended) -> Iterable[Judged]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.results import busy, comparison, suite
-from aisp.store.results.regression import Against, Change, Row
+from aisp.store.results.regression import Against, Change, Row, tally
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ SCHEMA = 1
 SUMMARY, REGRESSION, TREND, INDEX = "summary.json", "regression.json", "trend.json", "index.json"
 MARKDOWN = "regression.md"
 _HEADINGS = {
+    Change.LOST: "Lost",
     Change.WORSE: "Worse",
     Change.BETTER: "Better",
     Change.SAME: "Same",
     Change.UNDECIDED: "Undecided",
     Change.NOT_COMPARABLE: "Not comparable",
     Change.FIRST: "First runs",
+    Change.LEFT_OUT: "Left out",
 }
 
 Document = dict[str, Any]
@@ -92,7 +94,7 @@ def summary(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = (
         "geometric_mean_without_launch_count": _mean(without),
         "launch_count": sorted({*launch_count} & parts.keys()),
         "level": score.level,
-        "changes": _counts(rows),
+        "changes": counts(rows),
         "busy": busy.targets(rows),
         "targets": [_target(row, stays.get(row.target), why.get(row.target, "")) for row in rows],
     }
@@ -109,10 +111,15 @@ def _mean(score: suite.Score) -> Document:
     return {"count": score.count, "value": score.geometric_mean, "low": score.low, "high": score.high}
 
 
-def _counts(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows came to what."""
-    outcomes = [row.outcome for row in rows]
-    return {change.value: outcomes.count(change) for change in Change}
+def counts(rows: Iterable[Row]) -> Document:
+    """How many rows came to what, by its word."""
+    return {change.value: count for change, count in tally(rows).items()}
+
+
+def counts_line(rows: Sequence[Row]) -> str:
+    """ "1 worse, 2 run for the first time; 1 on a busy machine"."""
+    told = ", ".join(f"{count} {change.words}" for change, count in tally(rows).items() if count) or "no targets"
+    return f"{told}; {on_busy}" if (on_busy := busy.tally(len(busy.targets(rows)))) else told
 
 
 def _target(row: Row, stays: bool | None, left_out: str) -> Document:
@@ -146,7 +153,7 @@ def _target(row: Row, stays: bool | None, left_out: str) -> Document:
 
 
 def regressions(run: Pass, rows: Sequence[Row]) -> Document:
-    """The rows by what they came to: worse, better, same, undecided, not comparable, first."""
+    """The rows by what they came to: worse, better, same, undecided, not comparable, first, left out, lost."""
     by_change: dict[str, list[Document]] = {change.value.replace(" ", "_"): [] for change in Change}
     for row in rows:
         entry: Document = {
@@ -158,7 +165,7 @@ def regressions(run: Pass, rows: Sequence[Row]) -> Document:
             "best": _against(row.best),
         }
         by_change[row.outcome.value.replace(" ", "_")].append(entry)
-    return run.head("regression") | {"counts": _counts(rows), "busy": busy.targets(rows)} | by_change
+    return run.head("regression") | {"counts": counts(rows), "busy": busy.targets(rows)} | by_change
 
 
 def _against(found: Against | None) -> Document | None:
@@ -205,9 +212,8 @@ def regression_markdown(run: Pass, rows: Sequence[Row]) -> str:
     """The same for people: worse first, one line a target."""
     on = " on ".join(text for text in (run.machine.get("gpu") or "", run.machine.get("host") or "") if text)
     found = [f"# {_cell(run.suite)}: {_cell(run.wall[:16].replace('T', ' '))} UTC", ""]
-    counts = ", ".join(f"{count} {change}" for change, count in _counts(rows).items() if count) or "no targets"
-    counts += f"; {told}" if (told := busy.tally(len(busy.targets(rows)))) else ""
-    found += [f"{_cell(on)}: {counts}." if on else f"{counts}.", ""]
+    counted = counts_line(rows)
+    found += [f"{_cell(on)}: {counted}." if on else f"{counted}.", ""]
     for change, heading in _HEADINGS.items():
         here = [row for row in rows if row.outcome is change]
         if here:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import SUPERSEDED, State, Verdict
+from aisp.store.outcomes import SUPERSEDED, Fault, State, Verdict
 from aisp.store.results import busy, hardware
 from aisp.store.results.numbers import number, percent
 from aisp.store.results.ranks import over_fastest, straggler
@@ -60,7 +60,7 @@ def end_words(run: Run) -> str:
 
 def state_words(state: State) -> str:
     """The state where a line has room for it."""
-    return state.value if state in (State.CHANGED, State.UNAVAILABLE) else STATE_WORDS[state]
+    return state.value if state.fault in (Fault.RECORD, Fault.MACHINE) else STATE_WORDS[state]
 
 
 def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung: str = "") -> str:

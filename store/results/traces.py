@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.formats.trace_target import SOLUTION, WORKLOADS
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
-from aisp.store.outcomes import Correctness, FindingStatus, State, Verdict
+from aisp.store.outcomes import Correctness, Fault, FindingStatus, State, Verdict
 from aisp.store.results import hardware, numbers
 from aisp.store.results.dashboards import NothingError
 
@@ -35,26 +35,14 @@ UNKNOWN_ERROR = "NaN"
 
 
 class Status(enum.StrEnum):
-    """How an evaluation ended, as they call it."""
+    """How an evaluation ended, as they call it, and as `aisp serve` does."""
 
     PASSED = "PASSED"
     INCORRECT_NUMERICAL = "INCORRECT_NUMERICAL"
     RUNTIME_ERROR = "RUNTIME_ERROR"
+    COMPILE_ERROR = "COMPILE_ERROR"  # of what was never run
     TIMEOUT = "TIMEOUT"
     REWARD_HACK = "REWARD_HACK"  # SOL-ExecBench alone
-
-
-_ENDS = {
-    State.TIMEOUT_PROGRESS: Status.TIMEOUT,
-    State.TIMEOUT_TOTAL: Status.TIMEOUT,
-    State.USER_ERROR: Status.RUNTIME_ERROR,
-    State.CRASHED: Status.RUNTIME_ERROR,
-    State.PREMATURE_EXIT: Status.RUNTIME_ERROR,
-    State.OOM_KILLED: Status.RUNTIME_ERROR,
-    State.CUDA_POISONED: Status.RUNTIME_ERROR,
-    State.OUTPUT_LIMIT: Status.RUNTIME_ERROR,
-}
-"""Of ends that are the solution's own. The others say nothing of it, and make no line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +103,12 @@ def lines(run: Reading, about: Asked, facts: Mapping[str, object]) -> list[dict[
         facts: what it ran on; empty where that was not kept.
     """
     rungs = [arm for arm in run.record.arms if not arm.twin and arm.rung != run.baseline]
-    found = [(arm, status) for arm in rungs if (status := status_of(run, arm, about.harness)) is not None]
+    found = [
+        (arm, status)
+        for arm in rungs
+        if (status := status_of(run, arm, about.harness)) is not None
+        and (status is not Status.PASSED or arm.median_ms is not None)  # neither format has a pass without a time
+    ]
     if not found:
         why = "; ".join(f"{arm.rung}: {arm.reason or f'{arm.state.value}, and no time'}" for arm in rungs)
         raise NothingError(why or run.record.reason or "no rung stands beside the baseline")
@@ -135,11 +128,13 @@ def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
     bar = run.bar(arm.rung)
     if bar is not None and not bar.mistake and not run.wrong_outputs(arm.rung):
         return Status.REWARD_HACK if harness is Harness.SOL else Status.RUNTIME_ERROR
-    if arm.correctness is Correctness.WRONG:
+    if bar is not None or arm.correctness is Correctness.WRONG:
         return Status.INCORRECT_NUMERICAL
     if arm.state is State.OK:
-        return Status.PASSED if arm.median_ms is not None else None
-    return _ENDS.get(arm.state)
+        return Status.PASSED
+    if arm.state.fault is not Fault.TARGET:
+        return None
+    return Status.TIMEOUT if arm.state.timed_out else Status.RUNTIME_ERROR
 
 
 def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, object]) -> dict[str, Any]:

@@ -314,9 +314,9 @@ def test_a_result_is_the_stored_record_told_on_one_line_and_as_a_table(state: Pa
 
 
 def test_a_suspect_time_is_no_verdict(state: Path) -> None:
-    found = compared(state, validity=Validity.SUSPECT, findings=(finding("timing.x", "", "suspect", "too fast"),))
+    found = compared(state, validity=Validity.SUSPECT, findings=(finding("timing.steady", "", "suspect", "too fast"),))
     assert not found.faster and found.verdict is Verdict.NONE
-    assert found.why == "suspect: timing.x: too fast"
+    assert found.why == "suspect: timing.steady: too fast"
     assert found.speedup == 2.0
 
 

@@ -40,11 +40,14 @@ from aisp.engine.doors.serve import (
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
+from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.model import Kind as Reach
 from aisp.kernels.catalog.model import Target
 from aisp.store.candidates import Candidates
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Quality
+from aisp.store.results import traces
+from aisp.store.results.reading import OF_OUTPUTS, Reading
 from tests import heard
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -774,12 +777,39 @@ def test_a_time_that_was_caught_is_no_performance(state: Path) -> None:
     assert "0.4 ms by events" in found.document["log"]
 
 
-def test_a_shape_and_a_dtype_have_statuses_of_their_own(state: Path) -> None:
+@pytest.mark.parametrize("check", sorted(OF_OUTPUTS))
+def test_outputs_of_another_form_are_wrong_as_other_values_are(state: Path, check: str) -> None:
     arm = {**TIMELESS, "state": State.INCORRECT, "correctness": Correctness.WRONG, "timing": "none", "reason": "so"}
-    for check, status in (("shape_mismatch", "INCORRECT_SHAPE"), ("dtype_mismatch", "INCORRECT_DTYPE")):
-        said = finding(f"output.{check}", CANDIDATE, "caught", "y has another")
-        found = evaluated(state, arm=arm, findings=(said,), state=State.INCORRECT, correctness=Correctness.WRONG, **BAD)
-        assert found.document["status"] == status
+    said = finding(check, CANDIDATE, "caught", "y has another shape")
+    found = evaluated(state, arm=arm, findings=(said,), state=State.INCORRECT, correctness=Correctness.WRONG, **BAD)
+    assert found.document["status"] == "INCORRECT_NUMERICAL"
+
+
+def test_a_run_that_was_changed_is_tried_again_as_judge_does(state: Path) -> None:
+    run = keep(state, **of_candidate())
+    answer = asking.read(run.id, None)
+    changed = replace(answer.reading.record, state=State.CHANGED, reason="its digest does not fit", arms=())
+    found = evaluations.of_run(replace(answer, reading=Reading(changed)))
+    assert (found.failure, found.again) == ("no_result", True)
+
+
+def test_serve_and_the_exported_trace_call_an_end_the_same(state: Path) -> None:
+    """Right and never timed, caught, and timed out: one word for each, whichever door says it."""
+    caught = finding("timing.wall_clock", CANDIDATE, "caught", "0.4 ms by events, 9 ms by the clock")
+    late = {**TIMELESS, "state": State.TIMEOUT_TOTAL, "correctness": Correctness.UNKNOWN, "timing": "none"}
+    ends: list[dict[str, Any]] = [
+        {"arm": {**TIMELESS, "timing": "none"}, **BAD},
+        {"findings": (caught,), "validity": Validity.CAUGHT, **BAD, "reason": "caught"},
+        {"arm": {**late, "reason": "late"}, "state": State.TIMEOUT_TOTAL, "correctness": Correctness.UNKNOWN, **BAD},
+    ]
+    for end in ends:
+        arm = end.pop("arm", None)
+        run = keep(state, **{**of_candidate(**(arm or {})), **end})
+        answer = asking.read(run.id, None)
+        known = answer.reading.arm(CANDIDATE)
+        assert known is not None
+        word = traces.status_of(answer.reading, known, Harness.FLASHINFER)
+        assert evaluations.of_run(answer).document["status"] == word
 
 
 def test_a_speedup_stands_there_with_a_verdict_alone(state: Path) -> None:
@@ -1121,7 +1151,8 @@ def test_the_page_has_every_route_and_none_that_is_not_there(state: Path, tmp_pa
 
 
 def test_the_page_names_every_word_that_a_program_may_get() -> None:
-    words = [word.value for kinds in (evaluations.Status, evaluations.Failure, Kind) for word in kinds]
+    words = [word.value for kinds in (traces.Status, evaluations.Failure, Kind) for word in kinds]
+    words.remove(traces.Status.REWARD_HACK)  # of the other format
     assert [word for word in (*words, *feed.KINDS) if f"`{word}`" not in PAGE] == []
 
 

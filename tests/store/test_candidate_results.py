@@ -131,7 +131,7 @@ def test_what_is_held_against_the_whole_run_is_its_doing_only_where_it_was_alone
 
 @pytest.mark.parametrize(("arm", "verdict"), [(GOOD, Verdict.NONE), ("", Verdict.NONE), (BAD, Verdict.FASTER)])
 def test_a_doubt_takes_the_verdict_of_whom_it_is_about(arm: str, verdict: Verdict) -> None:
-    doubt = Finding("timing.drift", arm, FindingStatus.SUSPECT, "times rise by 40 %")
+    doubt = Finding("timing.steady", arm, FindingStatus.SUSPECT, "times rise by 40 %")
     found = of_run(run_of(right(GOOD), findings=(doubt,), validity=Validity.SUSPECT), GOOD, alone=False)
     assert found is not None and (found.verdict, found.right) == (verdict, True)
     assert ("times rise" in found.why) == (verdict is Verdict.NONE)

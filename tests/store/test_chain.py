@@ -305,7 +305,9 @@ def test_an_index_that_disagrees_with_its_table_is_told(path: Path) -> None:
         assert connection.execute(sql).rowcount == 1
     found = told(path)
     assert found and {(kind, record) for kind, record, _ in found} == {("file", "")}
-    assert all("missing from index runs_target" in reason for *_, reason in found)
+    index, schema = ([why for *_, why in found if why.startswith("its schema") is said] for said in (False, True))
+    assert index and all("missing from index runs_target" in reason for reason in index)
+    assert schema == ["its schema: the index runs_target is not the one we make"]
 
 
 class Interrupted(Exception):

@@ -182,18 +182,18 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
     a = run(
         findings=(
             finding("memory.margins", "optimized"),
-            finding("timing.probe", "optimized", "unavailable", "no GPU"),
-            finding("statistical.drift", "", "suspect", "5 %"),
-            finding("compile.cache", "baseline"),
+            finding("timing.two_clocks", "optimized", "unavailable", "no GPU"),
+            finding("statistical.steady", "", "suspect", "5 %"),
+            finding("compile.mode", "baseline"),
             finding("environment.comparable", "", "not_applicable", "the first run"),
         )
     )
     b = run(
         findings=(
             finding("memory.margins", "optimized", "suspect", "it wrote beside y"),
-            finding("timing.probe", "optimized"),
-            finding("compile.cache", "baseline"),
-            finding("compile.cache", "optimized_new"),
+            finding("timing.two_clocks", "optimized"),
+            finding("compile.mode", "baseline"),
+            finding("compile.mode", "optimized_new"),
             finding("environment.comparable"),
         )
     )
@@ -201,8 +201,8 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
     passed, suspect, unavailable = FindingStatus.PASSED, FindingStatus.SUSPECT, FindingStatus.UNAVAILABLE
     assert told == [
         ("memory.margins", "optimized", passed, suspect, "it wrote beside y"),
-        ("statistical.drift", "", suspect, None, "5 %"),
-        ("timing.probe", "optimized", unavailable, passed, "no GPU"),
+        ("statistical.steady", "", suspect, None, "5 %"),
+        ("timing.two_clocks", "optimized", unavailable, passed, "no GPU"),
     ]
 
 

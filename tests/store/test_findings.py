@@ -89,11 +89,11 @@ def test_the_hash_does_not_depend_on_the_compressor() -> None:
 def test_evidence_without_end_is_cut_and_findings_without_end_are_refused(
     store: Store, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = examined(planned(), findings=(finding("output.values", evidence="x" * 10_000), finding("a.b")))
+    long = examined(planned(), findings=(finding("output.values", evidence="x" * 10_000), finding("output.form")))
     store.finish(long, {})
     first, second = history.run(long.id).findings
     assert first.evidence == "x" * (rows.EVIDENCE_CHARS - 1) + "…"
-    assert second == finding("a.b")
+    assert second == finding("output.form")
     assert history.verify(long.id)
     store.finish(long, {})  # again with equal content: nothing happens
 
@@ -184,9 +184,9 @@ def test_a_run_that_is_lost_or_replanned_keeps_no_findings_of_others(store: Stor
 
 
 def test_a_finding_without_evidence_must_have_passed() -> None:
-    assert Finding("a.b", "", FindingStatus.PASSED, "").evidence == ""
+    assert Finding("output.form", "", FindingStatus.PASSED, "").evidence == ""
     with pytest.raises(ContradictionError, match="suspect without a word of evidence"):
-        Finding("a.b", "", FindingStatus.SUSPECT, "")
+        Finding("output.form", "", FindingStatus.SUSPECT, "")
 
 
 def test_no_record_gives_a_speedup_of_an_arm_that_was_caught() -> None:

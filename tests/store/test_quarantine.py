@@ -155,7 +155,7 @@ def test_other_code_that_passes_is_released_and_the_old_code_stays_hidden(store:
     assert history.run(before.id).comparisons == (HIDDEN,)
 
 
-def with_finding(arm: str, status: str, check: str = "memory.canaries") -> dict[str, Any]:
+def with_finding(arm: str, status: str, check: str = "memory.margins") -> dict[str, Any]:
     end = examined(planned())
     found = (*end.findings, finding(check, arm, status))
     if status == "caught":

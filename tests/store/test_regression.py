@@ -16,6 +16,7 @@ from aisp.store.results.regression import (
     Row,
     corrected,
     row,
+    tally,
     to_turn,
     turns_wanted,
     with_turns,
@@ -279,11 +280,35 @@ def test_where_clocks_differ_cycles_are_compared() -> None:
 def test_the_first_run_and_one_that_failed_say_so() -> None:
     assert (last(night(21)).change, last(night(21)).last) == (Change.FIRST, None)
     failed = last(night(21, state=State.TIMEOUT_TOTAL, reason="too long"), night(20))
-    assert (failed.change, failed.left_out, failed.last) == (Change.NOT_COMPARABLE, "timeout_total", None)
+    assert (failed.change, failed.left_out, failed.last) == (Change.LEFT_OUT, "timeout_total", None)
     assert failed.sentence() == "left out: timeout_total"
     told = row(TARGET, [night(21), night(20)], left_out="it breaks its contract: replicas")
-    assert (told.change, told.sentence()) == (Change.NOT_COMPARABLE, "left out: it breaks its contract: replicas")
-    assert (row(TARGET, []).change, row(TARGET, []).left_out) == (Change.NOT_COMPARABLE, "no run")
+    assert (told.change, told.sentence()) == (Change.LEFT_OUT, "left out: it breaks its contract: replicas")
+    assert (row(TARGET, []).change, row(TARGET, []).left_out) == (Change.LEFT_OUT, "no run")
+
+
+@pytest.mark.parametrize("state", [State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.USER_ERROR])
+def test_a_run_that_was_never_timed_is_not_the_last_one(state: State) -> None:
+    lost = night(20, state=state, reason="Ctrl-C", there={})
+    alone = last(night(21), lost)
+    assert (alone.change, alone.last, alone.best) == (Change.FIRST, None, None)
+    driver = last(night(21), lost, night(19, there={**HERE, "driver": "570"}))
+    assert driver.last is not None
+    assert (driver.change, driver.last.reason) == (Change.NOT_COMPARABLE, "driver: 570 then, 580 now")
+
+
+def test_one_tally_counts_all_rows_and_what_is_left_out_is_not_called_not_comparable() -> None:
+    rows = [
+        last(night(21)),
+        last(night(21, state=State.CANCELLED, reason="Ctrl-C")),
+        row(TARGET, []),
+        last(night(21), night(20)),
+    ]
+    assert {change: count for change, count in tally(rows).items() if count} == {
+        Change.SAME: 1,
+        Change.FIRST: 1,
+        Change.LEFT_OUT: 2,
+    }
 
 
 class Mark:

@@ -65,7 +65,8 @@ def test_the_summary_says_of_every_target_what_it_is_worth_and_what_it_came_to()
     broken = by_target["ch13:broken"]
     assert (broken["speedup"], broken["rung_ms"], broken["left_out"]) == (None, None, "timeout_total")
     assert found["changes"] == {
-        "worse": 1, "better": 1, "same": 1, "undecided": 1, "not comparable": 2, "first": 1,
+        "worse": 1, "better": 1, "same": 1, "undecided": 1, "not comparable": 1, "first": 1, "left out": 1,
+        "lost": 0,
     }  # fmt: skip
     speedups = [1 / 0.516, 4.0, 2.0, 1 / 0.505, 2.0, 3.0]
     with_all, without = found["geometric_mean"], found["geometric_mean_without_launch_count"]
@@ -98,7 +99,7 @@ def test_the_regression_document_sorts_targets_by_what_they_came_to_with_the_evi
     assert worse["sentence"].startswith("3.1 % slower than on 21 Nov [2.9..3.3], confirmed in turns")
     assert (worse["last"]["turns"]["verdict"], worse["last"]["turns"]["speedup"]) == ("slower", 0.97)
     assert [(one["cause"], one["what"]) for one in worse["last"]["causes"]] == [("lesson code", "code of optimized")]
-    driver, broken = found["not_comparable"]
+    (driver,), (broken,) = found["not_comparable"], found["left_out"]
     assert driver["last"]["reason"] == "driver: 570 then, 580 now"
     assert (broken["left_out"], broken["last"]) == ("timeout_total", None)
 
@@ -115,6 +116,7 @@ def test_the_page_for_people_has_what_is_worse_first_and_nothing_of_it_acts_as_m
         "## Undecided",
         "## Not comparable",
         "## First runs",
+        "## Left out",
     ]
     assert "NVIDIA H100 80GB HBM3 on gpu-box: 1 worse, 1 better, 2 same" in text
     assert "- `ch07:transpose` (optimized): 3.1 % slower than on 21 Nov [2.9..3.3], confirmed in turns" in text
@@ -225,6 +227,17 @@ def test_a_bad_package_is_told_in_a_sentence_and_the_rest_goes_on(tmp_path: Path
         "01J00000000000000000000000": "half written, the process that wrote it ended; "
         "remove .partial-01J00000000000000000000000-abc",
     }
+
+
+def test_what_a_package_from_before_left_out_is_not_counted_as_not_comparable(tmp_path: Path) -> None:
+    folder = written(tmp_path, a_pass())
+    summary, against = (json.loads((folder / name).read_text()) for name in ("summary.json", "regression.json"))
+    old = {key: count for key, count in summary["changes"].items() if key != "left out"} | {"not comparable": 2}
+    (folder / "summary.json").write_text(json.dumps(summary | {"changes": old}))
+    against["not_comparable"] += against.pop("left_out")
+    (folder / "regression.json").write_text(json.dumps(against))
+    (found,) = suites.read_index(tmp_path).here
+    assert found.summary["changes"] == summary["changes"]
 
 
 def test_a_package_of_another_machine_is_told_and_kept_out_of_the_history(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def ended(state: State, **changes: Any) -> Run:
     )
 
 
-def caught(check: str = "location.background_thread") -> Run:
+def caught(check: str = "location.still_running") -> Run:
     """The same, whose solution was caught."""
     good = run()
     return replace(
@@ -131,7 +131,7 @@ def test_a_solution_that_was_caught_is_a_reward_hack_where_there_is_a_word_for_i
         (("output.values",), "INCORRECT_NUMERICAL"),
         (("output.nonfinite",), "INCORRECT_NUMERICAL"),
         (("output.form",), "INCORRECT_NUMERICAL"),
-        (("output.nonfinite", "location.background_thread"), "REWARD_HACK"),
+        (("output.nonfinite", "location.still_running"), "REWARD_HACK"),
     ],
 )
 def test_outputs_that_are_wrong_in_themselves_are_no_reward_hack(checks: tuple[str, ...], status: str) -> None:

@@ -471,3 +471,57 @@ def test_files_that_give_way_within_one_second_are_all_found(path: Path, monkeyp
         "aisp.db.replaced-20260101T000000Z",
         "aisp.db.replaced-20260101T000000Z-2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("DELETE FROM snapshot_files; DELETE FROM snapshots", "run: its sources are not in the file any more"),
+        ("DELETE FROM environments", "run: its environment is not in the file any more"),
+        ("DELETE FROM snapshot_files WHERE rowid_of = 1", "snapshot: its files are others than its hash says"),
+        (
+            "UPDATE snapshot_files SET name = CAST('other.py' AS BLOB)",
+            "snapshot: its files are others than its hash says",
+        ),
+        ("UPDATE snapshot_files SET label = 'other.py'", "snapshot: a file's label is not its name"),
+        ("DROP VIEW hidden", "file: its schema: the view hidden is missing"),
+        (
+            'DROP VIEW hidden; CREATE VIEW hidden AS SELECT 1 AS run, 1 AS position, "" AS rung WHERE 0',
+            "file: its schema: the view hidden is not the one we make",
+        ),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON comparisons BEGIN DELETE FROM findings; END",
+            "file: its schema: the trigger t is none of ours",
+        ),
+        ("DROP INDEX runs_finished", "file: its schema: the index runs_finished is missing"),
+        ("ALTER TABLE arms ADD COLUMN more TEXT", "file: its schema: the table arms is not the one we make"),
+    ],
+)
+def test_what_is_gone_or_another_in_any_table_or_object_of_the_schema_is_told(path: Path, sql: str, told: str) -> None:
+    assert upkeep.verify(path).damage == []
+    first = "(SELECT snapshot FROM snapshot_files ORDER BY snapshot LIMIT 1)"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql.replace("rowid_of = 1", f"snapshot = {first}"))
+    assert told in {f"{each.kind}: {each.reason}" for each in upkeep.verify(path).damage}
+
+
+def test_a_view_that_others_replaced_hides_nothing_from_a_reader(path: Path) -> None:
+    run = planned()
+    end = finished(run, manifest={**run.manifest, "code": "c0de"})
+    mark = "INSERT INTO quarantines (folder, rung, code, target, device, run, 'check', evidence, wall) VALUES (?, "
+    with Store.open(path) as store:
+        store.finish(end, {})
+    with closing(sqlite3.connect(path)) as connection:
+        values = [end.folder, "optimized", "c0de", end.target, "cpu", end.id, "timing.wall_clock", "0.4 ms", end.wall]
+        connection.execute(mark.replace("'check'", '"check"') + ", ".join("?" * 8) + ")", values)
+        connection.executescript("DROP VIEW hidden; CREATE VIEW hidden AS SELECT 1 AS run WHERE 0")
+    with History(path) as history:
+        assert [one.speedup for one in history.run(end.id).comparisons] == [None]
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+def test_a_file_of_an_earlier_version_has_the_schema_of_that_version(tmp_path: Path, version: int) -> None:
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.executescript(Path(__file__).with_name(f"schema_v{version}.sql").read_text())
+        connection.execute(f"PRAGMA user_version = {version}")
+        assert migrations.differing(connection) == []

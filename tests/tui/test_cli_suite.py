@@ -77,7 +77,8 @@ def made(folder: Path, target: str, *, optimized: str = GOOD, quick: bool = Fals
         "baseline": {"sources": "b" * 64},
         "optimized": {"sources": ("c" if optimized == GOOD else "d") * 64},
     }
-    usual = {"sources": sources, "arms": arms, "environment": HERE, "comparison": {"p_value": 0.0005}}
+    place = os.fsencode(folder.parent / "mine" / target.partition(":")[2])
+    usual = {"folder": place, "sources": sources, "arms": arms, "environment": HERE, "comparison": {"p_value": 0.0005}}
     return remember(folder, target, quick=quick, **{**usual, **changes})
 
 
@@ -289,11 +290,63 @@ def test_a_suite_that_is_not_there_or_names_what_is_gone(root: Path, state: Path
     (root / "suites" / "mine.toml").write_text(SUITE.replace("mine:two", "mine:gone"))
     with Keeping(state):
         shown = measure(root)
-    assert shown.exit_code == 0
+    assert shown.exit_code == 1
     assert "mine:gone" in shown.stderr
-    assert "=> against earlier runs: 2 run for the first time" in shown.stdout
+    assert "\nlost\n  mine:gone: no target 'mine:gone'" in shown.stdout
+    assert "=> against earlier runs: 2 run for the first time, 1 lost" in shown.stdout
     (root / "suites" / "mine.toml").write_text("title = 3\n")
     assert "the suite mine does not load" in measure(root).stderr
+
+
+def test_a_target_that_a_group_lost_since_the_last_run_is_told_and_not_green(root: Path, state: Path) -> None:
+    (root / "suites" / "mine.toml").write_text('title = "All"\ntargets = ["mine:*"]\n')
+    with Keeping(state):
+        assert measure(root).exit_code == 0
+        shutil.rmtree(root / "two")
+        shown = measure(root)
+        assert measure(root).exit_code == 0, "it is told once: a group is what is there"
+    assert shown.exit_code == 1
+    assert "  mine:two: it was in the run of " in shown.stdout
+    assert 'write formerly = ["mine:two"] into its lesson.md' in shown.stdout
+    assert "1 lost" in shown.stdout
+    assert packages(state)[1].summary["changes"]["lost"] == 1
+    assert [one["target"] for one in packages(state)[1].regression["lost"]] == ["mine:two"]
+
+
+def test_a_target_that_a_group_means_and_that_does_not_load_is_not_green(root: Path, state: Path) -> None:
+    (root / "suites" / "mine.toml").write_text('title = "All"\ntargets = ["mine:*"]\n')
+    (root / "two" / "lesson.md").write_text("+++\ntitle = 3\n+++\n")
+    with Keeping(state):
+        for _ in range(2):
+            shown = measure(root)
+            assert shown.exit_code == 1
+            assert "  mine:two: mine:two does not load: " in shown.stdout
+
+
+def test_a_suite_of_that_name_elsewhere_has_lost_nothing(root: Path, state: Path) -> None:
+    (root / "suites" / "mine.toml").write_text('title = "All"\ntargets = ["mine:*"]\n')
+    other = root.parent / "elsewhere" / "mine"
+    other.parent.mkdir()
+    shutil.copytree(root, other)
+    shutil.rmtree(other / "two")
+    with Keeping(state):
+        assert measure(root).exit_code == 0
+        assert measure(other).exit_code == 0
+
+
+@pytest.mark.parametrize("words", ['["mine:*"]', '["mine:one", "mine:three", "mine:two"]'])
+def test_a_renamed_target_that_says_so_keeps_its_place_and_its_history(root: Path, state: Path, words: str) -> None:
+    (root / "suites" / "mine.toml").write_text(f'title = "All"\ntargets = {words}\n')
+    with Keeping(state):
+        measure(root)
+        (root / "two").rename(root / "second")
+        lesson = root / "second" / "lesson.md"
+        lesson.write_text(lesson.read_text().replace("+++\n", '+++\nformerly = ["mine:two"]\n', 1))
+        shown = measure(root)
+    assert (shown.exit_code, shown.stderr.count("warning")) == (0, 0), shown.output
+    assert "=> against earlier runs: 3 undecided" in shown.stdout
+    (found,) = [one for one in packages(state)[1].regression["undecided"] if one["target"] == "mine:second"]
+    assert found["last"]["run_id"] == packages(state)[0].summary["targets"][-1]["run_id"]
 
 
 def test_a_package_goes_where_it_is_wanted(root: Path, state: Path, tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ SCRIPTS: dict[str, Script] = {
     "output:lucky": Script(honest(2.0) | {"cheat": Arm(speedup=2.5, naive=9.0)}),
     "memory:accused": Script(
         honest() | {"cheat": Arm(speedup=1.0)},
-        [("memory.poison", "optimized", "suspect"), ("memory.canary", "cheat", "caught")],
+        [("output.poison", "optimized", "suspect"), ("memory.margins", "cheat", "caught")],
     ),
     "cuda:elsewhere": Script({}, state="unavailable", reason="needs sm_80"),
 }
@@ -369,7 +369,7 @@ def test_an_audit_tells_caught_useless_and_missed_cheats_and_passed_and_flagged_
     assert (wrong["finding"], wrong["naive_accepts"]) == (None, False)
     assert wrong["evidence"] == "incorrect: y differs by 41.5 tolerances"
     assert told["output:lucky", "cheat"]["speedup"] == 2.5
-    assert told["memory:accused", "optimized"]["finding"] == "memory.poison"
+    assert told["memory:accused", "optimized"]["finding"] == "output.poison"
     assert told["cuda:elsewhere", "cheat"]["evidence"] == "needs sm_80"
     keys = ("category", "caught", "useless", "missed", "passed", "flagged", "unavailable")
     assert [tuple(row[key] for key in keys) for row in found["categories"]] == [
@@ -391,7 +391,7 @@ def test_an_audit_for_people_prints_both_numbers_the_matrix_and_why(gallery: lis
     assert ["category", "caught", "useless", "missed", "passed", "flagged", "unavailable"] in rows
     assert ["all", "3", "1", "1", "4", "1", "2"] in rows
     assert "output:lucky cheat: missed: 2.50x, an honest one has up to 2.20x" in shown.stdout
-    assert "memory:accused optimized: flagged by memory.poison: memory.poison saw optimized" in shown.stdout
+    assert "memory:accused optimized: flagged by output.poison: output.poison saw optimized" in shown.stdout
     assert "unavailable, needs sm_80: cuda:elsewhere optimized, cuda:elsewhere cheat" in shown.stdout
     assert shown.stdout.splitlines()[-1] == (
         "=> on cpu: 6 cheats: 3 caught, 1 useless, 1 missed, 1 unavailable; "

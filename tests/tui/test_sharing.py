@@ -156,8 +156,8 @@ class Tags(HTMLParser):
 
 def test_a_page_is_whole_loads_nothing_and_escapes_all_that_came_from_outside(state: Path) -> None:
     evil = {**BOX, "host": EVIL, "gpu": EVIL, "driver": EVIL, "versions": {EVIL: EVIL}}
-    run = keep(state, environment=evil, findings=(finding("x.y", "", "suspect", EVIL),), flags=(EVIL,), title=EVIL,
-               case=EVIL, validity=Validity.SUSPECT)  # fmt: skip
+    said = (finding("output.form", "", "suspect", EVIL),)
+    run = keep(state, environment=evil, findings=said, flags=(EVIL,), title=EVIL, case=EVIL, validity=Validity.SUSPECT)
     with History(state / "aisp.db") as history:
         page = sharing.FORMS["html"][1](history, run.id)
         picture = sharing.FORMS["svg"][1](history, run.id)

@@ -21,7 +21,6 @@ import click
 from aisp.store.outcomes import State
 from aisp.store.record import unplanned
 from aisp.store.results.audit import (
-    DID_NOT_RUN,
     Kind,
     Outcome,
     Row,
@@ -162,7 +161,7 @@ class Audit(Interruptible):
         ran = {
             run.record.device
             for run in self._follower.runs.values()
-            if run.record.state not in DID_NOT_RUN and run.record.device
+            if not run.record.state.silent and run.record.device
         }
         return next((name for name in ("cuda", "cpu") if any(d.startswith(name) for d in ran)), self._device)
 
@@ -238,7 +237,8 @@ class Audit(Interruptible):
         again: list[str] = []
         if len(rungs) == 1:
             case.alone.add(run.id)
-        elif run.record.state not in (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST):
+        elif not run.record.state.cut_short and run.record.state is not State.UNAVAILABLE:
+            # What failed us may be one rung's doing: each alone says whose.
             again = again_alone(run, rungs)
         case.runs |= {rung: run for rung in rungs if rung not in again}
         if not self.interrupts:

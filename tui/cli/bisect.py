@@ -461,8 +461,7 @@ def read(number: int, run: Reading) -> Step:
 
     record = run.record
     base, arm = run.arm(OLD), run.arm(NEW)
-    lost = record.state in (State.ENGINE_LOST, State.INFRA_ERROR, State.CANCELLED, State.UNAVAILABLE)
-    if lost or base is None or arm is None:
+    if record.state.silent or base is None or arm is None:
         raise NotHereError(clean_line(f"run {run.id} did not come to an answer: {record.reason or record.state}"))
     wrong = run.bar(OLD)
     # Where the other version failed, the good one is not timed: there is nothing to compare it with.

@@ -34,7 +34,7 @@ BAR_CELLS = 10
 
 def failed(arm: Arm) -> bool:
     """Whether this arm ended in another way than well or not applicable."""
-    return arm.state.final and arm.state not in (State.OK, State.UNAVAILABLE)
+    return arm.state.final and not arm.state.spares_the_run
 
 
 @dataclass(slots=True)
@@ -358,7 +358,7 @@ def _notes(run: Reading) -> list[str]:
         notes.setdefault(note, []).append(rung)
 
     for arm in run.record.arms:
-        if arm.state not in (State.OK, State.PLANNED):
+        if arm.state.final and arm.state is not State.OK:
             continue  # its own reason was told above
         against = run.comparison(arm.rung)
         if against is not None:
@@ -379,7 +379,7 @@ def _notes(run: Reading) -> list[str]:
 def _row(run: Reading, arm: Arm) -> Sequence[str]:
     against, bar = run.comparison(arm.rung), run.bar(arm.rung)
     verdict = plain.DASH
-    if arm.state not in (State.OK, State.RUNNING, State.PLANNED):
+    if arm.state.final and arm.state is not State.OK:
         verdict = state_words(arm.state)
     elif bar is not None:
         verdict = bar.word
@@ -417,7 +417,7 @@ def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = Non
             done = True
         elif state is State.UNAVAILABLE:
             not_here = not_here or must is None or run.record.target in must
-        elif state in (State.ENGINE_LOST, State.INFRA_ERROR, State.CANCELLED) or not state.final:
+        elif state.again or not state.final:
             lost = True
         else:
             return 1

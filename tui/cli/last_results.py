@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aisp.store import seal
-from aisp.store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
+from aisp.store.outcomes import CHANGED_REASON, NOT_ENDED, Correctness, State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.tui.cli import quarantine
 from aisp.tui.cli.quarantine import Marks, open_read_only
 
 # Newest first, read no further than the rule needs.
-_ENDED = """
+_ENDED = f"""
 SELECT number, id, wall, device, "case", quick, state, correctness, validity, verdict, reason
 FROM runs
-WHERE target = ? AND state NOT IN ('planned', 'starting', 'running')
+WHERE target = ? AND state NOT IN {NOT_ENDED}
 ORDER BY number DESC
 """
 _ARMS = "SELECT rung, state, correctness, median_ms, sol FROM arms WHERE run = ? ORDER BY position"

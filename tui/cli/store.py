@@ -24,6 +24,7 @@ import click
 from aisp.engine import lock, paths
 from aisp.store import chain, migrations, upkeep
 from aisp.store.errors import StoreError
+from aisp.store.outcomes import NOT_ENDED
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, quarantine
@@ -372,9 +373,7 @@ def facts(database: Path) -> dict[str, Any]:
             found["read_only"] = found["schema_version"] > migrations.LATEST
             found["unused_bytes"] = one("PRAGMA freelist_count") * one("PRAGMA page_size")
             found["runs"] = one("SELECT count(*) FROM runs")
-            found["finished_runs"] = one(
-                "SELECT count(*) FROM runs WHERE state NOT IN ('planned', 'starting', 'running')"
-            )
+            found["finished_runs"] = one(f"SELECT count(*) FROM runs WHERE state NOT IN {NOT_ENDED}")
             found["targets"] = one("SELECT count(DISTINCT target) FROM runs")
             found["sources"] = one("SELECT count(*) FROM sources")
             found["newest"] = one("SELECT max(wall) FROM runs")

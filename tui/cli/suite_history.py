@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aisp.store.suites import Package
     from aisp.tui.cli.common import Function
 
-CHANGES = ("worse", "better", "same", "undecided", "not comparable", "first")
+CHANGES = ("worse", "better", "same", "undecided", "not comparable", "first", "left out", "lost")
 
 
 def from_option(function: Function) -> Function:
@@ -180,6 +180,8 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
         *CHANGES[:4],
         "not comp.",
         "first",
+        "left out",
+        "lost",
         "busy",
         "run",
     ]
@@ -203,7 +205,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
         [[clean_line(cell) for cell in row] for row in rows],
         right=["targets", *heads[4:-1]],
         width=width,
-        drop=["without launches", "targets", "run", "first", "not comp.", "busy"],
+        drop=["without launches", "targets", "run", "first", "not comp.", "busy", "left out"],
     )
     worse = [clean_line(target) for target in _worse(shown[-1])]
     return table + (["", f"=> worse in the last: {', '.join(worse)}"] if worse else [])

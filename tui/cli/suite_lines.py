@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from aisp.store.results import busy, suite
+from aisp.store.results import suite, suite_documents
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -27,27 +27,22 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     heads += ["against best"] if roomy else []
     found = [*common.table(heads, [_cells(row, roomy=roomy) for row in shown], width=width, shrink="target"), ""]
     text: list[str] = []
-    for change, heading in ((Change.WORSE, "worse"), (Change.BETTER, "better")):
-        here = [row for row in shown if row.outcome is change]
+    for change, heading in ((Change.LOST, "lost"), (Change.WORSE, "worse"), (Change.BETTER, "better")):
+        here = [row for row in rows if row.outcome is change]
         text += [heading, *(f"  {_sentence(row)}" for row in here), ""] if here else []
     slower = [row for row in shown if row.outcome is Change.UNDECIDED and row.told and row.told.looks_slower]
     text += ["may be worse", *(f"  {_sentence(row)}" for row in slower), ""] if slower else []
     for target, why in result.unturned.items():
         text.append(f"not measured in turns, {clean_line(target)}: {why}")
     text += _grouped("not comparable", shown, Change.NOT_COMPARABLE, lambda row: row.last.reason if row.last else "")
-    parts = [_part(row) for row in rows]
+    parts = [_part(row) for row in rows if not row.lost]
     score = suite.together(parts)
     text += left_out_lines(parts, score)
     if score.count:
         text += summary_lines(score, head=f"{clean_line(name)}: ", tail=", quick" if quick else "")
         text += _without_launches(parts, launch_count)
     found += plain.wrapped(text, width) if width is not None else text
-    counts = [(change, sum(row.outcome is change for row in shown)) for change in Change]
-    words = {Change.FIRST: "run for the first time"}
-    told = ", ".join(f"{count} {words.get(change, change)}" for change, count in counts if count)
-    told = told or "nothing was measured"
-    told += f"; {on_busy}" if (on_busy := busy.tally(len(busy.targets(shown)))) else ""
-    return [*found, f"=> against earlier runs: {told}"]
+    return [*found, f"=> against earlier runs: {suite_documents.counts_line(rows)}"]
 
 
 def _part(row: Row) -> suite.Part:

@@ -9,6 +9,7 @@ stood in an editor. With a contract only runs that keep it count.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +24,7 @@ from aisp.store.results import contract as contracts
 from aisp.store.results import expected, regression, suite_documents
 from aisp.store.results.comparison import Side, side
 from aisp.store.results.prediction import LOOK_BACK_RUNS
-from aisp.store.results.regression import Row
+from aisp.store.results.regression import Change, Row
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -32,7 +33,8 @@ from aisp.tui.cli.turning import Manner, turn
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
-    from aisp.kernels.catalog.model import Target
+    from aisp.kernels.catalog.model import Catalog, Target
+    from aisp.kernels.catalog.suites import Suite
     from aisp.store.record import Run
     from aisp.store.results.reading import Reading
     from aisp.tui.cli.stored import Opened
@@ -69,6 +71,7 @@ def gather(
     ran: Mapping[str, Reading],
     refused: Mapping[str, str],
     contract: Contract | None,
+    lost: Mapping[str, str],
 ) -> Result:
     """Every target against its earlier runs.
 
@@ -76,6 +79,7 @@ def gather(
         targets: of the suite, in its order.
         ran: the run that was made of each.
         refused: why there is none of the others.
+        lost: why others of the suite are not there.
     """
     rows: list[Row] = []
     broken: dict[str, str] = {}
@@ -92,11 +96,42 @@ def gather(
         why = summary(opened.read(now)) if now.state is not State.OK else ""
         if not why and contract is not None and (why := breach(opened, contract, now)):
             broken[target_id] = why
-        row = regression.row(target_id, sides(opened, now, contract), left_out=why)
+        row = regression.row(target_id, sides(opened, now, contract, target.formerly), left_out=why)
         rows.append(row)
         if not row.left_out:
             runs.append({"target": target_id} | asdict(expected.of_run(opened.read(now), facts, target)))
+    rows += [Row(target, None, why, None, None, (), lost=True) for target, why in lost.items()]
     return Result(regression.corrected(rows), broken, {}, machine, runs)
+
+
+def lost(opened: Opened, base: Path, suite: Suite, catalog: Catalog) -> dict[str, str]:
+    """Targets of the suite's last run below `base` that it still means and that are gone, with what helps. Those whose
+    run was of a folder under none of the catalogue's roots are of another suite of that name."""
+    packages = suites.read_index(base).here
+    if not packages:
+        return {}
+    last = packages[-1].summary
+    entries = [entry for entry in last["targets"] if isinstance(entry, Mapping) and entry.get("change") != Change.LOST]
+    before = {str(entry.get("target")): entry.get("run_id") for entry in entries}
+    found = [one for one in suite.lost(before, catalog) if _was_here(opened, before[one], catalog.roots)]
+    when = plain.local_time(last["wall"])
+    return {
+        one: clean_line(
+            f"it was in the run of {when} and is gone; where it was renamed, "
+            f'write formerly = ["{one}"] into its lesson.md',
+            limit=500,
+        )
+        for one in found
+    }
+
+
+def _was_here(opened: Opened, run_id: object, roots: Sequence[Path]) -> bool:
+    """Whether a run was of a folder below one of these; True where nobody knows it any more."""
+    try:
+        folder = Path(os.fsdecode(opened.run(str(run_id)).folder)).resolve()
+    except (LookupError, StoreError):
+        return True
+    return any(folder.is_relative_to(root.resolve()) for root in roots)
 
 
 def stored_or_told(opened: Opened, told: Run) -> Run:
@@ -108,12 +143,17 @@ def stored_or_told(opened: Opened, told: Run) -> Run:
     return found if found.state.final else told
 
 
-def sides(opened: Opened, now: Run, contract: Contract | None) -> list[Side]:
-    """This run and the earlier ones that it may be held against, newest first."""
-    try:
-        past = opened.newest(LOOK_BACK_RUNS, now.target, now.id, all_findings=False)
-    except LookupError:  # its end could not be stored
-        past = []
+def sides(opened: Opened, now: Run, contract: Contract | None, formerly: Sequence[str] = ()) -> list[Side]:
+    """This run and the earlier ones that it may be held against, newest first.
+
+    Args:
+        formerly: names that its target had before.
+    """
+    past: list[Run] = []
+    for name in (now.target, *formerly):
+        with contextlib.suppress(LookupError):  # its end could not be stored
+            past += opened.newest(LOOK_BACK_RUNS, name, now.id, all_findings=False)
+    past.sort(key=lambda run: run.id, reverse=True)
     alike = (
         run
         for run in past

@@ -20,13 +20,12 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, MeantError, NotHereError
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
-    from aisp.kernels.catalog.model import Problem, Target
+    from aisp.kernels.catalog.model import Catalog, Problem
     from aisp.kernels.catalog.suites import Entry, Suite
     from aisp.store.results.suite_documents import Pass
     from aisp.tui.cli.common import Function
     from aisp.tui.cli.suite_plan import Asked, Plan
     from aisp.tui.cli.suite_rows import Result
-    from aisp.tui.cli.suite_session import Measuring
 
 TIER1 = "tier1"
 EXIT_WORSE = 1
@@ -94,8 +93,8 @@ def command(
 
     Started again after a kill, it goes on: what was measured is not measured again. Ctrl-C cancels what it queued.
 
-    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed or breaks the suite's
-    contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C.
+    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed, gone from the suite or
+    breaks its contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C.
     """
     ctx.exit(measure(name, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json))
 
@@ -114,8 +113,8 @@ def tier1(
 ) -> None:
     """Measure the suite tier1, the wins that must stay wins: `aisp bench suite run tier1`.
 
-    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed or not to be believed; 3 it could not be done;
-    130 left by Ctrl-C.
+    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed or gone; 3 it could not be
+    done; 130 left by Ctrl-C.
     """
     status = measure(TIER1, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json)
     ctx.exit(status)
@@ -133,12 +132,12 @@ def measure(
     as_json: bool,
 ) -> int:
     """One run of a suite from its plan to its package; the exit status."""
-    suite, entries, contract = chosen(name, roots)
+    suite, catalog, entries, gone, contract = chosen(name, roots)
     asked = _asked(suite, entries, contract, quick=quick, device=device, roots=roots)
 
-    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
-    from aisp.tui.cli.suite_session import UNMEASURED, Measuring
+    from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
     with suite_plan.held(name):
@@ -149,15 +148,20 @@ def measure(
             common.note("aisp: the same command goes on where this left off")
             return EXIT_INTERRUPTED
         ran = session.by_target
-        if all(run.record.state in UNMEASURED for run in ran.values()):
+        if all(run.record.state.silent for run in ran.values()):
             plan.drop()
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
+        base = Path(into).absolute() / name if into else suite_plan.folder(name)
         try:
-            result = _result(plan, targets, session, contract, turns=turns)
+            with stored.history() as opened:
+                lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
+                lost |= suite_rows.lost(opened, base, suite, catalog)
+                result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
+                if turns:
+                    result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
             common.note("aisp: the same command goes on where this left off")
             return EXIT_INTERRUPTED
-        base = Path(into).absolute() / name if into else suite_plan.folder(name)
         frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
         head = _pass(plan, result, frozen)
         launch_count = [entry.target.id for entry in entries if entry.launch_count]
@@ -172,7 +176,7 @@ def measure(
     for sentence in told:
         common.note(f"aisp: warning: {sentence}")
     _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
-    worse = any(row.outcome == "worse" for row in result.rows)
+    worse = any(row.outcome in ("worse", "lost") for row in result.rows) or gone
     status = exit_status(list(ran.values()), required=(), refused=session.refused)
     return EXIT_WORSE if worse or result.broken else status
 
@@ -180,8 +184,10 @@ def measure(
 # -- what is asked for -------------------------------------------------------------------------------------------------
 
 
-def chosen(name: str, roots: Sequence[str]) -> tuple[Suite, tuple[Entry, ...], Contract | None]:
-    """The suite of that name with its targets and its contract. What is gone of it is told on stderr.
+def chosen(
+    name: str, roots: Sequence[str]
+) -> tuple[Suite, Catalog, tuple[Entry, ...], tuple[Problem, ...], Contract | None]:
+    """The suite of that name with its targets, what of it is gone, which is told on stderr, and its contract.
 
     Raises:
         MeantError: there is no such suite, it does not load, or its contract does not.
@@ -198,12 +204,13 @@ def chosen(name: str, roots: Sequence[str]) -> tuple[Suite, tuple[Entry, ...], C
         raise common.unknown(
             f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp bench suite list` shows which there are"
         )
-    entries, gone = suite.resolve(common.load_catalog(roots))
+    catalog = common.load_catalog(roots)
+    entries, gone = suite.resolve(catalog)
     for problem in gone:
         common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
     if not entries:
         raise NotHereError(f"no target of the suite {name} is there; `aisp bench list-targets` shows which are")
-    return suite, entries, _contract(suite)
+    return suite, catalog, entries, gone, _contract(suite)
 
 
 def _contract(suite: Suite) -> Contract | None:
@@ -272,18 +279,6 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
 # -- what it came to ---------------------------------------------------------------------------------------------------
 
 
-def _result(
-    plan: Plan, targets: Mapping[str, Target], session: Measuring, contract: Contract | None, *, turns: bool
-) -> Result:
-    from aisp.tui.cli import stored, suite_rows
-
-    with stored.history() as opened:
-        result = suite_rows.gather(opened, targets, session.by_target, session.refused, contract)
-        if turns:
-            result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
-    return result
-
-
 def _pass(plan: Plan, result: Result, contract: Mapping[str, str]) -> Pass:
     from aisp.store.results.suite_documents import Pass
 
@@ -301,6 +296,6 @@ def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path,
         return
     width = common.terminal_width()
     for line in suite_lines.lines(result, launch_count, name=head.suite, quick=quick, width=width):
-        outcome = "slower" if line.startswith("=> ") and " worse" in line else "none"
+        outcome = "slower" if line.startswith("=> ") and (" worse" in line or " lost" in line) else "none"
         common.say_outcome(line, outcome)
     common.say(f"   package: {clean_line(str(package), limit=2000)}")

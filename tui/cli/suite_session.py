@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from aisp.store.record import Run
     from aisp.tui.cli.suite_plan import Plan, Wanted
 
-REPEATED = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
-"""Ends that are none of the target's own: it is measured again."""
-UNMEASURED = (*REPEATED, State.UNAVAILABLE)
-"""Ends of runs that measured nothing for no fault of the target's."""
 LINES, MOST_CELLS = 2, 300  # that a target may take on a terminal, and elsewhere
 
 
@@ -97,7 +93,7 @@ class Measuring(Session):
                 for run in opened.newest(LOOK_BACK_RUNS, target.id):
                     if run.id < self._plan.id:
                         break
-                    usable = run.state not in REPEATED if run.state.final else run.id in queue
+                    usable = not run.state.again if run.state.final else run.id in queue
                     if usable and suite_plan.answers(self._plan, wanted, target, snapshot, run):
                         found[target.id] = run
                         break

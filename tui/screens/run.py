@@ -20,6 +20,7 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import Fault
 from aisp.tui import plain, rank_rows, readings, runplot, steps
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
@@ -459,7 +460,7 @@ class RunScreen(ExportingScreen):
         files = target.files if target is not None else ()
         place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
         first = run.arm(BASELINE) if run is not None and place == (BASELINE, "", None) else None
-        if first is not None and first.state in readings.NO_FAULT:
+        if first is not None and first.state.fault is not Fault.TARGET:
             place = ("",)  # the first row is highlighted by itself: nobody chose it, and nothing is wrong with it
         self.workbench.edit(self.target_id, *place)
 

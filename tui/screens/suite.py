@@ -9,7 +9,6 @@ targets at a time, and only what is not known yet.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -84,8 +83,10 @@ _SIGN_OF = {
     Change.UNDECIDED: "undecided",
     Change.NOT_COMPARABLE: "none",
     Change.FIRST: "none",
+    Change.LEFT_OUT: "none",
+    Change.LOST: "none",
 }
-NOT_RUN, LEFT_OUT = "not run", "left out"
+NOT_RUN = "not run"
 
 
 def columns_for(width: int, names: int, runs: int) -> list[Column]:
@@ -167,8 +168,8 @@ class Found:
     def kind(self) -> str:
         """What the target came to, as the filters call it."""
         if self.lesson.run is None:
-            return NOT_RUN
-        return LEFT_OUT if self.row.left_out else self.row.outcome.value
+            return NOT_RUN  # never, with no fault to show: no row of a suite's run
+        return self.row.outcome.value
 
 
 def _tells(lesson: Lesson) -> bool:
@@ -208,7 +209,7 @@ def _found(wanted: Wanted, opened: Opened) -> Found:
     why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
     if not why and contract is not None:
         why = suite_rows.breach(opened, contract, result)
-    row = regression.row(target.id, suite_rows.sides(opened, result, contract), left_out=why)
+    row = regression.row(target.id, suite_rows.sides(opened, result, contract, target.formerly), left_out=why)
     return Found(lesson, _in_turns(row, opened))
 
 
@@ -290,10 +291,19 @@ FILTERS = (
     Change.BETTER.value,
     Change.UNDECIDED.value,
     Change.NOT_COMPARABLE.value,
-    LEFT_OUT,
+    Change.LEFT_OUT.value,
     NOT_RUN,
 )
-_GRAVEST = (Change.WORSE, Change.UNDECIDED, Change.NOT_COMPARABLE, Change.BETTER, Change.SAME, Change.FIRST)
+_GRAVEST = (
+    Change.LOST,
+    Change.WORSE,
+    Change.UNDECIDED,
+    Change.NOT_COMPARABLE,
+    Change.LEFT_OUT,
+    Change.BETTER,
+    Change.SAME,
+    Change.FIRST,
+)
 SORTS: Mapping[str, Callable[[Found], Any]] = {
     "suite": lambda found: None,  # the suite's own order
     "change": lambda found: (_GRAVEST.index(found.row.outcome), _ratio(found.row)),
@@ -543,16 +553,14 @@ class SuiteScreen(FilteringScreen):
     def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
         """The suite in one number, how many came to what, and what is wrong with it."""
         rows = [Text(" ").append(self._mean(every))]
-        counts = Counter(found.kind for _, found in every if found is not None)
+        ran = [found.row for _, found in every if found is not None and found.kind != NOT_RUN]
         text = Text(" ")
-        for change in (Change.WORSE, Change.BETTER, Change.SAME, Change.UNDECIDED, Change.NOT_COMPARABLE, Change.FIRST):
-            count = counts[change.value]
+        for change, count in regression.tally(ran).items():
             if count or change in (Change.WORSE, Change.BETTER):
-                word = "run for the first time" if change is Change.FIRST else change.value
-                text.append(f"{count} {word}", verdict_style(_SIGN_OF[change]) if count else "dim").append("   ")
-        for kind in (LEFT_OUT, NOT_RUN):
-            if counts[kind]:
-                text.append(f"{counts[kind]} {kind}", "" if kind == NOT_RUN else "bold").append("   ")
+                style = "bold" if change is Change.LEFT_OUT else verdict_style(_SIGN_OF[change])
+                text.append(f"{count} {change.words}", style if count else "dim").append("   ")
+        if not_run := sum(found is not None and found.kind == NOT_RUN for _, found in every):
+            text.append(f"{not_run} {NOT_RUN}").append("   ")
         met = sum(found is not None and found.busy for _, found in every)
         if on_busy := busy.tally(met):
             text.append(on_busy, "bold").append("   ")
@@ -650,7 +658,7 @@ class SuiteScreen(FilteringScreen):
             return self._going(word)
         outcome = lesson.outcome
         if outcome.judged and not found.shown:
-            return Text(LEFT_OUT, "dim")
+            return Text(Change.LEFT_OUT.value, "dim")
         if outcome.judged:
             if with_figure and found.ratio is not None:
                 return verdict_text(outcome.value, found.ratio.speedup, ascii_only)

@@ -40,8 +40,6 @@ NEWEST = 20
 """Runs of one target's content that are looked through for the row's own."""
 REASON_CHARS = 1000
 
-_NO_RESULT = frozenset({State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR, State.UNAVAILABLE})
-
 
 def judge(row: Give, environment: Mapping[str, str]) -> Result:
     """Have a row run here, and wait for its end.
@@ -61,7 +59,7 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
     except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
         return Lost(number=row.number, reason=_cut(error))
     record = answer.reading.record
-    found = None if record.state in _NO_RESULT else results.of_run(answer.reading, row.rung, alone=True)
+    found = None if record.state.silent else results.of_run(answer.reading, row.rung, alone=True)
     if found is None or found.state is State.UNAVAILABLE:  # another host may have what this one lacks
         said = telling.end_words(record) if record.state.final else "its engine never wrote down how it ended"
         return Lost(number=row.number, reason=_cut(f"run {record.id}: {said}"))
@@ -83,7 +81,7 @@ def made_already(target: Target, row: Give) -> Answer | None:
 
     with History(paths.database_file()) as history:
         for run in reversed(history.history(target.id, NEWEST)):
-            if run.state not in _NO_RESULT and run.quick == row.quick and _fits(run, target, row):
+            if not run.state.silent and run.quick == row.quick and _fits(run, target, row):
                 return asking.read(run.id, run)
     return None
 

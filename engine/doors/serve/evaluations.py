@@ -13,10 +13,11 @@ from typing import Any
 
 from aisp.engine.doors.api import CANDIDATE
 from aisp.engine.doors.asking import Answer
-from aisp.store.outcomes import State
+from aisp.kernels.catalog.formats.trace_definition import Harness
+from aisp.store.outcomes import Fault
 from aisp.store.results import hardware
 from aisp.store.results.telling import by_own_rule
-from aisp.store.results.traces import performance
+from aisp.store.results.traces import Status, performance, status_of
 from aisp.store.text import clean
 
 LOG_CHARACTERS = 4000
@@ -33,23 +34,6 @@ class Failure(enum.StrEnum):
     REFUSED = "refused"  # the engine would not plan it
     CHANGED = "target_changed"  # since it was sent in
     NO_RESULT = "no_result"  # the target's own files failed
-
-
-class Status(enum.StrEnum):
-    """Of an evaluation."""
-
-    PASSED = "PASSED"
-    INCORRECT_SHAPE = "INCORRECT_SHAPE"
-    INCORRECT_NUMERICAL = "INCORRECT_NUMERICAL"
-    INCORRECT_DTYPE = "INCORRECT_DTYPE"
-    RUNTIME_ERROR = "RUNTIME_ERROR"
-    COMPILE_ERROR = "COMPILE_ERROR"
-    TIMEOUT = "TIMEOUT"
-
-
-_BY_CHECK = {"output.shape_mismatch": Status.INCORRECT_SHAPE, "output.dtype_mismatch": Status.INCORRECT_DTYPE}
-_TIMEOUTS = (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL)
-_LOST = (State.ENGINE_LOST, State.INFRA_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +74,19 @@ def of_run(answer: Answer) -> Ended:
     run, record = answer.reading, answer.reading.record
     rung = CANDIDATE if CANDIDATE in run.rungs else ALONE
     arm = run.arm(rung)
-    if record.state in _LOST or (arm is not None and arm.state in _LOST):
+    faults = {record.state.fault} | ({arm.state.fault} if arm is not None else set())
+    if Fault.ENGINE in faults:
         return failed(Failure.ENGINE_LOST, record.reason, again=True)
-    if record.state is State.CANCELLED:
+    if Fault.RECORD in faults:  # nobody knows what it said
+        return failed(Failure.NO_RESULT, record.reason, again=True)
+    if Fault.PERSON in faults:
         return failed(Failure.CANCELLED, record.reason)
-    if record.state is State.UNAVAILABLE or (arm is not None and arm.state is State.UNAVAILABLE):
+    if Fault.MACHINE in faults:
         return failed(Failure.NOT_HERE, record.reason or (arm.reason if arm is not None else ""))
-    if arm is None or not arm.state.final:
+    status = status_of(run, arm, Harness.FLASHINFER) if arm is not None else None
+    if arm is None or status is None:
         return failed(Failure.NO_RESULT, record.reason or "the run says nothing of the candidate")
     bar, claim, item = run.bar(rung), run.claim(rung), run.comparison(rung)
-    if bar is not None:
-        wrong = Status.INCORRECT_NUMERICAL if bar.mistake or arm.correctness.wrong else Status.RUNTIME_ERROR
-        status = _BY_CHECK.get(bar.check, wrong)
-    elif arm.correctness.wrong:
-        status = Status.INCORRECT_NUMERICAL
-    elif arm.state is State.OK:
-        status = Status.PASSED
-    else:
-        status = Status.TIMEOUT if arm.state in _TIMEOUTS else Status.RUNTIME_ERROR
     said: list[str] = []
     for text in (bar.sentence if bar is not None else "", arm.reason, arm.detail):
         if text and all(text not in earlier for earlier in said):

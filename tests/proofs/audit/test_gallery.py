@@ -16,7 +16,7 @@ from aisp.checks import registry
 from aisp.checks.registry import CATEGORIES, How
 from aisp.engine import trust
 from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
-from aisp.store.results.audit import DID_NOT_RUN, Outcome, again_alone, judge, rungs_of
+from aisp.store.results.audit import Outcome, again_alone, judge, rungs_of
 from aisp.store.results.reading import Reading
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.audit.cheats import fixtures
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
 BY_TIME = {check.id for check in registry.checks() if check.evidence is registry.Evidence.TIME}
 TRIES = 3
-LOST = tuple(state for state in DID_NOT_RUN if state is not State.UNAVAILABLE)  # it says nothing of anybody's rung
+LOST = tuple(state for state in State if state.again)  # it says nothing of anybody's rung
 # One of each category that tells by what is there and not by how long it takes.
 QUICK = {
     "timing": "timing/python_thread",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.store.outcomes import FindingStatus, State, Verdict
-from aisp.store.results.audit import DID_NOT_RUN, ONE_REPLICA
+from aisp.store.results.audit import ONE_REPLICA
 from aisp.store.results.outside import OutsideRatio, outside_of
 from aisp.store.results.reading import OF_OUTPUTS, Reading
 from tests.proofs.audit.gallery import HELD_OUT
@@ -43,8 +43,8 @@ class Ended:
 def ended(run: Reading, rung: str) -> Ended:
     """What came of a rung, by the verdict of its run."""
     arm, base, item = run.arm(rung), run.arm(run.baseline), run.comparison(rung)
-    lost = (*DID_NOT_RUN, *([State.TIMEOUT_TOTAL] if run.record.state is State.TIMEOUT_TOTAL else []))
-    if arm is None or base is None or arm.state in lost:
+    late = arm is not None and arm.state is run.record.state is State.TIMEOUT_TOTAL
+    if arm is None or base is None or arm.state.silent or late:
         return Ended(End.UNAVAILABLE, why=(arm.reason if arm is not None else "") or run.record.reason)
     spoken = [f for f in run.record.findings if f.arm in (rung, "") and f.status in _AGAINST]
     caught = [f for f in spoken if f.status is FindingStatus.CAUGHT]
