@@ -154,6 +154,7 @@ def stand_by(*, compiler: bool, confined: int, held: Sequence[Held] = ()) -> tup
     import torch
 
     from aisp.engine.protocol import reports
+    from aisp.store.text import whole
 
     versions = {"python": sys.version.split()[0], "torch": str(torch.__version__)}
     name, uuid, sm, memory, l2, note = "", "", None, None, 0, ""
@@ -165,7 +166,7 @@ def stand_by(*, compiler: bool, confined: int, held: Sequence[Held] = ()) -> tup
             properties = torch.cuda.get_device_properties(0)
             torch.zeros(1, device="cuda").add_(1)
             torch.cuda.synchronize()
-            name, uuid = properties.name, f"GPU-{properties.uuid}"
+            name, uuid = whole(getattr, properties, "name"), f"GPU-{properties.uuid}"
             sm = properties.major * 10 + properties.minor
             memory, l2 = properties.total_memory, properties.L2_cache_size
             versions["cudnn"] = str(torch.backends.cudnn.version())

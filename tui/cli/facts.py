@@ -87,9 +87,7 @@ class Facts:
 def run(words: list[str], patience_s: float) -> str | None:
     """What a command prints, None where it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", "backslashreplace").strip() if done.returncode == 0 else None

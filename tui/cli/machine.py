@@ -26,6 +26,7 @@ from typing import Any
 
 from aisp.engine import confinement, filesystem, lock, paths, seccomp
 from aisp.store.outcomes import Held
+from aisp.store.text import whole
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, limits
 from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
@@ -205,7 +206,7 @@ def nvml(facts: Facts) -> Iterator[Check]:
         code = int(getattr(error, "value", -1))
         wanted = bool(_gpu_files(facts)) or code != 12
         fix = _NVML_FIXES.get(code, "see `nvidia-smi`") if wanted else _NO_GPU
-        yield check("nvml", "NVML", f"{error} (NVML {code})", fix, problem=wanted, warning=True)
+        yield check("nvml", "NVML", f"{whole(str, error)} (NVML {code})", fix, problem=wanted, warning=True)
         for name, title in _OF_NVML.items():
             yield check(name, title, f"{plain.DASH} (NVML did not start)", unknown=True)
         return
@@ -219,12 +220,12 @@ def _gpus(library: Any, facts: Facts) -> Iterator[Check]:
     def ask(name: str, *arguments: Any) -> Any:
         # None where the driver has no answer or this binding no such function.
         try:
-            return getattr(library, name)(*arguments)
+            return whole(getattr(library, name), *arguments)
         except (library.NVMLError, AttributeError):
             return None
 
     def text(value: Any) -> str:
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or plain.DASH)
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value or plain.DASH)
 
     yield check("nvml", "NVML", f"driver {text(ask('nvmlSystemGetDriverVersion'))}")
     count = ask("nvmlDeviceGetCount")
