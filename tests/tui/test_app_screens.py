@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual.app import App
 from textual.widgets import Markdown
 
 from aisp.engine import paths
@@ -21,6 +22,7 @@ from aisp.store.outcomes import FindingStatus, Verdict
 from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
+from aisp.tui.cli import facts
 from aisp.tui.earlier import standing
 from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
@@ -443,7 +445,7 @@ async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to_terminal: list[str] = []
-    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
         await pilot.press("y")
@@ -456,7 +458,7 @@ async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
 
 async def test_y_in_the_diff_copies_the_change_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     to_terminal: list[str] = []
-    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
         await pilot.press("d")
@@ -475,6 +477,40 @@ async def test_a_state_folder_that_cannot_be_written_still_copies_to_the_termina
         await pilot.press("y")
         await until(pilot, lambda: "to the terminal only" in told(app))
         assert "A transpose that reads" in app.clipboard
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("on", "to the terminal's clipboard and to"),
+        ("external", "tmux drops it (set-clipboard external)"),
+        ("off", "tmux drops it (set-clipboard off)"),
+        (None, "tmux does not say"),
+    ],
+)
+async def test_a_copy_that_tmux_drops_is_said_to_be_in_the_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None, said: str
+) -> None:
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    monkeypatch.setattr(facts, "run", lambda words, patience_s: setting)
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        await pilot.press("y")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+        assert said in told(app)
+        assert ("the terminal's clipboard" in told(app)) is (setting == "on")
+        (paths.state_dir() / "clipboard.txt").unlink()
+        (paths.state_dir() / "clipboard.txt").mkdir()
+        app.screen.action_copy()  # type: ignore[attr-defined]
+        word = "nowhere" if setting in ("external", "off") else "to the terminal only"
+        await until(pilot, lambda: word in told(app))
+
+
+async def test_text_that_a_field_copies_goes_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        app.copy_to_clipboard("by a field")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+    assert (paths.state_dir() / "clipboard.txt").read_text() == "by a field"
 
 
 async def test_a_screenshot_is_saved_in_the_state_folder(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from aisp.store.outcomes import Held
 from aisp.store.text import whole
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, limits
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
+from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check, tmux_check, tmux_clipboard
 from aisp.tui.cli.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
@@ -475,8 +475,7 @@ def terminal(facts: Facts) -> Iterator[Check]:
     elif not seen:
         fix = "the kernel's console has no braille glyphs: aisp-tui --graph block"
     yield check("braille", "braille", value if seen else "no", fix, warning=not seen, unknown=True)
-    asked = _run(["tmux", "show", "-s", "-v", "set-clipboard"], COMMAND_PATIENCE_S) if env.get("TMUX") else None
-    yield tmux_check(env, asked)
+    yield tmux_check(env, tmux_clipboard(env))
 
 
 def colour_check(env: Mapping[str, str]) -> Check:
@@ -486,18 +485,6 @@ def colour_check(env: Mapping[str, str]) -> Check:
     value = "none, as NO_COLOR asks" if env.get("NO_COLOR") else value
     fix = "if it has more: export COLORTERM=truecolor, or TERM=xterm-256color"
     return check("colours", "colours", value or "16 or fewer, by its name", fix, warning=not value)
-
-
-def tmux_check(env: Mapping[str, str], setting: str | None) -> Check:
-    """Whether tmux passes copies on to the terminal; `setting` is its set-clipboard, None where it did not
-    say."""
-    if not env.get("TMUX"):
-        return check("clipboard", "copying", "through the terminal (OSC 52)")
-    fix = "tmux set -s set-clipboard on, and the same line in ~/.tmux.conf; copies are kept in a file as well"
-    on, unknown = setting == "on", setting is None
-    value = "tmux passes it on (set-clipboard on)" if on else f"tmux drops it (set-clipboard {setting})"
-    value = "tmux does not say" if unknown else value
-    return check("clipboard", "copying", value, fix, warning=not on and not unknown, unknown=unknown)
 
 
 CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (

@@ -450,7 +450,7 @@ class WorkScreen(Screen[None]):
         """Copy to the terminal's clipboard and to a file."""
         text = self.copy_text()
         if text:
-            self.workbench.copy(text)
+            self.workbench.copy_to_clipboard(text)
         else:
             self.notify("There is nothing to copy here", severity="warning")
 
