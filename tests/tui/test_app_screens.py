@@ -716,6 +716,27 @@ async def test_a_store_that_cannot_be_read_is_told_and_the_app_works(tmp_path: P
         assert "▲ 2.41" in screen_text(app)
 
 
+@pytest.mark.parametrize("screen", ["home", "history"])
+async def test_keys_go_on_where_they_were_after_a_window_was_too_small(tmp_path: Path, screen: str) -> None:
+    fill_store(runs=3)
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        if screen == "history":
+            await pilot.press("t")
+            await until(pilot, lambda: screen_name(app) == "HistoryScreen")
+        await until(pilot, lambda: isinstance(app.focused, LiveTable) and app.focused.cursor_key is not None)
+        table = app.focused
+        assert isinstance(table, LiveTable)
+        for _ in range(2):
+            await pilot.resize_terminal(20, 5)
+            await until(pilot, lambda: "make more room" in screen_text(app))
+            await pilot.resize_terminal(80, 24)
+            await until(pilot, lambda: app.focused is table)
+            was = table.cursor_key
+            await pilot.press("down")
+            await until(pilot, lambda: table.cursor_key != was)  # noqa: B023 - awaited at once
+
+
 async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(20, 5)) as (app, pilot):
         assert "20x5" in screen_text(app) and "Targets" not in screen_text(app)
@@ -726,6 +747,7 @@ async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) ->
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "Targets" in screen_text(app))
         assert "make more room" not in screen_text(app)
+        await until(pilot, lambda: isinstance(app.focused, LiveTable))
 
 
 async def test_A_accepts_what_a_banner_says_of_the_import_path_after_a_question(tmp_path: Path) -> None:
