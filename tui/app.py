@@ -305,6 +305,14 @@ class Workbench(App[None]):
         return [device for device in status.devices if device.index >= 0] if status is not None else []
 
     @property
+    def no_gpu(self) -> str:
+        """Why there is no GPU here; "" where there is one, or nobody knows."""
+        status = self.model.status
+        if status is None or self.gpus:
+            return ""
+        return f"no GPU here: {clean_line(status.gpu_note)}" if status.gpu_note else "no GPU here"
+
+    @property
     def machine(self) -> str:
         """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
         gpus = self.gpus
