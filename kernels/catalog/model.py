@@ -350,6 +350,7 @@ class Problem:
     message: str  # what was given
     fix: str  # what would work
     target: str = ""  # id of the target that does not load because of it, "" where all of them do
+    not_here: str = ""  # what this machine lacks and how to get it, where the file may well be right
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else str(self.path)
