@@ -25,6 +25,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.ranks import Process, Ranks
 from aisp.engine.silence import Limit, awaiting
 from aisp.engine.spawner import (
+    UNKNOWN_STATUS,
     ChildGoneError,
     ChildTimeoutError,
     ForgedReportError,
@@ -418,6 +419,9 @@ async def explain(child: Process, error: Exception, whose: str) -> ArmEnd:
         else:
             place = "the engine did not send it: look for who did"
         return ArmEnd(State.CRASHED, f"{whose} died of {signal_name(-code)}; {place}", trace, signal_number=-code)
+    if code == UNKNOWN_STATUS:
+        lost = "another process of this machine collected its exit status, so that nobody knows how; run it again"
+        return ArmEnd(State.INFRA_ERROR, f"{whose} ended before it was done; {lost}", tail(child))
     return ArmEnd(
         State.PREMATURE_EXIT,
         f"{whose} left with status {code} before it was done; a variant must return, not exit",

@@ -383,6 +383,29 @@ async def test_who_is_cancelled_while_it_ends_a_process_leaves_nothing_of_it() -
         assert not one.child.folder.exists()
 
 
+async def test_a_process_that_another_collects_has_ended_with_a_status_that_nobody_knows() -> None:
+    async with line() as one:
+        one.child._loop.remove_reader(one.child._pidfd)  # the engine looks only when the other has been there
+        os.kill(one.child.pid, signal.SIGKILL)
+        os.waitpid(one.child.pid, 0)  # noqa: ASYNC222  it is killed
+        one.theirs.close()
+        one.child._on_exit()
+        assert await one.child.wait(5.0) == spawner.UNKNOWN_STATUS
+        with pytest.raises(ChildGoneError) as gone:
+            await one.child.receive(5.0)
+        end = await explain(one.child, gone.value, "optimized")
+        assert (end.state, end.exit_code, end.check) == (State.INFRA_ERROR, None, "")
+        assert "nobody knows how" in end.reason
+
+
+async def test_a_process_that_is_not_our_child_yet_is_collected_once_it_is() -> None:
+    async with line() as one:
+        with mock.patch.object(os, "waitpid", side_effect=ChildProcessError):
+            os.kill(one.child.pid, signal.SIGKILL)
+            assert await one.child.wait(0.3) is None
+        assert await one.child.wait(5.0) == -signal.SIGKILL
+
+
 async def test_who_wants_a_process_killed_does_not_wait_for_the_grace_that_another_gave_it() -> None:
     async with line() as one:
         os.kill(one.child.pid, signal.SIGSTOP)
