@@ -18,7 +18,7 @@ from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import shipped_root
 from aisp.kernels.catalog.model import Catalog, Role, Target
 from aisp.store import History, Store
-from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.outcomes import FindingStatus, State, Verdict
 from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
@@ -38,6 +38,7 @@ from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
     keep,
+    keep_nothing,
     make_catalog,
     make_link,
     opened,
@@ -428,6 +429,28 @@ async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_p
         await pilot.press("escape", "g", "enter")
         await until(pilot, lambda: screen_name(app) == "RunScreen")
         assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
+
+
+async def test_history_leaves_out_cancelled_runs_until_a_key_shows_them(tmp_path: Path) -> None:
+    (good,) = fill_store(runs=2)[1:]
+    gone = [
+        keep_nothing(paths.state_dir(), how=State.CANCELLED, reason=reason).id
+        for reason in ("cancelled on request", "superseded by edit 4")
+    ]
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_screen("history", target_id="ch07:transpose")
+        await until(pilot, lambda: screen_name(app) == "HistoryScreen" and "faster" in screen_text(app))
+        table = app.screen.query_one("#runs", LiveTable)
+        assert table.cursor_key == good and not set(table.keys) & set(gone)
+        assert "2 cancelled left out, o shows" in screen_text(app)
+        await pilot.press("o")
+        await until(pilot, lambda: set(gone) <= set(table.keys))
+        assert "left out" not in screen_text(app)
+        await pilot.press("o")
+        await until(pilot, lambda: not set(table.keys) & set(gone))
+        app.marked = gone[:1]
+        app.screen.refresh_from(set())  # type: ignore[attr-defined]
+        await until(pilot, lambda: gone[0] in table.keys)
 
 
 async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
