@@ -266,9 +266,12 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
     from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
-    from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
+    from aisp.engine.worker.loading import LessonError, NotHereError, asks_for_a_gpu, said, summary, user_traceback
     from aisp.engine.worker.tensors import UnsealedError
 
+    if asks_for_a_gpu(error) and not torch.cuda.is_available():
+        told = "needs a GPU: it asks Triton for the driver of one; the trace below ends at the line that does"
+        return reports.Failed(job=name, kind="unsupported", summary=told, traceback=user_traceback(error, folder))
     kind = "user"
     if isinstance(error, FormError):
         kind = "form"
