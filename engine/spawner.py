@@ -333,14 +333,15 @@ class Child:
 
         A forked one that dies at once is for a moment the child of the process that stands between, not ours.
         """
+        code: int | None = None
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if pid else None
         except ChildProcessError:
-            pid, status = (0, 0) if _state(self.pid) == "Z" else (self.pid, None)
-        if not pid:
+            code = None if _state(self.pid) == "Z" else UNKNOWN_STATUS
+        if code is None:
             self._loop.call_later(COLLECT_S, self._collect)
             return
-        code = UNKNOWN_STATUS if status is None else os.waitstatus_to_exitcode(status)
         self._process.returncode = code
         if not self.exited.done():
             self.exited.set_result(code)
