@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -150,7 +151,8 @@ def opened() -> Cupti:
     Raises:
         RuntimeError: this torch has loaded none.
     """
-    paths = (line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+    maps = os.fsdecode(Path("/proc/self/maps").read_bytes())
+    paths = (line.split(maxsplit=5)[-1] for line in maps.splitlines())
     path = next((path for path in paths if "/libcupti.so" in path), None)
     if path is None:
         raise RuntimeError("this torch has loaded no CUPTI")

@@ -76,7 +76,7 @@ def descendants(pid: int) -> list[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted, a thousand times a second
         if name.isdigit():
             try:
-                text = Path(f"/proc/{name}/stat").read_text()
+                text = Path(f"/proc/{name}/stat").read_text(errors="replace")
             except OSError:
                 continue
             parents[int(name)] = int(text.rpartition(")")[2].split()[1])
@@ -269,7 +269,7 @@ def turns_of(process: str, tid: int) -> Turns:
     """The turns of a thread since it began. Raises OSError where it has ended."""
     folder = Path(f"/proc/{process}/task/{tid}")
     run, wait, count = map(int, (folder / "schedstat").read_text().split())
-    state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+    state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     return Turns(run, wait, count, state == "R")
 
 
@@ -367,7 +367,7 @@ class StillRunning(Sensor[StillRunningFacts]):
             return False
         thread = Path(f"/proc/self/task/{tid}")
         with contextlib.suppress(OSError):
-            if (thread / "comm").read_text().strip() == GLOO_LOOP:
+            if (thread / "comm").read_text(errors="replace").strip() == GLOO_LOOP:
                 return True
             for _ in range(GLOO_LOOKS):
                 if GLOO_WAIT.match((thread / "syscall").read_text()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import signal
 import struct
 import time
@@ -17,6 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 
 from aisp.checks.registry import Refusal, Sensed, Sustained
+from aisp.engine import paths
 from aisp.engine.arena import sealed
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
@@ -25,6 +27,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.ranks import Process, Ranks
 from aisp.engine.silence import Limit, awaiting
 from aisp.engine.spawner import (
+    UNKNOWN_STATUS,
     ChildGoneError,
     ChildTimeoutError,
     ForgedReportError,
@@ -46,6 +49,8 @@ INEXACT_TOLERANCE = 1e-3
 GONE_PATIENCE_S = 5.0  # from the end of its line to the end of a process: its interpreter has to be taken down
 # Signals on which Python's faulthandler, which is on in every worker, writes where each thread was.
 TRACED = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL)
+
+FRAME = re.compile(r'^ *File "(.*)", line \d+ in ', re.MULTILINE)  # of faulthandler's
 
 TO_FIX = "; the trace below ends at the line to fix"
 """What ends the reason of an arm whose detail is a trace."""
@@ -416,10 +421,14 @@ async def explain(child: Process, error: Exception, whose: str) -> ArmEnd:
             )
         trace = tail(child)
         if -code in TRACED:
-            place = "the trace below begins where it happened" if trace else "it left no trace"
+            trace = crash_trace(child.stderr.text()) or trace
+            place = _where(trace) if trace else "it left no trace"
         else:
             place = "the engine did not send it: look for who did"
         return ArmEnd(State.CRASHED, f"{whose} died of {signal_name(-code)}; {place}", trace, signal_number=-code)
+    if code == UNKNOWN_STATUS:
+        lost = "another process of this machine collected its exit status, so that nobody knows how; run it again"
+        return ArmEnd(State.INFRA_ERROR, f"{whose} ended before it was done; {lost}", tail(child))
     return ArmEnd(
         State.PREMATURE_EXIT,
         f"{whose} left with status {code} before it was done; a variant must return, not exit",
@@ -469,6 +478,25 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def crash_trace(printed: bytes) -> str:
+    """Faulthandler's last words of the thread that died, innermost first; "" where a process printed none."""
+    _, fatal, words = printed.rpartition(b"Fatal Python error")
+    others, current, frames = words.partition(b"\nCurrent thread")
+    what = fatal + others.partition(b"\n")[0] + b"\n" + current + frames.partition(b"\n\n")[0]
+    return clean(what[:4000]) if fatal and current else ""
+
+
+def _where(trace: str) -> str:
+    """What the innermost place of a trace is: the rung's own line, or where broken memory came to light."""
+    files = [name for name in FRAME.findall(trace) if "/ctypes/" not in name]
+    if not files or files[0].startswith(f"{paths.state_dir()}/"):
+        return "the trace below begins where it happened"
+    return (
+        "the trace below begins where it came to light, in no line of the rung; most often memory was overwritten "
+        "before: look for a store without a mask, or an index beyond a tensor"
+    )
 
 
 def tail(child: Process) -> str:

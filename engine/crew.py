@@ -24,7 +24,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.ranks import Process, Ranks
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
-from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.spawner import UNKNOWN_STATUS, Child, ChildGoneError, ChildTimeoutError
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import Correctness, State
 
@@ -356,7 +356,7 @@ class RunCrew(Crew):
         if code is None or code != 0:
             # Everything was delivered and checked; only the leaving went wrong.
             arm.dirty_exit = True
-            arm.exit_code = code if code is not None and code > 0 else None
+            arm.exit_code = code if code is not None and 0 < code < UNKNOWN_STATUS else None
             arm.detail = tail(child)
         if code in (0, None):  # on a busy machine a compiler's own processes take longer than that to leave
             self.caches.keep(child)

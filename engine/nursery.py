@@ -49,14 +49,7 @@ class Forked:
 
     def __init__(self, pid: int, stdout: IO[bytes], stderr: IO[bytes]) -> None:
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
-        self._code: int | None = None
-
-    def poll(self) -> int | None:
-        """Its exit status, once it has ended; negative: the signal that ended it."""
-        if self._code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
+        self.returncode: int | None = None
 
 
 class Nursery:

@@ -1,7 +1,8 @@
 """Where the engine keeps its things, and who may reach them. Only the owner, ever.
 
 State (the store, snapshots, journal, log): `$AISP_STATE` > `$XDG_STATE_HOME/aisp` > `~/.local/state/aisp` >
-a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so).
+a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so). AISP_STATE
+that is set and cannot be used is an error; a store that cannot be written any more is still read.
 
 Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, else, where
 that one is somebody else's, in `run` below the state directory. It is named after a hash of the state directory's
@@ -58,7 +59,7 @@ def engine_environment() -> dict[str, str]:
 
 
 class UnsafePathError(Exception):
-    """A directory that must be private belongs to somebody else, is a link, or is open to others."""
+    """A directory that must be private belongs to somebody else, is a link, is open to others, or cannot be used."""
 
 
 @cache
@@ -76,10 +77,18 @@ def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[P
             make_private(path)
         except UnsafePathError:
             raise
-        except OSError:
-            continue
-        if os.access(path, os.W_OK | os.X_OK):
-            return path, False
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            # A store that cannot be written any more is still there to be read: none takes its place unseen.
+            if os.access(path, os.W_OK | os.X_OK) or (path / "aisp.db").exists():
+                return path, False
+            why = "it cannot be written"
+        if aisp_state:
+            raise UnsafePathError(
+                f"AISP_STATE is {path}, which cannot be used ({why}); "
+                "make or mount it, set AISP_STATE to a folder that can be written, or unset it"
+            )
     path = Path(tempfile.gettempdir()) / f"aisp-{os.getuid()}" / "state"
     make_private(path.parent)
     make_private(path)

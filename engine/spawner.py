@@ -54,6 +54,7 @@ TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 COLLECT_S = 0.05
 COLLECT_PATIENCE_S = 0.5
+UNKNOWN_STATUS = 256  # that no process can leave with: another collected it
 
 # The threads of NumPy's OpenBLAS spin for 2^28 cycles after a call, 0.1 s of a whole core, while rivals are measured.
 # After 2^20, 0.4 ms, they sleep: calls in a row still find them awake, and a product 1 ms later takes as long.
@@ -328,11 +329,21 @@ class Child:
         self._collect()
 
     def _collect(self) -> None:
-        """Collect its exit status. A traced process has none before its tracer lets go: never wait for it."""
-        code = self._process.poll()
+        """Collect its exit status. A traced process has none before its tracer lets go: never wait for it.
+
+        A forked one that dies at once is for a moment the child of the process that stands between, not ours.
+        """
+        code: int | None = None
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if pid else None
+        except ChildProcessError:
+            code = None if _state(self.pid) == "Z" else UNKNOWN_STATUS
         if code is None:
             self._loop.call_later(COLLECT_S, self._collect)
-        elif not self.exited.done():
+            return
+        self._process.returncode = code
+        if not self.exited.done():
             self.exited.set_result(code)
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -343,7 +354,10 @@ class Child:
         return not self.exited.done()
 
     async def wait(self, patience_s: float) -> int | None:
-        """Exit status (negative: the signal), or None if it has not ended in time. Never waits for its pipes."""
+        """Exit status, or None if it has not ended in time. Never waits for its pipes.
+
+        Negative: the signal; UNKNOWN_STATUS: another process collected it.
+        """
         try:
             async with asyncio.timeout(patience_s):
                 return await asyncio.shield(self.exited)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aisp.engine.protocol import events
+from aisp.store.text import whole
 
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05
@@ -79,7 +80,7 @@ class Nvml:
 
             pynvml.nvmlInit()
             self._nvml = pynvml
-            self.driver = _text(pynvml.nvmlSystemGetDriverVersion())
+            self.driver = _text(whole(pynvml.nvmlSystemGetDriverVersion))
             count = pynvml.nvmlDeviceGetCount()
             self._handles = [self._handle(index) for index in range(count)]
             if not count:
@@ -199,7 +200,7 @@ class Nvml:
         return {
             "index": gpu,
             "uuid": None if uuid is None else _text(uuid),
-            "pci": None if pci is None else _text(pci.busId).lower(),
+            "pci": None if pci is None else _text(whole(getattr, pci, "busId")).lower(),
             "driver": None if driver is None else _text(driver),
             "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, sm),
             "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, memory),
@@ -255,7 +256,7 @@ class Nvml:
             return None
         try:
             with self._lock:
-                return function(*arguments)
+                return whole(function, *arguments)
         except self._nvml.NVMLError:
             return None
 
@@ -306,12 +307,12 @@ class Sampler:
             due = max(due + PERIOD_S, time.monotonic())
 
 
-def _words(error: Exception) -> str:
-    return f"NVML {getattr(error, 'value', '?')}: {error}"
-
-
 def _text(value: bytes | str) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def _words(error: Exception) -> str:
+    return f"NVML {getattr(error, 'value', '?')}: {whole(str, error)}"
 
 
 def _number(value: float | None) -> float:

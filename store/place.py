@@ -24,10 +24,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 from aisp.store import migrations, upkeep
 from aisp.store.errors import StoreGoneError, StoreLockedError
+from aisp.store.readonly import uri_to_read
 
 FOLD_BYTES = 4 << 20
 """Size of the log at which it is folded in: SQLite's own rule, 1000 pages."""
@@ -167,9 +167,8 @@ class Place:
 
     def _whole(self) -> bool:
         """Whether the file at the path and the log make one whole database, to a reader that comes anew."""
-        uri = f"file:{quote(os.fsencode(self.path.absolute()))}?mode=ro"
         try:
-            with contextlib.closing(sqlite3.connect(uri, uri=True)) as fresh:
+            with contextlib.closing(sqlite3.connect(uri_to_read(self.path), uri=True)) as fresh:
                 return bool(fresh.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok")
         except sqlite3.Error:
             return False

@@ -22,18 +22,17 @@ import contextlib
 import functools
 import json
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
-from urllib.parse import quote
 
 from aisp.store import chain, commitment, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from aisp.store.outcomes import NOT_ENDED, State, quoted
+from aisp.store.readonly import uri_to_read
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     FUZZES_SINCE,
@@ -176,7 +175,7 @@ class History:
         self.damaged: dict[str, str] = {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int, str] | None = None
         self._version: int | None = None
         self._foreign: History | None = None
 
@@ -539,17 +538,18 @@ class History:
         except FileNotFoundError:
             self.close()
             return None
+        uri = uri_to_read(self.path)
         # A damaged store is moved away and another takes its name; the old file must not be read on.
-        if self._connection is None or (status.st_dev, status.st_ino) != self._file:
+        if self._connection is None or (status.st_dev, status.st_ino, uri) != self._file:
             self.close()
             self._connection = sqlite3.connect(
-                f"file:{quote(os.fsencode(self.path.absolute()))}?mode=ro",
+                uri,
                 uri=True,
                 timeout=BUSY_TIMEOUT_S,
                 isolation_level=None,
                 check_same_thread=False,
             )
-            self._file = (status.st_dev, status.st_ino)
+            self._file = (status.st_dev, status.st_ino, uri)
         return self._connection
 
     def _usable(self, connection: sqlite3.Connection) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from typing import Any
 
 # C0 but tab and newline, DEL, C1, bidirectional controls and isolates, zero-width and line separators, tags, and what
 # is drawn as nothing although it is a letter or a mark: with it two names look the same.
@@ -42,6 +44,14 @@ def clean(text: str | bytes, *, limit: int = 65536) -> str:
     text = text.replace("\r\n", "\n")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return unicodedata.normalize("NFC", _UNSAFE.sub(_escape, text))
+
+
+def whole(ask: Callable[..., Any], *arguments: Any) -> Any:
+    """Answer of a binding that decodes texts strictly, with escapes for bytes that are no UTF-8."""
+    try:
+        return ask(*arguments)
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "backslashreplace")
 
 
 def clean_line(text: str | bytes, *, limit: int = 512) -> str:

@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from aisp.store import chain, migrations
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
+from aisp.store.readonly import uri_to_read
 
 if TYPE_CHECKING:
     from aisp.store.writer import Store
@@ -149,8 +149,9 @@ def _want_room(folder: Path, needed: int, what: str) -> None:
 
 @contextlib.contextmanager
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+    with contextlib.closing(
+        sqlite3.connect(uri_to_read(path), uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    ) as connection:
         yield connection
 
 

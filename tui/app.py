@@ -306,6 +306,14 @@ class Workbench(App[None]):
         return [device for device in status.devices if device.index >= 0] if status is not None else []
 
     @property
+    def no_gpu(self) -> str:
+        """Why there is no GPU here; "" where there is one, or nobody knows."""
+        status = self.model.status
+        if status is None or self.gpus:
+            return ""
+        return f"no GPU here: {clean_line(status.gpu_note)}" if status.gpu_note else "no GPU here"
+
+    @property
     def machine(self) -> str:
         """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
         gpus = self.gpus
@@ -717,21 +725,35 @@ class Workbench(App[None]):
         told = clean_line(message, limit=TOLD_CHARACTERS)
         super().notify(told, title=title, severity=severity, timeout=timeout, markup=False)
 
-    def copy(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and to a file for terminals that drop such copies; say both."""
-        self.copy_to_clipboard(text)
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and to a file: tmux and terminals may drop such copies. Say what is so."""
+        super().copy_to_clipboard(text)
+        begin(self, partial(self._copied, text), group="clipboard")
+
+    async def _copied(self, text: str) -> None:
+        from aisp.tui.cli.facts import Health, tmux_check, tmux_clipboard  # once somebody copies
+
         path = paths.state_dir() / "clipboard.txt"
         size = f"{len(text.splitlines())} lines" if "\n" in text.strip("\n") else "1 line"
+        failed = ""
         try:
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            self.notify(f"Copied {size} to the terminal only; {path}: {error.strerror}")
-            return
-        self.notify(f"Copied {size} to the terminal's clipboard and to {path}")
+            failed = f"{path}: {error.strerror}"
+        tmux = tmux_check(os.environ, await aside(tmux_clipboard, os.environ))
+        dropped = tmux.verdict is Health.WARNING
+        sent = "" if tmux.verdict is Health.OK else f"; of the clipboard, {tmux.value}"
+        if failed:
+            where = "nowhere" if dropped else "to the terminal only"
+            self.notify(f"Copied {size} {where}; {failed}{sent}", severity="error" if dropped else "warning")
+        elif sent:
+            self.notify(f"Copied {size} to {path}{sent}", severity="warning" if dropped else "information")
+        else:
+            self.notify(f"Copied {size} to the terminal's clipboard and to {path}")
 
     def on_diff_view_copied(self, message: Any) -> None:
         """A pane handed over what it copied."""
-        self.copy(message.text)
+        self.copy_to_clipboard(message.text)
 
     def action_next_theme(self) -> None:
         """Change to the next of our themes and remember it."""

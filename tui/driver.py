@@ -12,8 +12,9 @@ drawn when the answer has come, after a rest in proportion to how long it took, 
 A terminal that is gone (SIGHUP, a closed pty) makes every write fail; Textual's writer thread dies of the
 first one and the 31st write blocks for ever. Here the failure is noted in `lost` and what is drawn
 afterwards goes nowhere, so that the app can still leave in order. SIGHUP reaches the leader of a session and
-not what it started (`make run` in a pane that is closed): `hung_up` asks the terminal itself. Until the app
-leaves, Textual's reader thread reads its end again and again, with all of a core.
+not what it started (`make run` in a pane that is closed): `hung_up` asks the terminal itself.
+
+What the terminal sends is cut into sequences before Textual reads it (`tui.terminal_input`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from __future__ import annotations
 import math
 import os
 import select
+import selectors
 import time
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Mapping
 from threading import Event
@@ -32,6 +35,7 @@ from textual.events import CursorPosition, Key
 
 from aisp.tui.endsignal import RESTORE_TITLE, SAVE_TITLE, notice_sequence, title_sequence
 from aisp.tui.sgr import StyleDelta
+from aisp.tui.terminal_input import TerminalInput
 from aisp.tui.widgets.glyphs import GraphStyle, detect
 
 if TYPE_CHECKING:
@@ -49,6 +53,7 @@ RESTS, RESTS_TYPED = 6.0, 40.0
 TRIPS = 3  # of which the middle one counts: a slow line is slow each time, a machine that was busy once is no slow line
 TYPED_S = 2.0  # since the last key: somebody types
 LONGEST_REST_S = 4.5
+READ_S = 0.1  # between two looks whether the app leaves
 LAST_ANSWER_S = 1.0  # how long the end waits for an answer under way, which would be typed into the shell
 
 
@@ -242,6 +247,24 @@ class BackloggedDriver(LinuxDriver):
             question = self._pace.ask()
             if question:
                 self.write(question)
+
+    def run_input_thread(self) -> None:
+        """Read the terminal until the app leaves, and once more: an answer may be under way."""
+        source = TerminalInput(self._debug)
+        decode = getincrementaldecoder("utf-8")("surrogateescape").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            leaves = False
+            while not leaves:
+                leaves = self.exit_event.is_set()
+                if selector.select(READ_S):
+                    data = os.read(self.fileno, 4096)
+                    if not data:  # the terminal is gone, or input is a pipe at its end
+                        self.exit_event.wait(READ_S)
+                    for message in source.feed(decode(data)):
+                        self.process_message(message)
+                for message in source.tick():
+                    self.process_message(message)
 
     def process_message(self, message: Message) -> None:
         """Answers about the cursor are ours; the app asks for none outside Textual's inline mode."""

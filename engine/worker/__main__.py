@@ -154,6 +154,7 @@ def stand_by(*, compiler: bool, confined: int, held: Sequence[Held] = ()) -> tup
     import torch
 
     from aisp.engine.protocol import reports
+    from aisp.store.text import whole
 
     versions = {"python": sys.version.split()[0], "torch": str(torch.__version__)}
     name, uuid, sm, memory, l2, note = "", "", None, None, 0, ""
@@ -165,7 +166,7 @@ def stand_by(*, compiler: bool, confined: int, held: Sequence[Held] = ()) -> tup
             properties = torch.cuda.get_device_properties(0)
             torch.zeros(1, device="cuda").add_(1)
             torch.cuda.synchronize()
-            name, uuid = properties.name, f"GPU-{properties.uuid}"
+            name, uuid = whole(getattr, properties, "name"), f"GPU-{properties.uuid}"
             sm = properties.major * 10 + properties.minor
             memory, l2 = properties.total_memory, properties.L2_cache_size
             versions["cudnn"] = str(torch.backends.cudnn.version())
@@ -265,9 +266,12 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
     from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
-    from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
+    from aisp.engine.worker.loading import LessonError, NotHereError, asks_for_a_gpu, said, summary, user_traceback
     from aisp.engine.worker.tensors import UnsealedError
 
+    if asks_for_a_gpu(error) and not torch.cuda.is_available():
+        told = "needs a GPU: it asks Triton for the driver of one; the trace below ends at the line that does"
+        return reports.Failed(job=name, kind="unsupported", summary=told, traceback=user_traceback(error, folder))
     kind = "user"
     if isinstance(error, FormError):
         kind = "form"

@@ -140,6 +140,16 @@ def _cut(text: str, most: int) -> str:
     return f"{str.__getitem__(text, slice(0, most // 2))} ... {str.__getitem__(text, slice(size - most // 2, size))}"
 
 
+def asks_for_a_gpu(error: BaseException) -> bool:
+    """Whether Triton raised it where it looks for the driver of a GPU, which its interpreter does without."""
+    module = sys.modules.get("triton.runtime.driver")
+    looks = getattr(getattr(module, "_create_driver", None), "__code__", None)
+    place = _kept(error, "__traceback__")
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return looks is not None and place is not None and place.tb_frame.f_code is looks
+
+
 def summary(error: BaseException) -> str:
     """Exception type and message on one line."""
     kind = kind_of(error)

@@ -167,7 +167,7 @@ def hindrance(files: list[int]) -> str:
     if len(files) < CHILD_FILES:
         return "it can open no more files"
     try:
-        tasks = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+        tasks = [(task / "comm").read_text(errors="replace").strip() for task in Path("/proc/self/task").iterdir()]
     except OSError as error:
         return f"it cannot count its threads: {error}"
     return "" if len(tasks) == 1 else f"it has {len(tasks)} threads: {', '.join(sorted(tasks))}"

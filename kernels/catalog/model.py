@@ -350,6 +350,7 @@ class Problem:
     message: str  # what was given
     fix: str  # what would work
     target: str = ""  # id of the target that does not load, or a suite loses, because of it; "" where there is none
+    not_here: str = ""  # what this machine lacks and how to get it, where the file may well be right
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else str(self.path)

@@ -15,8 +15,11 @@ MAX_VALUES = 10_000
 class MissingYamlError(ImportError):
     """PyYAML is not installed."""
 
+    told = "YAML needs PyYAML, which is not installed"
+    fix = "`pip install 'aisp[yaml]'` brings it"
+
     def __init__(self) -> None:
-        super().__init__("YAML needs PyYAML, which is not installed; `pip install 'aisp[yaml]'` brings it")
+        super().__init__(f"{self.told}; {self.fix}")
 
 
 class YamlTextError(ValueError):

@@ -126,6 +126,17 @@ def test_a_process_without_children_is_told_apart_by_one_call() -> None:
     assert done.stdout.split(maxsplit=1) == ["False", "[]\n"]
 
 
+def test_a_process_whose_name_is_no_utf_8_is_seen() -> None:
+    name = r"import ctypes, time; ctypes.CDLL(None).prctl(15, b'\xff', 0, 0, 0); print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", name], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline()
+            assert child.pid in location.descendants(os.getpid())
+            assert location.turns_of(str(child.pid), str(child.pid)).count > 0
+        finally:
+            child.kill()
+
+
 def test_helpers_of_the_compiler_are_nobodys_accomplices() -> None:
     path = f"/somewhere/{location.COMPILE_WORKER}"
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", path])

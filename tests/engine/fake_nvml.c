@@ -54,7 +54,9 @@ static int error_for(const char* call, void* device) {
     return own ? own : error_of(call);
 }
 
-const char* nvmlErrorString(int code) {
+const char* nvmlErrorString(int code) {  // words
+    static char text[512];
+    if (find("words", text, sizeof text)) return text;
     switch (code) {
         case 3: return "Not Supported";
         case 4: return "Insufficient Permissions";

@@ -72,7 +72,7 @@ class FakeNvml:
 
     def ask(self, code: str, control: str = "") -> dict[str, Any]:
         """Run `code`, which fills `told`, where the driver answers as `control` says; what it told."""
-        self.control.write_text(control)
+        self.control.write_bytes(control.encode("utf-8", "surrogateescape"))
         return ask(code, self.environment())
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from aisp.engine.worker import loading
+from aisp.engine.worker.__main__ import failed
 
 
 @pytest.mark.parametrize("told", [loading.said, loading.summary])
@@ -30,3 +34,20 @@ def test_a_text_with_methods_of_its_own_is_plain_in_what_is_told() -> None:
 
     assert type(loading.said(LoudError())) is str
     assert loading.summary(LoudError()) == "LoudError: quiet"
+
+
+# -- Triton without a GPU ----------------------------------------------------------------------------------------------
+
+
+def test_a_rung_that_asks_triton_for_a_gpus_driver_needs_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    if torch.cuda.is_available():
+        pytest.skip("Triton has a driver here")
+    (tmp_path / "asks.py").write_text("import triton\nDEVICE = triton.runtime.driver.active\n")
+    with pytest.raises(RuntimeError) as caught:
+        loading.import_module(tmp_path, "asks")
+    told = failed(caught.value, "Load", tmp_path)
+    assert (told.kind, told.summary.partition(":")[0]) == ("unsupported", "needs a GPU")
+    assert "asks.py:2" in told.traceback
+    says_so = failed(RuntimeError("0 active drivers ([]). There should only be one."), "Load", tmp_path)
+    assert says_so.kind == "user"  # its words decide nothing

@@ -74,11 +74,37 @@ def test_a_home_that_does_not_exist_is_passed_over(bare: Path, monkeypatch: pyte
     assert paths.state_is_temporary()
 
 
-def test_a_file_where_the_state_should_be_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["taken", "taken/below", "/proc/nope", "x" * 300])
+def test_a_state_that_is_set_and_cannot_be_used_is_refused(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     (bare / "taken").write_text("")
-    monkeypatch.setenv("AISP_STATE", str(bare / "taken"))
+    monkeypatch.setenv("AISP_STATE", str(bare / name))
+    with pytest.raises(UnsafePathError, match=r"AISP_STATE is .* cannot be used \(.*\); make or mount it, set"):
+        state_dir()
+    assert (bare / "taken").read_text() == "" and not list((bare / "tmp").iterdir())
+
+
+def test_a_file_where_the_state_should_be_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "aisp").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(bare))
     assert paths.state_is_temporary()
-    assert (bare / "taken").read_text() == ""
+    assert (bare / "aisp").read_text() == ""
+
+
+@pytest.mark.parametrize("variable", ["AISP_STATE", "XDG_STATE_HOME"])
+def test_a_store_that_cannot_be_written_any_more_is_not_replaced_by_an_empty_one(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (bare / "aisp").mkdir(mode=0o700)
+    monkeypatch.setenv(variable, str(bare / "aisp" if variable == "AISP_STATE" else bare))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a file system that became read-only
+    if variable == "AISP_STATE":
+        with pytest.raises(UnsafePathError, match="it cannot be written"):
+            state_dir()
+    (bare / "aisp/aisp.db").touch()
+    paths._state.cache_clear()
+    assert (state_dir(), paths.state_is_temporary()) == (bare / "aisp", False)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root can write everywhere")

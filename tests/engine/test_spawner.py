@@ -21,7 +21,7 @@ import pytest
 
 from aisp.checks.evaluation import Note, NotesFacts
 from aisp.checks.registry import Sensed, received
-from aisp.engine import arena, spawner, workplaces
+from aisp.engine import arena, paths, spawner, workplaces
 from aisp.engine.arms import explain
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
@@ -381,6 +381,55 @@ async def test_who_is_cancelled_while_it_ends_a_process_leaves_nothing_of_it() -
         assert not one.child.alive
         await workplaces.cleared()
         assert not one.child.folder.exists()
+
+
+OTHER = 'Thread 0x00007e (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 1 in wait\n\n'
+FATAL = "Fatal Python error: Segmentation fault\n\n"
+CURRENT = "Current thread 0x00007f (most recent call first):\n"
+OWN = '  File "{state}/snapshots/ab/optimized.py", line 7 in run\n'
+OURS = '  File "/opt/aisp/engine/worker/arm.py", line 870 in _project\n'
+CTYPES = '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at\n'
+INSPECT = '  File "/usr/lib/python3.11/inspect.py", line 12 in signature\n'
+
+
+@pytest.mark.parametrize(
+    ("frames", "own"),
+    [(OWN + OURS, True), (CTYPES + OWN + OURS, True), (OURS, False), (INSPECT + OWN + OURS, False)],
+    ids=["in the rung", "called by the rung", "in our code", "in the library under the rung"],
+)
+async def test_a_trace_is_where_it_happened_only_where_it_begins_in_the_rung(frames: str, own: bool) -> None:
+    async with line() as one:
+        said = CURRENT + frames.replace("{state}", str(paths.state_dir()))
+        printed = f"printed before\n{FATAL}{OTHER}{said}\nExtension modules: {'numpy, ' * 2000}"
+        one.child.stderr.add(printed.encode())
+        os.kill(one.child.pid, signal.SIGSEGV)
+        end = await explain(one.child, ChildGoneError("closed"), "optimized")
+        assert ("begins where it happened" in end.reason) is own
+        assert ("memory was overwritten before: look for a store without a mask" in end.reason) is not own
+        assert end.detail.strip() == (FATAL + said).strip()
+
+
+async def test_a_process_that_another_collects_has_ended_with_a_status_that_nobody_knows() -> None:
+    async with line() as one:
+        one.child._loop.remove_reader(one.child._pidfd)  # the engine looks only when the other has been there
+        os.kill(one.child.pid, signal.SIGKILL)
+        os.waitpid(one.child.pid, 0)  # noqa: ASYNC222  it is killed
+        one.theirs.close()
+        one.child._on_exit()
+        assert await one.child.wait(5.0) == spawner.UNKNOWN_STATUS
+        with pytest.raises(ChildGoneError) as gone:
+            await one.child.receive(5.0)
+        end = await explain(one.child, gone.value, "optimized")
+        assert (end.state, end.exit_code, end.check) == (State.INFRA_ERROR, None, "")
+        assert "nobody knows how" in end.reason
+
+
+async def test_a_process_that_is_not_our_child_yet_is_collected_once_it_is() -> None:
+    async with line() as one:
+        with mock.patch.object(os, "waitpid", side_effect=ChildProcessError):
+            os.kill(one.child.pid, signal.SIGKILL)
+            assert await one.child.wait(0.3) is None
+        assert await one.child.wait(5.0) == -signal.SIGKILL
 
 
 async def test_who_wants_a_process_killed_does_not_wait_for_the_grace_that_another_gave_it() -> None:

@@ -106,6 +106,16 @@ def test_a_gpu_that_there_is_not_gives_no_reading(driver: FakeNvml) -> None:
     assert told == {"read": False, "n": 0, "p": None}
 
 
+def test_a_text_that_is_no_utf_8_is_shown_with_its_bytes(driver: FakeNvml) -> None:
+    said = b"name \xf8\x95 RTX\nuuid GPU\xff\ndriver 5\xfe\n".decode("utf-8", "surrogateescape")
+    told = driver.ask(LOOK + "told['state'] = nvml.state(0)", said)
+    (device,) = told["devices"]
+    assert (told["note"], device["name"], device["uuid"]) == ("", "\\xf8\\x95 RTX", "GPU\\xff-0")
+    assert device["driver"] == told["state"]["driver"] == "5\\xfe"
+    lost = driver.ask(LOOK, "error.Init 77\nwords Fehler: \udcfc\n")
+    assert (lost["note"], lost["count"]) == ("NVML 77: Fehler: \\xfc", 0)
+
+
 # -- row 22: the GPU is lost -------------------------------------------------------------------------------------------
 
 

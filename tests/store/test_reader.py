@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from aisp.store import ContradictionError, History, Store, StoreCorruptError, StoreUnwritableError
 from aisp.store.outcomes import Correctness, State, Verdict
+from aisp.store.readonly import uri_to_read
 from aisp.store.record import Run
 from aisp.store.ulid import UlidMaker
 from tests.replacing import replace
@@ -270,6 +273,25 @@ def test_a_history_may_be_used_from_many_threads(store: Store, history: History)
     for thread in threads:
         thread.join()
     assert seen == [ids(runs)[::-1]] * 8
+
+
+def test_a_store_on_a_file_system_that_became_read_only_is_read(
+    path: Path, store: Store, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned()
+    store.plan([run])
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert [each.id for each in history.newest()] == [run.id]
+    assert "immutable" not in uri_to_read(path)  # its log has what the file has not
+    history.close()
+    store.close()
+    assert uri_to_read(path).endswith("?mode=ro&immutable=1")
+    path.parent.chmod(0o500)
+    try:
+        assert [each.id for each in history.newest()] == [run.id]
+        assert [file.name for file in path.parent.iterdir() if "-" in file.name] == []
+    finally:
+        path.parent.chmod(0o700)
 
 
 def test_reading_never_writes(store: Store, history: History) -> None:

@@ -94,7 +94,7 @@ async def test_y_copies_the_line_of_the_highlighted_and_of_the_shown_run(tmp_pat
         assert line.endswith(f"run {newest}")
         app.open_screen("run", run_id=newest)
         await until(pilot, lambda: "stored" in screen_text(app))
-        app.copy("something else")
+        app.copy_to_clipboard("something else")
         await pilot.press("y")
         await until(pilot, lambda: app.clipboard == line)
 

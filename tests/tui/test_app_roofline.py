@@ -102,6 +102,18 @@ async def test_a_lesson_without_a_run_shows_its_roofs_and_how_to_run_it(tmp_path
         assert "ridge 233 FLOP/byte" in screen_text(app) and "no rung was timed" in screen_text(app)
 
 
+async def test_without_a_gpu_no_key_is_offered_that_cannot_help(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 24), link=gpu_link(gpu=False), catalog=counted_catalog(tmp_path)) as (
+        app,
+        pilot,
+    ):
+        app.open_screen("roofline", target_id=GEMM)
+        await until(pilot, lambda: "no GPU here: NVML 12 library not found, and no timed run" in screen_text(app))
+        keys = screen_text(app).splitlines()[-1]
+        assert "diff" in keys and not [word for word in ("r run", "R full") if word in keys]
+        assert "r runs it" not in screen_text(app)
+
+
 async def test_a_run_on_the_cpu_says_why_it_has_no_roofline(tmp_path: Path) -> None:
     run_id = fill_roofs(GEMM, (5.2, 2.28), device="cpu")
     async with opened(tmp_path, link=gpu_link(), catalog=counted_catalog(tmp_path)) as (app, pilot):
@@ -194,7 +206,10 @@ async def test_without_a_gpu_the_drivers_words_stay_on_the_screen(tmp_path: Path
     async with opened(tmp_path, link=link) as (app, pilot):
         await pilot.press("c")
         await until(pilot, lambda: "no GPU here: NVML 12 library not found" in screen_text(app))
+        assert "measure" not in screen_text(app).splitlines()[-1]
         await pilot.press("r")
+        assert not [request for request in link.sent if isinstance(request, requests.MeasurePeak)]
+        app.measure_ceilings()  # as the palette does
         await until(pilot, lambda: "not measured: there is no GPU: NVML 12 library not found" in screen_text(app))
 
 

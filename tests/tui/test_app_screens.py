@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual.app import App
 from textual.widgets import Markdown
 
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.model import Catalog, Role, Target
 from aisp.store import History, Store
-from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.outcomes import FindingStatus, State, Verdict
 from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
+from aisp.tui.cli import facts
 from aisp.tui.earlier import standing
 from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
@@ -34,6 +36,7 @@ from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
     keep,
+    keep_nothing,
     make_catalog,
     make_link,
     opened,
@@ -421,6 +424,28 @@ async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_p
         assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
 
 
+async def test_history_leaves_out_cancelled_runs_until_a_key_shows_them(tmp_path: Path) -> None:
+    (good,) = fill_store(runs=2)[1:]
+    gone = [
+        keep_nothing(paths.state_dir(), how=State.CANCELLED, reason=reason).id
+        for reason in ("cancelled on request", "superseded by edit 4")
+    ]
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_screen("history", target_id="ch07:transpose")
+        await until(pilot, lambda: screen_name(app) == "HistoryScreen" and "faster" in screen_text(app))
+        table = app.screen.query_one("#runs", LiveTable)
+        assert table.cursor_key == good and not set(table.keys) & set(gone)
+        assert "2 cancelled left out, o shows" in screen_text(app)
+        await pilot.press("o")
+        await until(pilot, lambda: set(gone) <= set(table.keys))
+        assert "left out" not in screen_text(app)
+        await pilot.press("o")
+        await until(pilot, lambda: not set(table.keys) & set(gone))
+        app.marked = gone[:1]
+        app.screen.refresh_from(set())  # type: ignore[attr-defined]
+        await until(pilot, lambda: gone[0] in table.keys)
+
+
 async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         highlight(app, "ch07:scan")
@@ -436,7 +461,7 @@ async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to_terminal: list[str] = []
-    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
         await pilot.press("y")
@@ -449,7 +474,7 @@ async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
 
 async def test_y_in_the_diff_copies_the_change_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     to_terminal: list[str] = []
-    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    monkeypatch.setattr(App, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
         await pilot.press("d")
@@ -468,6 +493,40 @@ async def test_a_state_folder_that_cannot_be_written_still_copies_to_the_termina
         await pilot.press("y")
         await until(pilot, lambda: "to the terminal only" in told(app))
         assert "A transpose that reads" in app.clipboard
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("on", "to the terminal's clipboard and to"),
+        ("external", "tmux drops it (set-clipboard external)"),
+        ("off", "tmux drops it (set-clipboard off)"),
+        (None, "tmux does not say"),
+    ],
+)
+async def test_a_copy_that_tmux_drops_is_said_to_be_in_the_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None, said: str
+) -> None:
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    monkeypatch.setattr(facts, "run", lambda words, patience_s: setting)
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        await pilot.press("y")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+        assert said in told(app)
+        assert ("the terminal's clipboard" in told(app)) is (setting == "on")
+        (paths.state_dir() / "clipboard.txt").unlink()
+        (paths.state_dir() / "clipboard.txt").mkdir()
+        app.screen.action_copy()  # type: ignore[attr-defined]
+        word = "nowhere" if setting in ("external", "off") else "to the terminal only"
+        await until(pilot, lambda: word in told(app))
+
+
+async def test_text_that_a_field_copies_goes_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        app.copy_to_clipboard("by a field")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+    assert (paths.state_dir() / "clipboard.txt").read_text() == "by a field"
 
 
 async def test_a_screenshot_is_saved_in_the_state_folder(tmp_path: Path) -> None:
@@ -673,6 +732,27 @@ async def test_a_store_that_cannot_be_read_is_told_and_the_app_works(tmp_path: P
         assert "▲ 2.41" in screen_text(app)
 
 
+@pytest.mark.parametrize("screen", ["home", "history"])
+async def test_keys_go_on_where_they_were_after_a_window_was_too_small(tmp_path: Path, screen: str) -> None:
+    fill_store(runs=3)
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        if screen == "history":
+            await pilot.press("t")
+            await until(pilot, lambda: screen_name(app) == "HistoryScreen")
+        await until(pilot, lambda: isinstance(app.focused, LiveTable) and app.focused.cursor_key is not None)
+        table = app.focused
+        assert isinstance(table, LiveTable)
+        for _ in range(2):
+            await pilot.resize_terminal(20, 5)
+            await until(pilot, lambda: "make more room" in screen_text(app))
+            await pilot.resize_terminal(80, 24)
+            await until(pilot, lambda: app.focused is table)
+            was = table.cursor_key
+            await pilot.press("down")
+            await until(pilot, lambda: table.cursor_key != was)  # noqa: B023 - awaited at once
+
+
 async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(20, 5)) as (app, pilot):
         assert "20x5" in screen_text(app) and "Targets" not in screen_text(app)
@@ -683,6 +763,7 @@ async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) ->
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "Targets" in screen_text(app))
         assert "make more room" not in screen_text(app)
+        await until(pilot, lambda: isinstance(app.focused, LiveTable))
 
 
 async def test_A_accepts_what_a_banner_says_of_the_import_path_after_a_question(tmp_path: Path) -> None:

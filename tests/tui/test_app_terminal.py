@@ -174,6 +174,19 @@ def test_the_first_screen_is_drawn_and_q_leaves_with_status_0(terminal: Terminal
     assert b"\x1b[?1049l" in terminal.raw
 
 
+def test_nothing_that_a_terminal_may_send_ends_the_app(terminal: Terminal) -> None:
+    for noise in (
+        b"\x1b[97;1:3u\x1b[1;1:3A\x1b[97:65;2u\x1b[99999999999u",  # kitty's keys, with event types and alternates
+        b"\x1b[27;5;97~\x1b[?62;22c\x1b]11;rgb:1/2/3\x07\x1b[I\x1b[201~\xff\xfe",
+        b"\x1b[48;24;80;0;0t\x1b[<0;9999;9999M\x1b[<35;-3;1m",
+    ):
+        os.write(terminal.master, noise)
+        terminal.read(0.5)
+    os.write(terminal.master, b"\x1b[113;1:1u")  # q
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.raw and b"Error" not in terminal.raw
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals, terminal: Terminal) -> None:
     assert b"\x1b[?1049h" in terminal.raw and b"\x1b[?1000h" in terminal.raw

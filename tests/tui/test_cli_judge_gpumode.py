@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,17 @@ def test_a_task_is_shown_with_its_judge(tmp_path: Path) -> None:
     assert "judge: the task's own check_implementation" in shown
     assert "shape: 0 is 'flat', 1 is 'peaked'" in shown
     assert json.loads(judge(task / "task.yml", "--json").stdout)["inputs"]["config"] == "made"
+
+
+def test_without_pyyaml_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(monkeypatch, tmp_path)
+    place = text.checkout(tmp_path / "kernels") / "problems" / "ours"
+    answer = tmp_path / "mine.py"
+    answer.write_text(text.BLEND_RIGHT)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    said = "aisp: YAML needs PyYAML, which is not installed; `pip install 'aisp[yaml]'` brings it\n"
+    for shown in (judge(place / "blend_py"), judge(answer, "--against", str(place / "blend_py"))):
+        assert (shown.exit_code, shown.stderr) == (3, said)
 
 
 def test_the_engine_is_asked_for_the_submissions_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

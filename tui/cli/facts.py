@@ -87,9 +87,23 @@ class Facts:
 def run(words: list[str], patience_s: float) -> str | None:
     """What a command prints, None where it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", "backslashreplace").strip() if done.returncode == 0 else None
+
+
+def tmux_clipboard(env: Mapping[str, str]) -> str | None:
+    """The setting set-clipboard of the tmux that this runs in, None where there is none or it does not say."""
+    return run(["tmux", "show", "-s", "-v", "set-clipboard"], COMMAND_PATIENCE_S) if env.get("TMUX") else None
+
+
+def tmux_check(env: Mapping[str, str], setting: str | None) -> Check:
+    """Whether tmux passes copies on to the terminal; `setting` is what `tmux_clipboard` says."""
+    if not env.get("TMUX"):
+        return check("clipboard", "copying", "through the terminal (OSC 52)")
+    fix = "tmux set -s set-clipboard on, and the same line in ~/.tmux.conf; copies are kept in a file as well"
+    on, unknown = setting == "on", setting is None
+    value = "tmux passes it on (set-clipboard on)" if on else f"tmux drops it (set-clipboard {setting})"
+    value = "tmux does not say" if unknown else value
+    return check("clipboard", "copying", value, fix, warning=not on and not unknown, unknown=unknown)

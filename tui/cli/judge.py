@@ -20,7 +20,7 @@ from aisp.tui import plain, problems
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import exit_status
 from aisp.tui.cli.run import Session
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError, NotHereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -294,7 +294,9 @@ def _opened(dialect: Dialect, path: Path) -> Opened:
     return opened
 
 
-def _broken(problems: Sequence[Problem]) -> MeantError:
+def _broken(problems: Sequence[Problem]) -> click.ClickException:
+    if lacks := next((problem.not_here for problem in problems if problem.not_here), ""):
+        return NotHereError(lacks)
     told = [clean_line(str(problem), limit=1000) for problem in problems[:MOST_TOLD]]
     return MeantError("\n".join(told), kind="broken")
 

@@ -26,9 +26,10 @@ from typing import Any
 
 from aisp.engine import confinement, filesystem, lock, paths, seccomp
 from aisp.store.outcomes import Held
+from aisp.store.text import whole
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, limits
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
+from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check, tmux_check, tmux_clipboard
 from aisp.tui.cli.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
@@ -205,7 +206,7 @@ def nvml(facts: Facts) -> Iterator[Check]:
         code = int(getattr(error, "value", -1))
         wanted = bool(_gpu_files(facts)) or code != 12
         fix = _NVML_FIXES.get(code, "see `nvidia-smi`") if wanted else _NO_GPU
-        yield check("nvml", "NVML", f"{error} (NVML {code})", fix, problem=wanted, warning=True)
+        yield check("nvml", "NVML", f"{whole(str, error)} (NVML {code})", fix, problem=wanted, warning=True)
         for name, title in _OF_NVML.items():
             yield check(name, title, f"{plain.DASH} (NVML did not start)", unknown=True)
         return
@@ -219,12 +220,12 @@ def _gpus(library: Any, facts: Facts) -> Iterator[Check]:
     def ask(name: str, *arguments: Any) -> Any:
         # None where the driver has no answer or this binding no such function.
         try:
-            return getattr(library, name)(*arguments)
+            return whole(getattr(library, name), *arguments)
         except (library.NVMLError, AttributeError):
             return None
 
     def text(value: Any) -> str:
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or plain.DASH)
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value or plain.DASH)
 
     yield check("nvml", "NVML", f"driver {text(ask('nvmlSystemGetDriverVersion'))}")
     count = ask("nvmlDeviceGetCount")
@@ -474,8 +475,7 @@ def terminal(facts: Facts) -> Iterator[Check]:
     elif not seen:
         fix = "the kernel's console has no braille glyphs: aisp-tui --graph block"
     yield check("braille", "braille", value if seen else "no", fix, warning=not seen, unknown=True)
-    asked = _run(["tmux", "show", "-s", "-v", "set-clipboard"], COMMAND_PATIENCE_S) if env.get("TMUX") else None
-    yield tmux_check(env, asked)
+    yield tmux_check(env, tmux_clipboard(env))
 
 
 def colour_check(env: Mapping[str, str]) -> Check:
@@ -485,18 +485,6 @@ def colour_check(env: Mapping[str, str]) -> Check:
     value = "none, as NO_COLOR asks" if env.get("NO_COLOR") else value
     fix = "if it has more: export COLORTERM=truecolor, or TERM=xterm-256color"
     return check("colours", "colours", value or "16 or fewer, by its name", fix, warning=not value)
-
-
-def tmux_check(env: Mapping[str, str], setting: str | None) -> Check:
-    """Whether tmux passes copies on to the terminal; `setting` is its set-clipboard, None where it did not
-    say."""
-    if not env.get("TMUX"):
-        return check("clipboard", "copying", "through the terminal (OSC 52)")
-    fix = "tmux set -s set-clipboard on, and the same line in ~/.tmux.conf; copies are kept in a file as well"
-    on, unknown = setting == "on", setting is None
-    value = "tmux passes it on (set-clipboard on)" if on else f"tmux drops it (set-clipboard {setting})"
-    value = "tmux does not say" if unknown else value
-    return check("clipboard", "copying", value, fix, warning=not on and not unknown, unknown=unknown)
 
 
 CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (

@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote_from_bytes
 
+from aisp.store.readonly import uri_to_read
 from aisp.store.results.reading import Bar
 
 OPEN_TIMEOUT_S = 1.0
@@ -54,8 +54,7 @@ class Marks:
 
 def open_read_only(database: Path) -> sqlite3.Connection:
     """Open the store for reading. Raises sqlite3.Error."""
-    uri = f"file:{quote_from_bytes(bytes(database))}?mode=ro"
-    connection = sqlite3.connect(uri, uri=True, timeout=OPEN_TIMEOUT_S)
+    connection = sqlite3.connect(uri_to_read(database), uri=True, timeout=OPEN_TIMEOUT_S)
     connection.execute("PRAGMA query_only = 1")
     return connection
 

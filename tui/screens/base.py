@@ -302,6 +302,7 @@ class WorkScreen(Screen[None]):
     no_target = "Highlight a target first"  # said where a key needs one
     words: ClassVar[tuple[str, ...]] = ()  # of the glossary, those that its help begins with
     _height_before: Scalar | None = None  # of the zoomed pane
+    _focused_before: Widget | None = None  # while the window is too small
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
     @property
@@ -404,9 +405,20 @@ class WorkScreen(Screen[None]):
             pane.styles.height = rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Below the least size only the request for more room is shown."""
-        size = event.size
-        self.set_class(size.width < LEAST_COLUMNS or size.height < LEAST_ROWS, "-tiny")
+        """Below the least size only the request for more room is shown; then the focus is where it was."""
+        tiny = event.size.width < LEAST_COLUMNS or event.size.height < LEAST_ROWS
+        if tiny and not self.has_class("-tiny"):
+            self._focused_before = self.focused  # what is hidden loses it
+        elif not tiny and self.has_class("-tiny"):
+            self.call_after_refresh(self._focus_again)
+        self.set_class(tiny, "-tiny")
+
+    def _focus_again(self) -> None:
+        before, self._focused_before = self._focused_before, None
+        if self.focused is None:
+            if before is None or not before.is_attached:  # it began too small
+                before = next(iter(self.focus_chain), None)
+            self.set_focus(before, scroll_visible=False)
 
     # -- keys that work everywhere -----------------------------------------------------------------------------
 
@@ -440,7 +452,7 @@ class WorkScreen(Screen[None]):
         """Copy to the terminal's clipboard and to a file."""
         text = self.copy_text()
         if text:
-            self.workbench.copy(text)
+            self.workbench.copy_to_clipboard(text)
         else:
             self.notify("There is nothing to copy here", severity="warning")
 

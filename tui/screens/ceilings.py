@@ -78,6 +78,8 @@ class CeilingsScreen(WorkScreen):
         if not self.is_mounted:
             return
         live = self.workbench.model.peak
+        if not names or "status" in names:
+            self.refresh_bindings()
         if not names or "status" in names or ("peak" in names and live is not None and live.finished):
             self._load()
         elif "peak" in names or "connection" in names:
@@ -121,7 +123,7 @@ class CeilingsScreen(WorkScreen):
 
     def _state_text(self) -> Text:
         """How things stand: under way, stored, or why there is nothing."""
-        status, live, peak = self.workbench.model.status, self.workbench.model.peak, self.peak
+        live, peak, no_gpu = self.workbench.model.peak, self.peak, self.workbench.no_gpu
         if live is not None and not live.finished:
             done = len(live.ceilings)
             name = live.ceilings[-1].name if live.ceilings else "waiting for the GPU"
@@ -132,8 +134,6 @@ class CeilingsScreen(WorkScreen):
             return Text(f"not measured: {self._asked}", style="bold")
         if self._problem:
             return Text(self._problem, style="bold")
-        gpu_note = status.gpu_note if status is not None else ""
-        no_gpu = f"no GPU here: {gpu_note}" if gpu_note else ""
         if peak is None:
             return Text(
                 no_gpu or ("nothing was measured yet: r measures it, in about a minute" if self._looked else "")
@@ -218,6 +218,10 @@ class CeilingsScreen(WorkScreen):
         self._tell_note()
 
     # -- keys -------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without a GPU there is nothing to measure."""
+        return not (action == "measure" and self.workbench.no_gpu) and super().check_action(action, parameters)
 
     def action_measure(self) -> None:
         """Ask the engine to measure."""

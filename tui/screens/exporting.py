@@ -64,7 +64,7 @@ class ExportingScreen(WorkScreen):
             return
         target, text = found
         if picked == COPY:
-            self.workbench.copy(text)
+            self.workbench.copy_to_clipboard(text)
             return
         name = sharing.file_name(target, run_id, form)
         try:
@@ -78,7 +78,7 @@ class ExportingScreen(WorkScreen):
         """Copy what the screen has to copy, else the run on one line."""
         run_id = self.shared_run
         if (text := self.copy_text()) or not run_id:
-            self.workbench.copy(text) if text else super().action_copy()
+            self.workbench.copy_to_clipboard(text) if text else super().action_copy()
         else:
             begin(self, partial(self._copy_line, run_id), group="copy", exclusive=True)
 
@@ -96,7 +96,7 @@ class ExportingScreen(WorkScreen):
         if shared is None:
             self.notify("There is nothing to copy here", severity="warning")
             return
-        self.workbench.copy(sharing.line(shared))
+        self.workbench.copy_to_clipboard(sharing.line(shared))
 
     def copy_text(self) -> str:
         return ""

@@ -63,6 +63,7 @@ class HistoryScreen(ExportingScreen):
         Key(
             "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
         ),
+        Key("only", "o", "all", "Show cancelled and superseded runs too, or leave them out again."),
         Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
         EXPORT,
@@ -86,6 +87,7 @@ class HistoryScreen(ExportingScreen):
         super().__init__()
         self._target_id = target_id
         self._results: list[Reading] = []  # newest first
+        self._all = False  # whether runs that were cancelled have rows too
         self._machines: dict[str, str] = {}  # of the runs that were imported
         self._rung = ""
         self._plot: HistoryPlot | None = None
@@ -193,7 +195,7 @@ class HistoryScreen(ExportingScreen):
             self.table.focus()
         ascii_only = self.workbench.ascii
         rows: list[tuple[str, list[Cell]]] = []
-        for result in self._results:
+        for result in self._shown():
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
             caught = result.caught
@@ -237,6 +239,13 @@ class HistoryScreen(ExportingScreen):
         self._tell_held()
         self._say_reason()
 
+    def _shown(self) -> list[Reading]:
+        """The runs that have a row: of those that were cancelled, by a person or a newer one, the marked alone."""
+        marked = self.workbench.marked
+        return [
+            one for one in self._results if self._all or one.record.state is not State.CANCELLED or one.id in marked
+        ]
+
     def _sign(self, run_id: str, ascii_only: bool) -> str:
         """Before a row: that it is marked, or else that it is another machine's."""
         if run_id in self.workbench.marked:
@@ -277,7 +286,10 @@ class HistoryScreen(ExportingScreen):
         elsewhere = marked - sum(result.id in self.workbench.marked for result in self._results)
         if hint and elsewhere:
             hint = [f"{hint[0]} ({'one' if elsewhere == 1 else 'both'} elsewhere)"]
-        entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks]))
+        hidden = len(self._results) - len(self._shown())
+        left_out = [f"{plain.count(hidden)} cancelled left out, o shows"] if hidden else []
+        self.table.empty = "every run was cancelled" if hidden else "Reading the store"
+        entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks, *left_out]))
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
@@ -364,6 +376,11 @@ class HistoryScreen(ExportingScreen):
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key
         return next((result for result in self._results if result.id == key), None)
+
+    def action_only(self) -> None:
+        """Show the cancelled runs, or leave them out."""
+        self._all = not self._all
+        self._fill()
 
     def action_open_run(self) -> None:
         """Open the stored run."""

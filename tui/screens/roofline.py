@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aisp.store import History
 
 WIDE_COLUMNS = 100
+NO_RUN = "no run on a GPU yet"
 LIVE_PERIOD_S = 1.0
 
 
@@ -91,7 +92,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
     if run is not None and run.record.device.startswith("cpu"):
         return Chart(run, gpu, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
     if not gpu:
-        return Chart(run, gpu, why="no run on a GPU yet: r runs it")
+        return Chart(run, gpu, why=NO_RUN)
     case = run.record.case if run is not None and run.record.case else target.cases[0].name
     peak = next(iter(history.peaks(uuid, 1)), None) if history is not None and uuid else None
     found = roofline.of_case(target, case, gpu, peak, measures="c")
@@ -159,6 +160,8 @@ class RooflineScreen(WorkScreen):
         super().refresh_from(names)
         if not self.is_mounted:
             return
+        if not names or "status" in names:
+            self.refresh_bindings()
         if not names or names & {"catalog", "board", "peak", "status"}:
             self._load()
         elif f"run:{self._shown_run}" in names and self._later is None:
@@ -221,16 +224,20 @@ class RooflineScreen(WorkScreen):
             width = max(20, self.size.width - 2)
             bars.show(bar_rows(roofs.roofs, rates, width, ascii_only=self.workbench.ascii, styles=styles))
         else:
-            plot.empty = chart.why or "no roofs are known"
+            plot.empty = self._next_move(chart.why) if chart.why == NO_RUN else chart.why or "no roofs are known"
             at = roofs.intensity if roofs is not None else 0.0
             points = [RoofPoint(letter, at, roofs.rate(arm.median_ms) or 0.0) for letter, arm in arms] if roofs else []
             plot.show(roofs.roofs if roofs else (), points if at > 0 else [], intensity=at or None)
         self._fill(chart)
 
+    def _next_move(self, missing: str) -> str:
+        no_gpu = self.workbench.no_gpu
+        return f"{no_gpu}, and {missing}" if no_gpu else f"{missing}: r runs it"
+
     def _title(self, chart: Chart) -> Text:
         run = chart.run
         if run is None:
-            return Text(f"{self._target_id}  no timed run on a GPU yet: r runs it")
+            return Text(f"{self._target_id}  {self._next_move('no timed run on a GPU yet')}")
         parts = [run.mode, f"case {chart.roofs.case}" if chart.roofs else ""]
         parts += [
             chart.gpu,
@@ -315,11 +322,16 @@ class RooflineScreen(WorkScreen):
         message.stop()
         self.action_open_run()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run without a GPU says nothing about its ceilings."""
+        helps = action not in ("run_quick", "run_full") or not self.workbench.no_gpu
+        return helps and super().check_action(action, parameters)
+
     def action_open_run(self) -> None:
         """Open the run whose rungs are shown."""
         run = self._chart.run if self._chart is not None else None
         if run is None:
-            self.notify("There is no run yet; r runs the target")
+            self.notify(self._next_move("there is no run yet"))
         else:
             self.workbench.open_screen("run", run_id=run.id)
 

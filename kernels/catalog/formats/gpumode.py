@@ -317,7 +317,7 @@ class _Task:
         try:
             document = yaml_text.load(self._bytes, most=MAX_TASK_BYTES)
         except yaml_text.MissingYamlError as error:
-            self.wrong("", str(error), "then read it again")
+            self.problems.append(Problem(self.path, "", error.told, error.fix, not_here=str(error)))
             raise _RefusedTaskError from None
         except yaml_text.YamlTextError as error:
             self.wrong("", error.told, error.fix)

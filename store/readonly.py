@@ -1,0 +1,17 @@
+"""Where SQLite finds a store that is only read; without numpy, for lists that show marks alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+
+def uri_to_read(path: Path) -> str:
+    """URI by which SQLite reads a store and writes nothing, on a file system that is read-only too.
+
+    A file without a log beside it can be read only where a log may be made, or where it is said that nothing changes.
+    """
+    logged = path.with_name(f"{path.name}-wal").exists()
+    frozen = not logged and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro{'&immutable=1' if frozen else ''}"
