@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
 BY_TIME = {check.id for check in registry.checks() if check.evidence is registry.Evidence.TIME}
 TRIES = 3
-LOST = tuple(state for state in State if state.again)  # it says nothing of anybody's rung
 # One of each category that tells by what is there and not by how long it takes.
 QUICK = {
     "timing": "timing/python_thread",
@@ -57,6 +56,14 @@ def claimed(run: Reading, arm: str) -> bool:
     return arm != "" and arm.removesuffix(TWIN_SUFFIX) == run.baseline
 
 
+def says_nothing(found: Reading) -> bool:
+    """Whether a run ended through no fault of a rung's: one that was caught in it, as by what it wrote to the engine's
+    line, is no such fault."""
+    caught = {finding.arm for finding in found.found(FindingStatus.CAUGHT)}
+    state = found.record.state
+    return state.again and not any(arm.state is state and arm.rung in caught for arm in found.record.arms)
+
+
 async def audit(engine: EngineUnderTest, fixture: str, *but: Outcome) -> list[str]:
     """Rungs that came to something bad or to one of these outcomes, and runs that say nothing of any rung. Nobody may
     be caught by time alone, and no baseline at all.
@@ -76,7 +83,7 @@ async def audit(engine: EngineUnderTest, fixture: str, *but: Outcome) -> list[st
     rows = judge(view, runs, {runs[rung].id for rung in again})
     wrong = [row for row in rows if row.outcome.bad or row.outcome in but]
     told = [f"{row.rung} {row.outcome}: {', '.join(row.findings)}: {row.evidence}" for row in wrong]
-    lost = {rung: found.record for rung, found in runs.items() if found.record.state in LOST}
+    lost = {rung: found.record for rung, found in runs.items() if says_nothing(found)}
     return told + [f"the run of {rung} ended {record.state}: {record.reason}" for rung, record in lost.items()]
 
 
