@@ -53,20 +53,8 @@ MAX_LINKS = 16
 
 KEYS = (
     *("title", "formerly", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance"),
-    *(
-        "expect",
-        "inputs",
-        "outputs",
-        "cases",
-        "rungs",
-        "fuzz",
-        "judged",
-        "rule",
-        "link",
-        "link_in",
-        "link_out",
-        "links",
-    ),
+    *("expect", "inputs", "outputs", "cases", "rungs", "fuzz", "judged", "rule", "link", "link_in", "link_out"),
+    "links",
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")

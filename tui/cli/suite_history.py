@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from aisp.store.suites import Package
     from aisp.tui.cli.common import Function
 
-CHANGES = ("worse", "better", "same", "undecided", "not comparable", "first", "left out", "lost")
-
 
 def from_option(function: Function) -> Function:
     """`--from FOLDER`, as the argument `kept`."""
@@ -172,19 +170,10 @@ def _machine() -> dict[str, str] | None:
 
 
 def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
-    heads = [
-        "when",
-        "geometric mean [low..high]",
-        "targets",
-        "without launches",
-        *CHANGES[:4],
-        "not comp.",
-        "first",
-        "left out",
-        "lost",
-        "busy",
-        "run",
-    ]
+    from aisp.store.results.regression import Change  # numpy
+
+    changes = ["not comp." if change is Change.NOT_COMPARABLE else change.value for change in Change]
+    heads = ["when", "geometric mean [low..high]", "targets", "without launches", *changes, "busy", "run"]
     rows = []
     for one in shown:
         told = _run_json(one)
@@ -195,7 +184,7 @@ def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
                 plain.speedup(mean.get("value"), mean.get("low"), mean.get("high")),
                 str(mean.get("count", plain.DASH)),
                 plain.speedup(without.get("value")),
-                *(str(one.summary["changes"].get(change, plain.DASH)) for change in CHANGES),
+                *(str(one.summary["changes"].get(change, plain.DASH)) for change in Change),
                 plain.DASH if told["busy"] is None else str(len(told["busy"])),
                 one.id,
             ]
