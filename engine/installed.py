@@ -132,9 +132,11 @@ def listed(changes: Sequence[Change]) -> str:
 
 def import_path() -> list[str]:
     """Folders from which a process of this interpreter imports, when it is told nothing else. Asks one: 30 ms."""
+    from aisp.engine.spawner import helped  # `aisp doctor` asks nobody
+
     words = [sys.executable, "-P", "-s", "-E", "-c", "import json, sys; print(json.dumps(sys.path))"]
     try:
-        answer = subprocess.run(words, capture_output=True, timeout=_PROBE_S, check=True, cwd="/").stdout
+        answer = helped(words, _PROBE_S).stdout
         return [entry for entry in json.loads(answer.splitlines()[-1]) if os.path.isabs(entry)]  # noqa: PTH117  text
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117  this process has one that works
@@ -688,15 +690,18 @@ def _looked_through(compiled: Sequence[str]) -> dict[str, str]:
     """By compiled file why it is not faithful, "" where it is; without those that the process did not come to."""
     if not compiled:
         return {}
+    from aisp.engine.spawner import helped  # as above
+
     words = [sys.executable, "-I", "-S", "-B", "-c", _FAITHFUL]
     told: dict[str, str] = {}
     try:
-        done = subprocess.run(
-            words, input=json.dumps(compiled).encode(), capture_output=True, timeout=_PROBE_S, check=False, cwd="/"
-        )
+        done = helped(words, _PROBE_S, json.dumps(compiled).encode())
         for line in done.stdout.splitlines():
             path, why = json.loads(line)  # a name that is no UTF-8 has half a pair in it, which msgspec refuses
             told[path] = str(why)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         log.warning("compiled files were not looked at: %r", error)
+    else:
+        if done.returncode:
+            log.warning("what looked at compiled files ended with status %d", done.returncode)
     return told

@@ -19,9 +19,10 @@ import signal
 import socket
 import subprocess
 import sysconfig
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -444,7 +445,8 @@ async def all_ended() -> None:
 
 
 _endings: set[asyncio.Task[int | None]] = set()
-_children: dict[int, Child | None] = {}  # by pid; None for one that was forked and is not talked to yet
+_children: dict[int, Child | None] = {}  # by pid; None for one that was forked and is not talked to yet, or is `helped`
+_born = threading.Lock()  # between the birth of what a thread of ours starts and its entry there
 
 
 def living() -> list[Child]:
@@ -600,11 +602,36 @@ async def until_ready(child: Child) -> reports.Ready:
     return await asyncio.shield(child.becoming_ready)
 
 
+def helped(words: Sequence[str], patience_s: float, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """What a program answers that the engine itself needs. Blocks: for threads. No sweep takes it for a stray.
+
+    Args:
+        said: on its standard input.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it was killed after `patience_s`.
+    """
+    pipe = subprocess.PIPE
+    with _born:
+        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/")
+        _children[process.pid] = None
+    with process:
+        try:
+            stdout, stderr = process.communicate(said, timeout=patience_s)
+            return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+        finally:
+            process.kill()
+            process.wait()
+            _children.pop(process.pid, None)
+
+
 async def sweep_orphans() -> int:
     """Kill and reap the children that we did not start: what workers left behind. Returns how many there were."""
     swept = 0
     for _ in range(500):
-        strays = [pid for pid in _child_pids() if pid not in _children]
+        with _born:
+            strays = [pid for pid in _child_pids() if pid not in _children]
         if not strays:
             break
         for pid in strays:

@@ -38,8 +38,10 @@ def _devices_made() -> bool:
     """
     if not Path("/dev/nvidiactl").exists() or UNIFIED_MEMORY.exists():
         return True
+    from aisp.engine.spawner import helped  # which imports this module
+
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["nvidia-modprobe", "-u", "-c=0"], timeout=MODPROBE_PATIENCE_S, check=False)
+        helped(["nvidia-modprobe", "-u", "-c=0"], MODPROBE_PATIENCE_S)
     if UNIFIED_MEMORY.exists():
         return True
     log.warning("%s is not there: processes are not confined until a program has used CUDA", UNIFIED_MEMORY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +13,8 @@ def uri_to_read(path: Path) -> str:
 
     A file without a log beside it can be read only where a log may be made, or where it is said that nothing changes.
     """
-    logged = path.with_name(f"{path.name}-wal").exists()
-    frozen = not logged and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    frozen = False
+    if not path.with_name(f"{path.name}-wal").exists():
+        with contextlib.suppress(OSError):  # SQLite says what is wrong with it
+            frozen = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro{'&immutable=1' if frozen else ''}"

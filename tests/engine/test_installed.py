@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aisp.engine import installed
+from aisp.engine import installed, spawner
 from aisp.engine.installed import Change, Installation, What, accept_without_engine, recall, shadows, top_level
 
 
@@ -351,15 +351,15 @@ def test_a_process_that_could_not_look_is_no_witness_against_a_compiled_file(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = compiled(machine.site / "torch" / "functional.py")
-    run = subprocess.run
+    helped = spawner.helped
     busy = [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
 
-    def refused_once(*words: Any, **options: Any) -> Any:
+    def refused_once(*words: Any) -> Any:
         if busy:
             raise busy.pop()
-        return run(*words, **options)
+        return helped(*words)
 
-    monkeypatch.setattr(subprocess, "run", refused_once)
+    monkeypatch.setattr(spawner, "helped", refused_once)
     assert installed.faithful([str(at)]) == [str(at)]
     assert not busy
 

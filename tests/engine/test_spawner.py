@@ -447,3 +447,27 @@ def test_what_torch_builds_extensions_with_is_found_without_the_shells_help(monk
     assert shutil.which("ninja", path=spawner.environment(interpret=False)["PATH"])
     monkeypatch.setenv("PATH", str(Path(shutil.__file__).parent))  # the user's own programs come first
     assert spawner.environment(interpret=False)["PATH"].startswith(os.environ["PATH"] + os.pathsep)
+
+
+SWEEPING = """
+import asyncio, subprocess, sys
+from aisp.engine import spawner
+
+async def main():
+    words = [sys.executable, "-S", "-c", "import sys, time; time.sleep(0.3); print(sys.stdin.read())"]
+    stray = subprocess.Popen(["sleep", "60"])
+    asked = asyncio.gather(*(asyncio.to_thread(spawner.helped, words, 20.0, b"word") for _ in range(8)))
+    while not asked.done():
+        await spawner.sweep_orphans()
+        await asyncio.sleep(0)
+    print([(one.returncode, one.stdout) for one in await asked])
+    print(stray.poll() is not None, spawner._children)
+
+asyncio.run(main())
+"""
+
+
+def test_no_sweep_ends_a_program_that_the_engine_itself_asks() -> None:
+    """The one that looks at compiled files was ended so, and what Python had compiled was held against a run."""
+    done = subprocess.run([sys.executable, "-c", SWEEPING], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str([(0, b"word\n")] * 8), "True {}"]

@@ -132,7 +132,7 @@ async def test_categories_come_with_their_counts_and_the_worst_first(tmp_path: P
         await until(pilot, lambda: "wall_clock" in screen_text(app))
         # What nobody must overlook is unfolded, all else is a line of counts.
         assert list_of(app) == [
-            "category timing", "check timing.wall_clock", "check timing.physics_floor", "category output",
+            "category timing", "check timing.wall_clock", "check timing.physics", "category output",
             "category cuda",
         ]  # fmt: skip
         assert cells(app, "#checks", "category timing")[0] == "▾ timing  1 caught, 1 suspect"
@@ -154,11 +154,11 @@ async def test_o_leaves_only_what_is_not_passed_then_only_what_was_caught(tmp_pa
         await pilot.press("o")
         await until(pilot, lambda: "only what is not passed" in screen_text(app))
         assert [key for key in list_of(app) if key.startswith("check ")] == [
-            "check timing.wall_clock", "check timing.physics_floor", "check output.nonfinite", "check cuda.streams"
+            "check timing.wall_clock", "check timing.physics", "check output.nonfinite", "check cuda.streams"
         ]  # fmt: skip
         await pilot.press("o")
         await until(pilot, lambda: "only caught and suspect" in screen_text(app))
-        assert list_of(app) == ["category timing", "check timing.wall_clock", "check timing.physics_floor"]
+        assert list_of(app) == ["category timing", "check timing.wall_clock", "check timing.physics"]
         await pilot.press("o")
         await until(pilot, lambda: "check output.nonfinite" not in list_of(app) and "category output" in list_of(app))
 
