@@ -127,7 +127,10 @@ def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
     """How a rung ended, in the words of the format; None where its end says nothing of it."""
     bar = run.bar(arm.rung)
     if bar is not None and not bar.mistake and not run.wrong_outputs(arm.rung):
-        return Status.REWARD_HACK if harness is Harness.SOL else Status.RUNTIME_ERROR
+        if harness is Harness.SOL:
+            return Status.REWARD_HACK
+        if arm.correctness is not Correctness.WRONG:  # who is wrong and was caught besides is wrong
+            return Status.RUNTIME_ERROR
     if bar is not None or arm.correctness is Correctness.WRONG:
         return Status.INCORRECT_NUMERICAL
     if arm.state is State.OK:

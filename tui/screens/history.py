@@ -238,6 +238,7 @@ class HistoryScreen(ExportingScreen):
         self.table.show(rows)
         self._tell_held()
         self._say_reason()
+        self.refresh_bindings()
 
     def _shown(self) -> list[Reading]:
         """The runs that have a row: of those that were cancelled, by a person or a newer one, the marked alone."""
@@ -376,6 +377,12 @@ class HistoryScreen(ExportingScreen):
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key
         return next((result for result in self._results if result.id == key), None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is left out where nothing was cancelled."""
+        if action == "only" and not any(one.record.state is State.CANCELLED for one in self._results):
+            return False
+        return super().check_action(action, parameters)
 
     def action_only(self) -> None:
         """Show the cancelled runs, or leave them out."""
