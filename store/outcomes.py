@@ -107,9 +107,9 @@ class State(enum.StrEnum):
         return self is not State.CHANGED
 
 
-def quoted(states: Iterable[State]) -> str:
-    """A list of states as SQL has it: "('planned', 'starting')"."""
-    return f"({', '.join(repr(state.value) for state in states)})"
+def quoted(members: Iterable[enum.StrEnum]) -> str:
+    """A list of states, or of other such words, as SQL has it: "('planned', 'starting')"."""
+    return f"({', '.join(repr(member.value) for member in members)})"
 
 
 NOT_ENDED = quoted(state for state in State if not state.final)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.outcomes import NOT_ENDED, TWIN_SUFFIX, Correctness, FindingStatus, State, Validity, quoted
+from aisp.store.outcomes import NOT_ENDED, TWIN_SUFFIX, Correctness, FindingStatus, State, Timing, Validity, quoted
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
@@ -79,7 +79,7 @@ SPREADS_SQL = (
     "JOIN environments ON environments.hash = late.environment "
     "WHERE late.device = ? AND late.state = 'ok' AND late.validity = 'valid' AND deviation IS NOT NULL "
     "AND json_extract(environments.content, '$.gpu') = ? "
-    "AND (arms.timing <> 'host' AND arms.timing NOT LIKE '%+host') = ? "
+    f"AND (arms.timing IN {quoted(timing for timing in Timing if timing.held)}) = ? "
     "ORDER BY late.number DESC LIMIT ?"
 )
 _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"

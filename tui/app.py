@@ -466,7 +466,9 @@ class Workbench(App[None]):
     def typed(self, verb: str, target_id: str) -> str:
         """What to type in a shell to have a command of `aisp` do its work for a target."""
         target = self.target(target_id)
-        return repeating.command(verb, target_id, target.folder) if target else f"aisp {verb} {target_id}"
+        if target is None:
+            return repeating.shell("aisp", *verb.split(), target_id)
+        return repeating.command(verb, target_id, target.folder)
 
     # -- actions on targets ------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ def test_a_suites_documents_name_the_targets_that_ran_on_a_busy_machine() -> Non
     rows = [row("ch07:quiet", [quiet]), row("ch08:loud", [loud]), row("ch09:out", [loud], left_out="not here")]
     summary = suite_documents.summary(a_pass(), rows)
     assert summary["busy"] == suite_documents.regressions(a_pass(), rows)["busy"] == ["ch08:loud"]
-    assert "2 run for the first time, 1 left out; 1 on a busy machine." in suite_documents.regression_markdown(a_pass(), rows)
+    assert "2 run for the first time, 1 left out; 1 on a busy machine." in suite_documents.regression_markdown(
+        a_pass(), rows
+    )
     assert summary["geometric_mean"]["count"] == 2  # it counts as any other
     assert "busy" not in suite_documents.regression_markdown(a_pass(), rows[:1])

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aisp.engine.worker.timers import ROW_WORDS
 from aisp.kernels.catalog.contracts import Cache
 
 HOLD_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
-ROW_BYTES = 1 << 14  # of what is read behind a flush, one result each
+ROW_BYTES = 4 * ROW_WORDS  # of what is read behind a flush, one result each
 HOLD_CYCLES = 1_000_000  # half a millisecond: time enough to launch some fifty kernels
 
 Event = tuple[str, int, int]
