@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine import confinement, paths, seccomp, start, workplaces
+from aisp.engine import confinement, paths, seccomp, spawner, start, workplaces
 from aisp.engine.confinement import Place
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
@@ -684,8 +684,8 @@ def test_no_process_is_held_while_the_driver_has_a_device_file_to_make(
     there = Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: path == control or there(path))
     monkeypatch.setattr(workplaces, "UNIFIED_MEMORY", unified)
-    monkeypatch.setattr(workplaces.subprocess, "run", lambda words, **_: asked.append(words))
+    monkeypatch.setattr(spawner, "helped", lambda words, _: asked.append(words))
     assert not workplaces.place(workplaces.make(), compiler=False).confine
     assert asked == [["nvidia-modprobe", "-u", "-c=0"]]
-    monkeypatch.setattr(workplaces.subprocess, "run", lambda *_, **__: unified.touch())
+    monkeypatch.setattr(spawner, "helped", lambda *_: unified.touch())
     assert workplaces.place(workplaces.make(), compiler=False).confine
