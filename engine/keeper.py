@@ -283,7 +283,11 @@ class Keeper:
     async def tend(self, chores: upkeep.Upkeep, idle_s: float) -> None:
         """Backups and the like, while nobody wants anything. A run that is asked for meanwhile begins behind them."""
         async with self._lock:
-            told = await asyncio.to_thread(chores.tend, self._store, idle_s)
+            try:
+                told = await self._attempt(lambda store: chores.tend(store, idle_s))
+            except StoreError as error:
+                self._report_waiting(error)
+                return
         for news in told:
             self._banner(news.key, clean_line(news.text), news.severity)
 

@@ -777,9 +777,11 @@ def make_ballast(path: Path) -> bool:
             return True
         if shutil.disk_usage(path.parent).free < BALLAST_ROOM * BALLAST_BYTES:
             return False
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
-            os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-            with partial.open("wb") as file:
+            # Never opened by its name again: by then the folder can have been moved, and its path be somebody else's.
+            with os.fdopen(descriptor, "wb") as file:
                 for _ in range(BALLAST_BYTES >> 20):
                     file.write(os.urandom(1 << 20))
             settle(partial, wanted)
@@ -828,7 +830,11 @@ class Upkeep:
         return now >= self._next_ballast or (idle_s >= QUIET_S and now >= self._next_backup)
 
     def tend(self, store: Store, idle_s: float) -> list[Told]:
-        """Do what is due. Blocks for as long as copying the store takes; never raises a StoreError."""
+        """Do what is due. Blocks for as long as copying the store takes.
+
+        Raises StoreGoneError, before anything is written, where the file at the path is not the one that is open.
+        """
+        store.look()
         now = time.monotonic()
         told = []
         if now >= self._next_ballast:

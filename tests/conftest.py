@@ -11,7 +11,9 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.engine.harness import own, shared, shared_process
+pytest.register_assert_rewrite("tests.proofs")  # an assertion there says what it compared, as in a test's own file
+
+from tests.engine.harness import own, shared, shared_process  # noqa: E402  after it, since it imports some of them
 
 __all__ = ["own", "shared", "shared_process"]
 

@@ -26,6 +26,7 @@ from aisp.store import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
+    StoreGoneError,
     migrations,
     upkeep,
 )
@@ -409,6 +410,40 @@ def test_a_backup_that_cannot_be_made_is_told_and_taken_back_when_it_can(
         monkeypatch.setattr(time, "monotonic", lambda: later)
         assert {(news.key, news.text) for news in chores.tend(store, upkeep.QUIET_S)} == {("disk", ""), ("backup", "")}
     assert len(upkeep.backups(path)) == 1
+
+
+@pytest.mark.parametrize("idle_s", [0.0, upkeep.QUIET_S])
+def test_the_chores_write_nothing_into_a_folder_that_took_the_place_of_the_stores(
+    tmp_path: Path, idle_s: float
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    with Store.open(state / "aisp.db") as store:
+        moved = state.rename(tmp_path / "moved")
+        state.mkdir()
+        with pytest.raises(StoreGoneError):
+            Upkeep().tend(store, idle_s)
+        assert list(state.iterdir()) == []
+        assert not upkeep.ballast_file(moved / "aisp.db").exists()
+
+
+def test_a_reserve_whose_folder_is_moved_while_it_is_made_goes_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, moved = tmp_path / "state", tmp_path / "moved"
+    state.mkdir()
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(1 << 40, 0, 1 << 40))
+
+    def zeros(count: int) -> bytes:
+        if not moved.exists():
+            state.rename(moved)
+            state.mkdir()
+        return bytes(count)
+
+    monkeypatch.setattr("os.urandom", zeros)
+    assert not upkeep.make_ballast(state / "aisp.db")
+    assert moved.exists()
+    assert list(state.iterdir()) == []
 
 
 def a_keeper(path: Path, monkeypatch: pytest.MonkeyPatch, told: list[tuple[str, str]]) -> Any:
