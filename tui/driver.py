@@ -113,9 +113,8 @@ class Pace:
         """Whether the terminal has not shown the last live frame yet, or rests."""
         now_s = self._clock_s()
         unanswered = list(self._asked_s)
-        return bool(unanswered and now_s - unanswered[-1] < PATIENCE_S) or now_s < self._answered_s + self._rest_s(
-            now_s
-        )
+        under_way = bool(unanswered) and now_s - unanswered[-1] < PATIENCE_S
+        return under_way or now_s < self._answered_s + self._rest_s(now_s)
 
     def _rest_s(self, now_s: float) -> float:
         """How long no live frame follows an answer, as things are now: somebody may have begun to type, or left off."""
