@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import json
 import zlib
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ import msgspec
 from aisp.kernels.catalog.model import MAX_RANKS
 from aisp.store import content, upkeep
 from aisp.store.errors import StoreCorruptError
+from aisp.store.given import json_of, refuse_halves, regular_bytes
 from aisp.store.record import ContradictionError, Run
 from aisp.store.rows import RunRows
 from aisp.store.samples import RANK_COLUMNS, Samples, Telemetry
@@ -42,6 +44,7 @@ PACKAGE_BYTES = 64 * 2**20
 """Most that a package may take."""
 ARRAY_BYTES = 256 * 2**20
 """Most that all arrays of one may take, inflated."""
+_TOO_LARGE = f"it is larger than {PACKAGE_BYTES // 2**20} MiB, which no package is"
 _ARRAYS = (*content.SAMPLE_FLOATS, *content.SAMPLE_INTS)
 _READINGS = (*content.TELEMETRY_FLOATS, *content.TELEMETRY_INTS)
 
@@ -183,9 +186,12 @@ def _whole_hash(document: Mapping[str, Any]) -> str:
 
 def read_file(path: Path) -> Package:
     """The package in a file. Raises PackageError, and OSError where it cannot be read."""
-    with path.open("rb") as source:
-        data = source.read(PACKAGE_BYTES + 1)
-    return read(data)
+    try:
+        return read(regular_bytes(path, PACKAGE_BYTES, follow=True))
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        raise PackageError(_TOO_LARGE) from None
 
 
 def read(data: bytes) -> Package:
@@ -203,22 +209,22 @@ def read(data: bytes) -> Package:
 def _document(data: bytes) -> dict[str, Any]:
     """The JSON, once it is known to be a package of a schema that is known here, and what was written."""
     if len(data) > PACKAGE_BYTES:
-        raise PackageError(f"it is larger than {PACKAGE_BYTES // 2**20} MiB, which no package is")
+        raise PackageError(_TOO_LARGE)
     if not data.strip():
         raise PackageError("it is empty")
     try:
-        document = json.loads(data.decode("utf-8"), parse_constant=_no_number)
-    except UnicodeDecodeError:
-        raise PackageError("it is no text in UTF-8, and so no JSON") from None
-    except RecursionError:
-        raise PackageError("it is nested too deeply for a package") from None
+        document = json_of(data, halves=True)
+        if isinstance(document, dict) and isinstance(document.get("sources"), dict):
+            refuse_halves({**document, "sources": list(document["sources"].values())})  # their names may be any bytes
+        else:
+            refuse_halves(document)
     except ValueError as error:
         cut = (
             ""
             if data.rstrip().endswith(b"}") or not data.lstrip().startswith(b"{")
             else ": it ends too early, as half a file does"
         )
-        raise PackageError(f"it is no JSON ({error}){cut}") from None
+        raise PackageError(f"it cannot be read as JSON: {error}{cut}") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise PackageError(f"it is JSON, and no package of a run: its `kind` is not {KIND!r}")
     schema = document.get("schema")
@@ -236,10 +242,6 @@ def _document(data: bytes) -> dict[str, Any]:
     if not fits:
         raise PackageError("it is not what was written: its hash does not fit, so something in it was changed")
     return document
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number in JSON")
 
 
 def _checked(document: _Document) -> Package:

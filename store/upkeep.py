@@ -334,6 +334,7 @@ def _prepare(backup: Path, partial: Path, path: Path) -> None:
     Raises StoreError where it cannot be used, and leaves nothing.
     """
     log, partial_log = Path(f"{backup}-wal"), Path(f"{partial}-wal")
+    uri_to_read(backup)  # a pipe or a device would be copied without an end
     with typed_errors(backup):
         _want_room(partial.parent, size_bytes(backup), "the copy of a backup")
         try:

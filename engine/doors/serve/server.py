@@ -31,6 +31,7 @@ from aisp.engine.doors.serve.clerk import Clerk
 from aisp.engine.doors.serve.feed import Feed
 from aisp.engine.doors.serve.problems import Problems
 from aisp.engine.doors.serve.shelf import Shelf
+from aisp.store.given import regular_bytes
 
 TOKEN_BYTES = 32
 MOST_CONNECTIONS = 512
@@ -53,7 +54,7 @@ def token() -> str:
         with os.fdopen(descriptor, "w") as sink:
             sink.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
     file.chmod(0o600)
-    found = paths.regular_bytes(file, 1024).decode("ascii", "replace").strip()
+    found = regular_bytes(file, 1024).decode("ascii", "replace").strip()
     if len(found) < TOKEN_BYTES:
         raise OSError(f"{file} holds no token; remove it, and a new one is made")
     return found
