@@ -19,7 +19,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, GroupWithOwn, LazyGroup, cli
+from aisp.tui.cli.tree import TREE, Entry, LazyGroup, cli, renamed
 from aisp.tui.start import app
 from tests import recordings
 from tests.engine import fleet_support
@@ -31,15 +31,11 @@ SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE
 
 
 def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be typed, with its words; those of every day by their words below `bench`."""
+    """Every command that can be typed, with its words."""
     context = click.Context(group, info_name=before)
     for name in group.list_commands(context):
-        if group is cli and name in EVERY_DAY:
-            continue
         command = group.get_command(context, name)
         assert command is not None
-        if isinstance(command, GroupWithOwn):
-            yield f"{before} {name}", command.own
         if isinstance(command, LazyGroup):
             yield from commands(command, f"{before} {name}")
         else:
@@ -83,7 +79,11 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
         for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
     }
     assert ("engine/client.py", "engine logs") in named
-    wrong = [f"{path}: aisp {words}" for path, words in sorted(named) if not exists(words.split(), TREE)]
+    wrong = [
+        f"{path}: aisp {words}"
+        for path, words in sorted(named)
+        if not exists(words.split(), TREE) and not renamed(words.split())[0]
+    ]
     assert not wrong, "no such command: " + "; ".join(wrong)
 
 
@@ -150,18 +150,18 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         same_keys(example(words), printed(words, *arguments))
         checked.add(words)
 
-    check("aisp bench list-targets", "--root", root)
-    check("aisp bench compare", a.id, b.id)
-    check("aisp bench bisect", "mine:one", "--good", a.id, "--bad", b.id, "--rung", "optimized")
-    check("aisp bench diff", "mine:one", "baseline", "wrong_sign", "--root", root)
-    check("aisp bench open", "mine:one", "--root", root)
+    check("aisp list", "--root", root)
+    check("aisp compare", a.id, b.id)
+    check("aisp bisect", "mine:one", "--good", a.id, "--bad", b.id, "--rung", "optimized")
+    check("aisp diff", "mine:one", "baseline", "wrong_sign", "--root", root)
+    check("aisp open", "mine:one", "--root", root)
     check("aisp completion", "bash")
-    check("aisp bench expectations", "--root", root)
+    check("aisp dev expectations", "--root", root)
     check("aisp store backup")
     check("aisp store info")
     check("aisp store verify")
     check("aisp store vacuum")
-    check("aisp store restore", "--yes")
+    check("aisp store recover", "--yes")
     check("aisp doctor")
     check("aisp mcp", "--tools")
     check("aisp new", "fresh", "--into", str(tmp_path / "other"))
@@ -174,43 +174,43 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp engine stop")
     (state / "engine.log").write_text("a line\n")
     check("aisp engine logs")
-    same_keys({"schema": 1, "runs": [example("aisp bench run")]}, printed("aisp bench history"))
-    whole = printed("aisp bench history", a.id)
-    same_keys(example("aisp bench run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
-    check("aisp bench lessons", "--root", root)
-    check("aisp bench suite")
+    same_keys({"schema": 1, "runs": [example("aisp run")]}, printed("aisp history"))
+    whole = printed("aisp history", a.id)
+    same_keys(example("aisp run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
+    check("aisp lessons", "--root", root)
+    check("aisp score")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
-    check("aisp bench judge", str(tmp_path / "KernelBench"))
-    told = SECTIONS["aisp bench judge"].partition("Of one problem:")[2].partition("\n\n")[0]
-    shown = printed("aisp bench judge", str(problem))
+    check("aisp judge", str(tmp_path / "KernelBench"))
+    told = SECTIONS["aisp judge"].partition("Of one problem:")[2].partition("\n\n")[0]
+    shown = printed("aisp judge", str(problem))
     assert all(f"`{key}`" in told for key in shown if key != "schema")
     package = tmp_path / "run.json"
-    CliRunner().invoke(cli, ["bench", "export", a.id, str(package), "--json"])
-    check("aisp bench import", str(package))
-    check("aisp bench results", "--root", root)
-    check("aisp bench roofline", "mine:one", "--root", root)
-    check("aisp bench selftest", "--trials", "1")
-    check("aisp bench checks", a.id)
+    CliRunner().invoke(cli, ["export", a.id, str(package), "--json"])
+    check("aisp import", str(package))
+    check("aisp dev results", "--root", root)
+    check("aisp roofline", "mine:one", "--root", root)
+    check("aisp dev selftest", "--trials", "1")
+    check("aisp checks", a.id)
     with FakeEngine() as fake:
         fake.watched["mine:one"] = root
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
-        check("aisp bench jobs")
-        check("aisp bench cancel", "--all")
+        check("aisp jobs")
+        check("aisp cancel", "--all")
         fake._runs["01RUN"] = "mine:one"
-        check("aisp bench peak")
-        check("aisp bench run", "mine:one", "--root", root)
+        check("aisp peak")
+        check("aisp run", "mine:one", "--root", root)
         check_suites(Path(root), check, checked)
         fake.fuzzes["mine:one"] = "wrong"
-        check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
+        check("aisp fuzz", "mine:one", "--root", root, "--naive")
         tuned = make_target(tmp_path / "mine", "tuned")
         (tuned / "optimized.py").write_text("BLOCK = 64\n\n\ndef run(x):\n    return x + 1\n")
-        check("aisp bench tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
-        check("aisp bench lint", "mine:one", "--root", root)
+        check("aisp tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
+        check("aisp lint", "mine:one", "--root", root)
         with Store.open(state / "aisp.db") as store:
             store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))
-        check("aisp bench replay", "01FUZZF0OPTIMIZED")
-        check("aisp bench audit", trust.fixtures()[0].target_id)
+        check("aisp replay", "01FUZZF0OPTIMIZED")
+        check("aisp dev audit", trust.fixtures()[0].target_id)
         check("aisp engine start")
         check("aisp engine status")
         check("aisp restore", "mine:one", "best", "--root", root, "--yes")
@@ -218,8 +218,8 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         wait_for(lambda: bool(fake.asked(requests.StartWatch)), "the watch")
         fake.edit("mine:one", 1, files=["optimized.py"])
         assert process.stdout is not None
-        same_keys(example("aisp bench watch"), json.loads(process.stdout.readline()))
-        checked.add("aisp bench watch")
+        same_keys(example("aisp watch"), json.loads(process.stdout.readline()))
+        checked.add("aisp watch")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         process = start_aisp("serve", "--port", "0", "--root", root, "--json")
@@ -266,12 +266,12 @@ def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> N
         shown = CliRunner().invoke(cli, ["bench", *words, "--root", str(root), "--json"])
         assert shown.exit_code == 0, shown.output
     last = json.loads(shown.stdout.splitlines()[-1])
-    same_keys(example("aisp bench suite run"), last)
-    checked.add("aisp bench suite run")
+    same_keys(example("aisp suite run"), last)
+    checked.add("aisp suite run")
     ids = sorted(path.name for path in Path(last["package"]).parent.iterdir() if path.is_dir())
-    check("aisp bench suite list", "--root", str(root))
-    check("aisp bench suite history", "mine", "--root", str(root))
-    check("aisp bench suite compare", *ids)
+    check("aisp suite list", "--root", str(root))
+    check("aisp suite history", "mine", "--root", str(root))
+    check("aisp suite compare", *ids)
 
 
 # -- recordings ------------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ RESULTS = sorted((MAIN / "docs/results").glob("*.json"))
 
 @pytest.mark.parametrize("kept", RESULTS, ids=lambda path: path.stem)
 def test_a_page_of_results_is_what_its_document_says_of_lessons_that_exist(kept: Path) -> None:
-    again = CliRunner().invoke(cli, ["bench", "results", "--from", str(kept)])
+    again = CliRunner().invoke(cli, ["dev", "results", "--from", str(kept)])
     assert again.exit_code == 0
     assert again.output == kept.with_suffix(".md").read_text("utf-8"), "a figure was typed; write the page from it anew"
     lessons = {target.id: target for target in catalog.load().targets}

@@ -472,13 +472,11 @@ def test_what_is_no_package_is_told(root: Path, state: Path, tmp_path: Path) -> 
     assert bench("suite", "compare", str(tmp_path), package.id).exit_code == 3
 
 
-def test_the_words_behind_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
+def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
     made(state, "mine:one")
     assert "geometric mean 2.00x" in bench("suite", "mine").stdout
     assert "geometric mean 2.00x" in bench("suite", "--on", "Xeon").stdout
-    helped = bench("suite", "--help").stdout
-    assert "[TARGET]" in helped
-    assert "history  Show the runs of a suite." in helped
+    assert "Every lesson" in bench("suite", "list").stdout
 
 
 # -- what counts for a run that goes on --------------------------------------------------------------------------------
