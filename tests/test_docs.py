@@ -70,7 +70,8 @@ def test_every_command_documents_its_exit_statuses_and_its_json(words: str) -> N
 
 
 def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
-    """Every `aisp ...` in a message, a docstring or a page exists."""
+    """Every `aisp ...` in a message, a docstring or a page exists, as it is spelled today. What dated notes and figures
+    were made by is named as it was typed then."""
     folders = ("tui", "engine", "store", "kernels", "checks", "docs")
     files = [path for folder in folders for path in sorted((MAIN / folder).rglob("*")) if path.suffix in (".py", ".md")]
     named = {
@@ -79,11 +80,9 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
         for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
     }
     assert ("engine/client.py", "engine logs") in named
-    wrong = [
-        f"{path}: aisp {words}"
-        for path, words in sorted(named)
-        if not exists(words.split(), TREE) and not renamed(words.split())[0]
-    ]
+    then = ("docs/findings/", "docs/speed.md", "docs/reliability.md", "docs/commands.md")
+    now = [(path, words) for path, words in sorted(named) if not (path.startswith(then) and renamed(words.split())[0])]
+    wrong = [f"{path}: aisp {words}" for path, words in now if not exists(words.split(), TREE)]
     assert not wrong, "no such command: " + "; ".join(wrong)
 
 
@@ -263,7 +262,7 @@ def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> N
     (root / "suites").mkdir()
     (root / "suites" / "mine.toml").write_text('title = "Mine"\ntargets = ["mine:one"]\n')
     for words in (("suite", "run", "mine"), ("suite", "run", "mine")):
-        shown = CliRunner().invoke(cli, ["bench", *words, "--root", str(root), "--json"])
+        shown = CliRunner().invoke(cli, [*words, "--root", str(root), "--json"])
         assert shown.exit_code == 0, shown.output
     last = json.loads(shown.stdout.splitlines()[-1])
     same_keys(example("aisp suite run"), last)

@@ -49,7 +49,7 @@ def app(
 ) -> None:
     """Open the workbench on the shipped lessons, on the targets in the folder PATH, on the lesson TARGET, or on a run.
 
-    PATH may be a Python file that `aisp bench judge` takes, or problems in a format of others: all of them are shown,
+    PATH may be a Python file that `aisp judge` takes, or problems in a format of others: all of them are shown,
     or the one. An answer to one is opened as a target, --against its problem.
 
     TARGET is an id (ch07:transpose) or a name that only one lesson has (transpose). A folder of that name comes first:
@@ -98,14 +98,14 @@ def _place(what: str, run_id: str) -> Place:
     if folder.exists():
         raise click.UsageError(f"{what!r} is a file; give the folder of targets, or a target's id")
     if what == "run":
-        raise click.UsageError("which run? `aisp bench history` lists them; `aisp-tui run RUN` opens one")
+        raise click.UsageError("which run? `aisp history` lists them; `aisp-tui run RUN` opens one")
     catalog = common.load_catalog([])
     named = [target.id for target in catalog.targets if what in (target.id, target.name)]
     if len(named) > 1:
         raise click.UsageError(f"{what!r} is the name of several targets: {', '.join(named)}")
     if not named:
         names = [name for target in catalog.targets for name in (target.id, target.name)]
-        raise common.unknown(f"no folder and no target {what!r}", what, names, "`aisp bench list-targets` shows all")
+        raise common.unknown(f"no folder and no target {what!r}", what, names, "`aisp list` shows all")
     return Place(catalog=catalog, screen="lesson", arguments={"target_id": named[0]})
 
 

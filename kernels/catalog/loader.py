@@ -192,7 +192,7 @@ def _of_others(file: Path) -> list[Problem]:
         Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"ANSWER --against {path}"),
         Part.CANDIDATE: (f"is an answer to a {dialect.TITLE} problem", f"{path} --against PROBLEM"),
     }
-    return [Problem(file, "", told[part][0], f"`aisp bench judge {told[part][1]}`")] if part in told else []
+    return [Problem(file, "", told[part][0], f"`aisp judge {told[part][1]}`")] if part in told else []
 
 
 def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: frontmatter.RungNotes | None) -> Rung:

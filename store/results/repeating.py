@@ -28,7 +28,7 @@ def command(verb: str, target_id: str, folder: Path, *options: str) -> str:
     """A command of `aisp` about one target, for a shell.
 
     Args:
-        verb: "run", "bench fuzz".
+        verb: "run", "fuzz".
         folder: of the target, or the file that it is.
         options: what follows the target, word by word.
     """
@@ -37,7 +37,7 @@ def command(verb: str, target_id: str, folder: Path, *options: str) -> str:
     if folder.is_relative_to(shipped_root()):
         words = [*verb.split(), target_id]
     elif folder.suffix == ".py":
-        words = [*("bench judge" if verb == "run" else verb).split(), str(folder)]
+        words = [*("judge" if verb == "run" else verb).split(), str(folder)]
     else:
         # A list of targets has commas, and a stored id its blanks made one: the folder alone says which is meant.
         named = "all" if verb == "run" and not _PLAIN.issuperset(target_id.encode()) else target_id

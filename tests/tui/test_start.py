@@ -61,7 +61,7 @@ def test_piped_it_prints_the_list_with_last_results(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, [])
     assert said.exit_code == 3
     (row,) = (line for line in said.stdout.splitlines() if line.startswith("ch07:transpose\t"))
-    listed = CliRunner().invoke(cli, ["bench", "list-targets"]).stdout.splitlines()
+    listed = CliRunner().invoke(cli, ["list"]).stdout.splitlines()
     assert "faster 1.50x" in row and row in listed
 
 
@@ -77,7 +77,7 @@ def test_a_run_opens_by_the_beginning_of_its_id(monkeypatch: pytest.MonkeyPatch)
     [
         (("trnspose",), "no folder and no target 'trnspose'; did you mean transpose"),
         (("run", "01NOSUCHRUN"), "no run '01NOSUCHRUN'"),
-        (("run",), "which run? `aisp bench history` lists them"),
+        (("run",), "which run? `aisp history` lists them"),
         (("transpose", "gather"), "one place at a time"),
         (("a_file.txt",), "'a_file.txt' is a file; give the folder"),
         (("--theme", "nope"), "no theme 'nope'; there are aisp-dark, aisp-light, aisp-safe,"),

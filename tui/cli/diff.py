@@ -91,7 +91,7 @@ def command(
     run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target: the run
     knows its folder; where that is gone, its baseline is compared with its optimized rung, as they ran.
 
-    A Python file that `aisp bench judge` takes is a TARGET too.
+    A Python file that `aisp judge` takes is a TARGET too.
 
     On a terminal $PAGER shows it, in a pipe it is plain text.
 

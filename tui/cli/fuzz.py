@@ -1,9 +1,9 @@
-"""`aisp bench fuzz`: is a rung right on every input, not on one? Drawn cases against the fp64 reference.
+"""`aisp fuzz`: is a rung right on every input, not on one? Drawn cases against the fp64 reference.
 
-`aisp bench fuzz corpus` is the oracle's own trial: 26 operators whose truth is known.
+`aisp fuzz corpus` is the oracle's own trial: 26 operators whose truth is known.
 
 The engine draws, runs, judges and shrinks; this follows and tells. What follows a fuzz to its end is shared with
-`bench lint` and `bench replay`. The first Ctrl-C cancels what was asked for; the second leaves at once.
+`lint` and `replay`. The first Ctrl-C cancels what was asked for; the second leaves at once.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def command(
 ) -> None:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
-    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. A Python file that `aisp bench judge`
+    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. A Python file that `aisp judge`
     takes is a TARGET too.
 
     Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
@@ -469,9 +469,9 @@ def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
         found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
     if first.script:
         found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
-    found += ["", f"  aisp bench replay {clean_line(first.id)}"]
+    found += ["", f"  aisp replay {clean_line(first.id)}"]
     for other in others:
-        found.append(f"  aisp bench replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
+        found.append(f"  aisp replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
     return found
 
 

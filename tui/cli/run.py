@@ -1,4 +1,4 @@
-"""`aisp bench run`: the engine checks and times targets while this prints where it is, then the tables.
+"""`aisp run`: the engine checks and times targets while this prints where it is, then the tables.
 
 The run belongs to the engine. A dropped line, or a second Ctrl-C, leaves it going on there; the first Ctrl-C
 asks the engine to cancel it.
@@ -164,17 +164,15 @@ def check_ids(names: Sequence[str]) -> list[str]:
     known = [check.id for check in trust.listing()]
     for name in names:
         if name not in known:
-            raise common.unknown(
-                f"no check {clean_line(name)!r}", name, known, "`aisp bench checks` lists them", most=3
-            )
+            raise common.unknown(f"no check {clean_line(name)!r}", name, known, "`aisp checks` lists them", most=3)
     return list(dict.fromkeys(names))
 
 
 class Session(Interruptible):
-    """One `bench run` from the request to the last table."""
+    """One `run` from the request to the last table."""
 
     LEFT = "`aisp engine status` shows what still runs"
-    LOST = f"{Interruptible.LOST}, and `aisp bench history` shows what it had finished"
+    LOST = f"{Interruptible.LOST}, and `aisp history` shows what it had finished"
 
     def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
         super().__init__()

@@ -168,14 +168,14 @@ def chosen(
         if broken:
             raise MeantError(f"the suite {name} does not load: {_told(broken)}", kind="broken")
         raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp bench suite list` shows which there are"
+            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite list` shows which there are"
         )
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)
     for problem in gone:
         common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
     if not entries:
-        raise NotHereError(f"no target of the suite {name} is there; `aisp bench list-targets` shows which are")
+        raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
     return suite, catalog, entries, gone, _contract(suite)
 
 

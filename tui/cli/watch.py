@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, target_id: str, root: str | None, device: str, as_json: bool) -> None:
     """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
 
-    A Python file that `aisp bench judge` takes is a TARGET too.
+    A Python file that `aisp judge` takes is a TARGET too.
 
     A syntax error or a wrong answer is shown as such and the watch goes on.
 
