@@ -1,15 +1,14 @@
-"""docs/commands.md against the programs: every command, every option, and the keys of every JSON example."""
+"""Pages against the programs: every command, every option, the keys of every JSON example, and every link."""
 
 from __future__ import annotations
 
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -19,54 +18,74 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import TREE, Entry, LazyGroup, cli, renamed
-from aisp.tui.start import app
-from tests import recordings
+from aisp.tui.cli.tree import TREE, Entry, cli, renamed
+from tests import recordings, reference
 from tests.engine import fleet_support
 from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 
-PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
-SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PAGES = MAIN / "docs/commands"
+ALL = reference.everything()
 
 
-def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be typed, with its words."""
-    context = click.Context(group, info_name=before)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, LazyGroup):
-            yield from commands(command, f"{before} {name}")
-        else:
-            yield f"{before} {name}", command
+def sections(*pages: Path) -> list[tuple[str, str]]:
+    """The sections of pages, each with its head."""
+    found = (re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.M | re.S) for page in pages)
+    return [section for page in found for section in page]
 
 
-ALL = {**dict(commands(cli)), "aisp-tui": app}
+JSON = dict(sections(PAGES / "json.md"))
 
 
-def test_the_page_has_a_section_per_command_and_none_for_what_is_not_there() -> None:
-    assert set(SECTIONS) - {"What all commands share"} == set(ALL)
+def test_each_command_has_a_section_on_one_page_which_the_index_names_and_nothing_else_has() -> None:
+    written = {"json.md", "reference.md"}
+    pages = [page for page in sorted(PAGES.iterdir()) if page.name not in written]
+    told = [words for words, _ in sections(*pages)]
+    assert sorted(told) == sorted(ALL)
+    index = (MAIN / "docs/commands.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| \[.*\]\(commands/(.*)\) \| (.*) \|$", index, re.MULTILINE))
+    assert set(rows) == written | {page.name for page in pages}
+    for page in pages:
+        for words, _ in sections(page):
+            *groups, name = words.split()[-2:]
+            assert f"`{words.removeprefix('aisp ')}`" in rows[page.name] or f"`{groups[0]}`" in rows[page.name], name
 
 
-@pytest.mark.parametrize("words", ALL)
-def test_every_option_of_a_command_is_documented_and_no_other(words: str) -> None:
-    context = click.Context(ALL[words])
-    options = {
-        name
-        for parameter in ALL[words].get_params(context)
-        if isinstance(parameter, click.Option) and not parameter.hidden
-        for name in (*parameter.opts, *parameter.secondary_opts)
-    } - {"--help", "-h"}
-    rows = re.findall(r"^\| (`-[^|]*(?:\\\|[^|]*)*)\|", SECTIONS[words], re.MULTILINE)
-    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", row)}
-    assert documented == options
+def test_the_reference_is_what_the_programs_say() -> None:
+    assert reference.PAGE.read_text("utf-8") == reference.text(), "write it anew with `python -m tests.reference`"
 
 
 @pytest.mark.parametrize("words", [words for words in ALL if words != "aisp-tui"])
-def test_every_command_documents_its_exit_statuses_and_its_json(words: str) -> None:
-    assert "Exit status:" in SECTIONS[words]
-    assert "`--json`" in SECTIONS[words]
+def test_every_command_says_its_exit_statuses_and_has_json(words: str) -> None:
+    (section,) = [text for head, text in sections(reference.PAGE) if head == words]
+    assert "Exit status:" in section
+    assert "| `--json` |" in section or words == "aisp dev schema"
+
+
+def test_the_pages_of_commands_are_short_and_the_readme_is() -> None:
+    def words(page: Path) -> int:
+        return len(re.sub(r"```json\n.*?```", "", page.read_text("utf-8"), flags=re.DOTALL).split())
+
+    written = [page for page in PAGES.iterdir() if page != reference.PAGE]
+    assert sum(map(words, [*written, MAIN / "docs/commands.md"])) <= 9200
+    assert words(MAIN / "README.md") <= 600
+
+
+@pytest.mark.parametrize(
+    "page", [MAIN / "README.md", *sorted((MAIN / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    """To a file that is there, and in it to a head."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for path, head in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if head:
+            told = target.read_text("utf-8")
+            named = set(re.findall(r'<a id="([^"]+)">', told))
+            heads = re.findall(r"^#+ (.*)$", told, re.MULTILINE)
+            named |= {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in heads}
+            assert head in named, f"{page.name}: #{head}"
 
 
 def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
@@ -110,8 +129,8 @@ def same_keys(documented: Any, printed: Any, where: str = "$") -> None:
 
 
 def example(words: str) -> Any:
-    """The JSON example in a command's section."""
-    (block,) = re.findall(r"```json\n(.*?)```", SECTIONS[words], re.DOTALL)
+    """The JSON example of a command."""
+    (block,) = re.findall(r"```json\n(.*?)```", JSON[words], re.DOTALL)
     return json.loads(block)
 
 
@@ -180,7 +199,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp score")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     check("aisp judge", str(tmp_path / "KernelBench"))
-    told = SECTIONS["aisp judge"].partition("Of one problem:")[2].partition("\n\n")[0]
+    told = JSON["aisp judge"].partition("Of one problem:")[2].partition("\n\n")[0]
     shown = printed("aisp judge", str(problem))
     assert all(f"`{key}`" in told for key in shown if key != "schema")
     package = tmp_path / "run.json"
@@ -230,7 +249,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         assert process.returncode == 0
     with pytest.MonkeyPatch.context() as patched:
         check_fleet(tmp_path, patched, check)
-    assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+    assert checked == {words for words in JSON if "```json" in JSON[words]}
 
 
 def check_fleet(tmp_path: Path, patched: pytest.MonkeyPatch, check: Callable[..., None]) -> None:
