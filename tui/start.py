@@ -140,5 +140,6 @@ def _answer(what: str, against: str) -> Place:
 def main() -> NoReturn:
     """Entry point of `aisp-tui`."""
     tolerant_streams()
+    os.umask(os.umask(0o077) & 0o077)  # see tui.cli.tree.main
     app.main(prog_name="aisp-tui")
     raise AssertionError("click's main ends the process")
