@@ -768,7 +768,7 @@ def _named(told: Answer, submission: Submission | None) -> Answer:
     if submission is not None:
         told["submission"] = submission.id
         if submission.note:
-            told["quoted"] = {"untrusted": True} | told.get("quoted", {}) | {"note": submission.note}
+            told["quoted"] = {"untrusted": True} | (told.get("quoted") or {}) | {"note": submission.note}
         if submission.of[0]:
             told["target"] = submission.of[0]
     return evidence.fit(told)

@@ -146,6 +146,7 @@ def command(
                     patience_s=patience or 0.0,
                     jobs=jobs or 0,
                     again=again,
+                    quick=quick,
                     as_json=as_json,
                 )
             )
