@@ -142,11 +142,13 @@ def plan(
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
     patience_s: float = 0.0,
+    edit: Mapping[str, object] | None = None,
     priors: Mapping[str, Mapping[str, Prior]] = PRIORS,
 ) -> Plan:
     """Decide everything about one run.
 
-    `priors` are by device and class of timing: what is known of how processes of the same code differ.
+    `priors` are by device and class of timing: what is known of how processes of the same code differ. `edit` is the
+    number of the watch's edit that the run is of, and its files.
 
     Raises:
         PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas or seconds,
@@ -198,6 +200,7 @@ def plan(
             "without": sorted(without),
             **({"contract": _contract(contract)} if contract is not None else {}),
             **({PATIENCE: float(patience_s)} if patience_s else {}),
+            **({"edit": dict(edit)} if edit is not None else {}),
             COMMITMENT: secrets.commitment,
         },
     )
@@ -355,7 +358,7 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
     except LookupError as error:
         raise PlanError(str(error.args[0])) from None
     if failure.seed is None:
-        raise PlanError(f"the failure {failure.id} is stored without its seed; `aisp bench fuzz` looks for it again")
+        raise PlanError(f"the failure {failure.id} is stored without its seed; `aisp fuzz` looks for it again")
     problem = ""
     if failure.device == "cuda" and not hardware.gpus:
         problem = f"it failed on a GPU, and there is none here: {hardware.note}"
@@ -395,7 +398,7 @@ def _check_ids(names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
+            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp checks` lists them"
             raise PlanError(f"no check {clean_line(name)!r}; {hint}")
 
 

@@ -157,7 +157,7 @@ class Light(msgspec.Struct, frozen=True):
     Attributes:
         spec_ms: least time by the datasheet, at boost clock; None for an unknown GPU.
         clock_ms: the same at the clock that the arm ran at.
-        measured_ms: least time by the ceilings that were measured on this GPU; None before `aisp bench peak`.
+        measured_ms: least time by the ceilings that were measured on this GPU; None before `aisp peak`.
         limiter: what sets the bound, of `measured_ms` where it is known.
         score: 1/(1 + (t - b)/(t0 - b)) with the bound b, the arm's time t and the baseline's t0: 0.5 for a time like
             the baseline's, 1 at the bound. None for the baseline itself, below the bound, where the baseline is at it.
@@ -519,6 +519,13 @@ class Run(msgspec.Struct, frozen=True):
     def policy(self) -> str:
         """What an environment that is not fit for measuring does: "strict", or "portable", which only warns."""
         return _text(self.manifest.get("validity")) or "strict"
+
+    @property
+    def edit(self) -> tuple[int, list[str]] | None:
+        """The number of the watch's edit that it is of, with the files that this changed; None of any other run."""
+        found = self.manifest.get("edit")
+        number, files = (found.get("number"), found.get("files")) if isinstance(found, Mapping) else (None, None)
+        return (number, list(map(_text, files))) if isinstance(number, int) and isinstance(files, list) else None
 
     def arm(self, rung: str) -> Arm | None:
         """The rung's part, None where it had none."""
