@@ -121,10 +121,10 @@ def unknown(word: str, ids: Sequence[str]) -> TargetError:
     import difflib  # only on the error path
 
     if not _GLOB_SIGNS.isdisjoint(word):
-        return TargetError(f"no target fits {word!r}; `aisp bench list-targets` shows all of them", Miss.UNKNOWN)
+        return TargetError(f"no target fits {word!r}; `aisp list` shows all of them", Miss.UNKNOWN)
     inside = [known for known in ids if word and word in known]
     close = difflib.get_close_matches(word, ids, n=3, cutoff=0.4)
     by_name = difflib.get_close_matches(word, [name_of(known) for known in ids], n=3, cutoff=0.6)
     near = list(dict.fromkeys([*inside, *(known for known in ids if name_of(known) in by_name), *close]))[:3]
-    hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench list-targets` shows all of them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`aisp list` shows all of them"
     return TargetError(f"no target {word!r}; {hint}", Miss.UNKNOWN, near)

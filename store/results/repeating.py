@@ -35,7 +35,7 @@ def command(verb: str, target_id: str, folder: Path, *options: str) -> str:
     """A command of `aisp` about one target, for a shell.
 
     Args:
-        verb: "run", "bench fuzz".
+        verb: "run", "fuzz".
         folder: of the target, or the file that it is.
         options: what follows the target, word by word.
     """

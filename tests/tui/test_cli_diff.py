@@ -58,7 +58,7 @@ def test_a_target_alone_is_its_baseline_against_its_optimized_rung(root: str) ->
         "+        x = x + 1",
         "+    return x",
     ]
-    assert CliRunner().invoke(cli, ["bench", "diff", "mine:one", "--root", root]).stdout == shown.stdout
+    assert CliRunner().invoke(cli, ["diff", "mine:one", "--root", root]).stdout == shown.stdout
 
 
 def test_one_rung_stands_against_the_baseline_and_two_in_the_order_given(root: str) -> None:

@@ -1,4 +1,4 @@
-"""A run shown to somebody: the one line, Markdown, page and picture; and `aisp bench export`, `aisp bench import`."""
+"""A run shown to somebody: the one line, Markdown, page and picture; and `aisp export`, `aisp import`."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_run_without_samples_has_a_picture_that_says_so(state: Path) -> None:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 @pytest.mark.parametrize("form", list(sharing.FORMS))
@@ -263,7 +263,7 @@ def test_a_machine_without_a_run_of_its_own_shows_what_it_imported(state: Path, 
     shown = bench("history")
     assert shown.exit_code == 0
     assert run_id in shown.stdout
-    assert bench("suite").exit_code != 0
+    assert bench("score").exit_code != 0
     verified = CliRunner().invoke(cli, ["store", "verify"])
     assert (verified.exit_code, "all of it is what was written" in verified.stdout) == (0, True)
 

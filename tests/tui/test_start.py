@@ -68,7 +68,7 @@ def test_piped_it_prints_the_list_with_last_results(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, [])
     assert said.exit_code == 3
     (row,) = (line for line in said.stdout.splitlines() if line.startswith("ch07:transpose\t"))
-    listed = CliRunner().invoke(cli, ["bench", "list-targets"]).stdout.splitlines()
+    listed = CliRunner().invoke(cli, ["list"]).stdout.splitlines()
     assert "faster 1.50x" in row and row in listed
 
 

@@ -1,4 +1,4 @@
-"""`aisp bench bisect`: which edit made a rung slower, found by measuring versions in turns.
+"""`aisp bisect`: which edit made a rung slower, found by measuring versions in turns.
 
 Two runs of different days say that a rung became slower; machine and day are in that. Here the version of the good run
 is measured against one in the middle, in one sitting, until the first one that is slower stands alone: N versions take
@@ -223,7 +223,7 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
     """The two runs. Wrong usage where they are not what was asked for."""
     meant = opened.meant(word, roots)
     if isinstance(meant, str) or len(meant) != 1:
-        raise click.UsageError(f"{clean_line(word)} is not one target; `aisp bench history` lists those that were run")
+        raise click.UsageError(f"{clean_line(word)} is not one target; `aisp history` lists those that were run")
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
         if run.target != meant[0]:

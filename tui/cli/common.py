@@ -36,7 +36,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def json_option(function: Function) -> Function:
     """`--json`, as the argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands.md has the schema.")(
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands/json.md has its keys.")(
         function
     )
 

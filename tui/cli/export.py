@@ -1,4 +1,4 @@
-"""`aisp bench export` and `aisp bench import`: a run for somebody else's eyes, and one from somebody else's machine."""
+"""`aisp export` and `aisp import`: a run for somebody else's eyes, and one from somebody else's machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aisp.tui.sharing import FORMS
 @click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
 @click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
 @click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
-@click.option("--json", "form", flag_value="json", help="A package that `aisp bench import` takes in elsewhere.")
+@click.option("--json", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
 @click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
 @click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
 @click.option(

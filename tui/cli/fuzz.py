@@ -1,9 +1,9 @@
-"""`aisp bench fuzz`: is a rung right on every input, not on one? Drawn cases against the fp64 reference.
+"""`aisp fuzz`: is a rung right on every input, not on one? Drawn cases against the fp64 reference.
 
-`aisp bench fuzz corpus` is the oracle's own trial: 26 operators whose truth is known.
+`aisp fuzz corpus` is the oracle's own trial: 26 operators whose truth is known.
 
 The engine draws, runs, judges and shrinks; this follows and tells. What follows a fuzz to its end is shared with
-`bench lint` and `bench replay`. The first Ctrl-C cancels what was asked for; the second leaves at once.
+`lint` and `replay`. The first Ctrl-C cancels what was asked for; the second leaves at once.
 """
 
 from __future__ import annotations
@@ -457,9 +457,9 @@ def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
         found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
     if first.script:
         found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
-    found += ["", f"  aisp bench replay {clean_line(first.id)}"]
+    found += ["", f"  aisp replay {clean_line(first.id)}"]
     for other in others:
-        found.append(f"  aisp bench replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
+        found.append(f"  aisp replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""`aisp bench judge`: somebody's kernel in one Python file, checked and timed like any target.
+"""`aisp judge`: somebody's kernel in one Python file, checked and timed like any target.
 
 The file is read and never imported here. One of ours (`kernels.catalog.onefile`) the engine reads again by its path.
 A problem of others and an answer to it (`kernels.catalog.formats`) are written as a folder below the state directory.
@@ -156,7 +156,7 @@ def _named(file: str, against: str) -> str:
         if taken is not None and taken[1] is formats.Part.COLLECTION:
             told = f"{clean_line(file)} answers {clean_line(name)!r}, which is not among the problems in"
             raise MeantError(
-                f"{told} {clean_line(against)}; `{repeating.shell('aisp', 'bench', 'judge', against)}` lists them",
+                f"{told} {clean_line(against)}; `{repeating.shell('aisp', 'judge', against)}` lists them",
                 kind="broken",
             )
     return str(found.get(path, against))

@@ -1,4 +1,4 @@
-"""`aisp bench judge FOLDER --against TARGET`: every file or folder in it is a candidate of the target.
+"""`aisp judge FOLDER --against TARGET`: every file or folder in it is a candidate of the target.
 
 The candidates stand in a table in the state folder before anything runs (engine.doors.many), so that a command that is
 killed goes on where it was when it is given again. The first Ctrl-C has the engine cancel what runs for it.
@@ -44,7 +44,7 @@ _HEADS = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..hi
 
 
 def meant(path: str, against: str, sweep: Sequence[str]) -> bool:
-    """Whether `bench judge PATH --against AGAINST` is about candidates of a target, and not about the one answer to a
+    """Whether `judge PATH --against AGAINST` is about candidates of a target, and not about the one answer to a
     problem in a format of others."""
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
@@ -206,7 +206,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
 
 
 class Session(Interruptible):
-    """One `bench judge` of many from the first plan to the last outcome.
+    """One `judge` of many from the first plan to the last outcome.
 
     Attributes:
         ends: every candidate at every level at which it was judged.

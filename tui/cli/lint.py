@@ -1,4 +1,4 @@
-"""`aisp bench lint`: does the task itself ask enough? An operator on whose inputs zeros, a constant or half of the rows
+"""`aisp lint`: does the task itself ask enough? An operator on whose inputs zeros, a constant or half of the rows
 would pass shows nothing about a kernel, and is told before any kernel is judged."""
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
     """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or
     more."""
     if not runs:
-        raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp bench run` makes one")
+        raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp run` makes one")
     if wanted == "best":
         newest = next((run for run in runs if run.record.state == State.OK), runs[0])
         wants = (newest.record.device, newest.record.case)
@@ -113,9 +113,7 @@ def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
         times = ((run, edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)) for run in alike)
         best = edits.best(times)
         if best is None:
-            raise click.UsageError(
-                f"no version of {target_id} was timed yet; give a snapshot from `aisp bench history`"
-            )
+            raise click.UsageError(f"no version of {target_id} was timed yet; give a snapshot from `aisp history`")
         return best
     low = wanted.lower()
     found = {
@@ -129,7 +127,7 @@ def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
         newest = runs[0]
         raise click.UsageError(
             f"no snapshot of {target_id} begins with {wanted!r}; the newest is {newest.record.snapshot[:12]}, "
-            f"and `aisp bench history {target_id} --json` names all"
+            f"and `aisp history {target_id} --json` names all"
         )
     raise click.UsageError(
         f"{len(found)} snapshots begin with {wanted!r}: {', '.join(s[:12] for s in found)}; give more"

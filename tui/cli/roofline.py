@@ -1,4 +1,4 @@
-"""`aisp bench roofline`: how far each rung of a target's last run is from what this GPU can do at the target's
+"""`aisp roofline`: how far each rung of a target's last run is from what this GPU can do at the target's
 arithmetic intensity, against the datasheet's roofs and the measured ones.
 
 What is shown is read in store.results.roofline.
@@ -74,7 +74,7 @@ def look(target: Target) -> Chart | str:
         facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")
         peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None
-    found = of_case(target, run.record.case, str(facts.get("gpu") or ""), peak, measures="`aisp bench peak`")
+    found = of_case(target, run.record.case, str(facts.get("gpu") or ""), peak, measures="`aisp peak`")
     return found if isinstance(found, str) else Chart(target, run, found)
 
 
@@ -129,7 +129,7 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
     ]
     found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
     if not roofs.peak_wall:
-        found.append("the ceilings of this GPU were not measured; `aisp bench peak` does")
+        found.append("the ceilings of this GPU were not measured; `aisp peak` does")
     return found
 
 

@@ -116,7 +116,7 @@ def command(
     """
     if against is not None:
         if len(selectors) != 1:
-            raise click.UsageError("--against is about one answer; `aisp bench judge FOLDER` takes many")
+            raise click.UsageError("--against is about one answer; `aisp judge FOLDER` takes many")
         answer = resolve.target(selectors[0], against=against)
         targets, named = [answer], [answer.id]
     else:
@@ -174,17 +174,15 @@ def check_ids(names: Sequence[str]) -> list[str]:
     known = [check.id for check in trust.listing()]
     for name in names:
         if name not in known:
-            raise common.unknown(
-                f"no check {clean_line(name)!r}", name, known, "`aisp bench checks` lists them", most=3
-            )
+            raise common.unknown(f"no check {clean_line(name)!r}", name, known, "`aisp checks` lists them", most=3)
     return list(dict.fromkeys(names))
 
 
 class Session(Interruptible):
-    """One `bench run` from the request to the last table."""
+    """One `run` from the request to the last table."""
 
     LEFT = "`aisp engine status` shows what still runs"
-    LOST = f"{Interruptible.LOST}, and `aisp bench history` shows what it had finished"
+    LOST = f"{Interruptible.LOST}, and `aisp history` shows what it had finished"
 
     def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`aisp bench tune`: which values of a rung's launch parameters are the fastest here?
+"""`aisp tune`: which values of a rung's launch parameters are the fastest here?
 
 The search is `engine.doors.tuning`; every figure is of a stored run. Ctrl-C ends it, and what was found is printed.
 """

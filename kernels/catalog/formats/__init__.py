@@ -58,8 +58,8 @@ def next_move(path: Path) -> Problem | None:
     told, command = {
         Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"aisp run ANSWER --against {quoted}"),
         Part.CANDIDATE: (f"is an answer in the form of {dialect.TITLE}", f"aisp run {quoted} --against PROBLEM"),
-        Part.COLLECTION: (f"holds {dialect.TITLE} problems", f"aisp bench judge {quoted}"),
-        Part.RUNS: (f"holds answers in the form of {dialect.TITLE}", f"aisp bench judge {quoted} --against PROBLEMS"),
+        Part.COLLECTION: (f"holds {dialect.TITLE} problems", f"aisp judge {quoted}"),
+        Part.RUNS: (f"holds answers in the form of {dialect.TITLE}", f"aisp judge {quoted} --against PROBLEMS"),
     }[part]
     return Problem(path, "", told, f"`{command}`")
 
