@@ -315,7 +315,7 @@ def test_an_answer_runs_beside_the_problem_that_it_is_judged_against(tmp_path: P
         (asked,) = engine.asked(requests.StartRuns)
     assert asked.roots == [judge.answer_root(str(candidate), str(problem))]
     many = aisp("run", "a.py", "b.py", "--against", str(problem))
-    assert many.exit_code == 2 and "`aisp bench judge FOLDER` takes many" in many.stderr
+    assert many.exit_code == 2 and "`aisp judge FOLDER` takes many" in many.stderr
 
 
 # -- what is no target -------------------------------------------------------------------------------------------------
