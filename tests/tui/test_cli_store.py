@@ -312,7 +312,7 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
     assert rows["mine:met"].endswith("\tmet")
     assert "1.50x..3.00x on H100" in rows["mine:met"]
-    assert rows["mine:missed"].endswith("\tnot met")
+    assert rows["mine:missed"].endswith("\tmissed")
     assert "1.20x" in rows["mine:missed"]
     assert rows["mine:elsewhere"].endswith("a CPU\t-")
     assert rows["mine:beside"].endswith("a CPU\t-"), "on the CPU of a machine that has such a GPU"

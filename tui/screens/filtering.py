@@ -3,20 +3,38 @@ escape clears the words before it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Input
 
+from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import Key
+from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.screens.home import FilterInput
+from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.lines import Refitted
-from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
+
+
+def giving_way(columns: Iterable[tuple[int, Column]], width: int, enough: int) -> tuple[list[Column], int]:
+    """The columns that leave `enough` cells of these for another one, and how many they leave. Those with a rank give
+    way, the highest rank first."""
+    ranked = list(columns)
+    for least in range(max(rank for rank, _ in ranked), -1, -1):
+        found = [column for rank, column in ranked if rank <= least]
+        left = width - sum((column.width or 0) + GAP for column in found)
+        if left >= enough:
+            break
+    return found, left
 
 
 class FilteringScreen(WorkScreen):
@@ -24,7 +42,10 @@ class FilteringScreen(WorkScreen):
 
     Attributes:
         sorts, choices: names of its orders and of what it can show, the first of each to begin with.
+        noun: what a row is.
     """
+
+    noun = "lesson"
 
     sorts: ClassVar[Iterable[str]]
     choices: ClassVar[Iterable[str]]
@@ -34,6 +55,13 @@ class FilteringScreen(WorkScreen):
         super().__init__()
         self._sort = next(iter(self.sorts))
         self._only = next(iter(self.choices))
+        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
+        self._active: dict[str, str] = {}  # a word for what goes on, by target
+        self._problem = ""
+
+    @property
+    def target_id(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -51,6 +79,46 @@ class FilteringScreen(WorkScreen):
     def draw(self) -> None:
         """Draw the rows, filtered."""
         raise NotImplementedError
+
+    def cached(self, target_id: str, hangs_on: object, make: Callable[[], list[Cell]]) -> list[Cell]:
+        """A row's cells; the same list as before where nothing in it can have changed."""
+        key = (hangs_on, self._active.get(target_id), self.app.theme, self.workbench.ascii)
+        if target_id not in self._rows or self._rows[target_id][0] != key:
+            self._rows[target_id] = (key, make())
+        return self._rows[target_id][1]
+
+    def outcome(self, lesson: Lesson, *, figure: bool = False) -> Text:
+        """What goes on in a lesson, else what it comes to; with the speed-up where that has no column."""
+        ascii_only, outcome = self.workbench.ascii, lesson.outcome
+        if word := self._active.get(lesson.target.id):
+            return Text(f"{'*' if ascii_only else '●'} {word}", "bold")
+        if outcome.judged:
+            if figure and lesson.ratio is not None:
+                return verdict_text(outcome.value, lesson.ratio.speedup, ascii_only)
+            return verdict_text(outcome.value, None, ascii_only).append(f" {outcome.value}")
+        if outcome is Outcome.SUSPECT:
+            return Text("! suspect", "bold")
+        if outcome is Outcome.FAILED and lesson.run is not None:
+            return Text(f"! {STATE_WORDS[lesson.run.record.state]}", "bold")
+        if outcome.bad:
+            word = "held" if outcome is Outcome.QUARANTINED else outcome.value
+            return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
+        lacks = self.workbench.missing(lesson.target).removeprefix("needs ").partition(":")[0]
+        return Text(lacks, "dim italic") if lacks and outcome is not Outcome.UNTIMED else Text(outcome.value, "dim")
+
+    def choice_text(self, shown: int, of: int) -> str:
+        """What the rows are chosen by and how many they are: ", only: not run, with “tma”: 3 of 48"."""
+        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
+        only = "" if self._only == "all" else f", only: {self._only}"
+        return f"{only}{words}: {shown if shown == of else f'{shown} of {of}'}"
+
+    def nothing_left(self) -> str:
+        """What is said where no row is left, and what brings rows back."""
+        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
+        wanted += [self._only] if self._only != "all" else []
+        ways = ["escape clears the words"] if self.filter_words else []
+        ways += ["o shows another choice"] if self._only != "all" else []
+        return f"No {self.noun} is left by {' and '.join(wanted)}; {', '.join(ways)}"
 
     def action_sort(self) -> None:
         """Sort by the next order."""
