@@ -326,6 +326,11 @@ class WatchView:
     polling: bool = False
     edits: list[events.WatchEdit] = field(default_factory=list)
 
+    def take(self, edit: events.WatchEdit) -> None:
+        """Take an edit in the place of the one with its number."""
+        others = [one for one in self.edits if one.number != edit.number]
+        self.edits = sorted([*others, edit], key=lambda one: one.number)[-MAX_EDITS:]
+
 
 @dataclass(slots=True)
 class PeakView:
@@ -417,6 +422,7 @@ class Model:
         self.clock_ns = clock_ns
         self.runs: dict[str, RunView] = {}  # newest last
         self.watches: dict[str, WatchView] = {}
+        self.watched: dict[str, RunView] = {}  # runs of watches that only the store knows
         self.banners: dict[str, events.Banner] = {}  # what the person must know, by what it is about
         self.engine_lines: deque[tuple[str, str]] = deque(maxlen=MAX_ENGINE_LINES)  # level, text
         self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
@@ -778,17 +784,39 @@ class Model:
 
     def _on_watch_changed(self, event: events.WatchChanged, names: set[str]) -> None:
         watch = self.watches.get(event.target)
-        if watch is None or (event.active and not watch.active):
+        moved = watch is not None and watch.folder not in ("", event.folder)
+        if watch is None or (event.active and moved):  # another folder's edits are another watch's
             watch = self.watches[event.target] = WatchView(event.target)
         watch.folder, watch.active, watch.polling = event.folder, event.active, event.polling
         names.update(("watches", f"watch:{event.target}"))
 
     def _on_watch_edit(self, event: events.WatchEdit, names: set[str]) -> None:
-        edits = self.watches.setdefault(event.target, WatchView(event.target)).edits
-        known = next((index for index, edit in enumerate(edits) if edit.number == event.number), len(edits))
-        edits[known : known + 1] = [event]
-        del edits[:-MAX_EDITS]
+        self.watches.setdefault(event.target, WatchView(event.target)).take(event)
         names.update(("watches", f"watch:{event.target}"))
+
+    def take_watched(self, runs: Iterable[Run]) -> None:
+        """Take runs of a watch from the store: the edits of engines before this one, which tell nothing of them."""
+        for record in runs:
+            if record.edit is None or record.id in self.runs:
+                continue
+            number, files = record.edit
+            watch = self.watches.setdefault(record.target, WatchView(record.target, active=False))
+            told = {edit.run_id: edit.number for edit in watch.edits}
+            if number in told.values() and record.id not in told:
+                continue  # an edit that did not compile had this number first
+            run = self.watched[record.id] = stored_run(record, {})
+            run.whole = False
+            self.mark(run)
+            watch.take(
+                events.WatchEdit(
+                    target=record.target,
+                    number=number,
+                    snapshot=record.snapshot,
+                    files=files,
+                    run_id=record.id,
+                    wall=record.wall,
+                )
+            )
 
     # -- out --------------------------------------------------------------------------------------------
 

@@ -245,12 +245,15 @@ def table(
     return [line(heads), *(line(row) for row in body)]
 
 
-def listing(columns: Sequence[Column[RowT]], rows: Iterable[RowT], *, width: int | None) -> list[str]:
-    """A list for a terminal of `width` cells; without one, the cells with a tab between."""
+def listing(
+    columns: Sequence[Column[RowT]], rows: Iterable[RowT], *, width: int | None, tabs: bool = True
+) -> list[str]:
+    """A list for a terminal of `width` cells; without one the cells with a tab between, unless other tables stand
+    around it."""
     there = shown(columns)
     heads = [column.head or "" for column in there]
     rows_of = [cells_of(there, row) for row in rows]
-    if width is None:
+    if width is None and tabs:
         return ["\t".join(row) for row in (heads, *rows_of)]
     return table(
         heads,

@@ -340,7 +340,10 @@ def _texts(files: Mapping[str, str]) -> dict[str, bytes]:
     for name, text in files.items():
         if not names_source(name):
             raise RefusedError(f"{clean_line(str(name))!r} cannot name a source of a candidate; {SOURCE_NAMES}")
-        found[name] = text.encode("utf-8", "surrogateescape")
+        try:
+            found[name] = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise RefusedError(f"{name}: sign {error.start} is half of a surrogate pair, and no text") from None
     for name, data in found.items():
         if len(data) > sources.MAX_FILE_BYTES:
             raise RefusedError(f"{name} has {len(data):,} bytes; a source has at most {sources.MAX_FILE_BYTES:,}")

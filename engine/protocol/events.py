@@ -440,7 +440,7 @@ class WatchEdit(Event, tag="watch_edit", kw_only=True):
 
     LINES: ClassVar[tuple[str, ...]] = ("error",)
     target: str
-    number: int  # 1 is the first edit of this watch; 0 the state when the watch began
+    number: int  # 0 is the state when the target was watched first; they go on over watches and engines
     snapshot: str
     files: list[str]  # names that changed against the previous edit
     run_id: str

@@ -495,7 +495,7 @@ def test_a_roofline_holds_each_rung_against_the_measured_roof_and_the_datasheets
     assert optimized["share_of_datasheet"] == pytest.approx(8e6 / 5e-6 / 3.35e12)
     table = bench("roofline", "mine:one", "--root", root).stdout
     assert "1.00 MFLOP and 8.00 MB per call: 0.125 flop/byte" in table
-    assert "datasheet\t3.35 TB/s\t66.9 TFLOP/s\t20.0\t419 GFLOP/s" in table
+    assert "datasheet  3.35 TB/s  66.9 TFLOP/s             20.0  419 GFLOP/s" in table
     assert f"run {run.id} of " in table
 
 

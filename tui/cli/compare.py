@@ -54,10 +54,14 @@ def lines(compared: Compared, *, width: int | None) -> list[str]:
         columns = [replace(c, head=f"{c.key.upper()} ms", text=texts[c.key]) if c.key in texts else c for c in columns]
     if all(pair.cycles is None for pair in compared.pairs):
         columns = [column for column in columns if column.key != "cycles"]
-    found += ["", *plain.listing(columns, compared.pairs, width=width)]
+    found += ["", *plain.listing(columns, compared.pairs, width=width, tabs=False)]
     if compared.differences:
-        found += ["", *plain.listing(DIFFERENCES, compared.differences, width=width)]
-    turns = plain.listing(TURNS, compared.turns, width=width) if compared.turns else [comparing.no_turns(compared)]
+        found += ["", *plain.listing(DIFFERENCES, compared.differences, width=width, tabs=False)]
+    turns = (
+        plain.listing(TURNS, compared.turns, width=width, tabs=False)
+        if compared.turns
+        else [comparing.no_turns(compared)]
+    )
     found += ["", *turns]
     if compared.conclusion:
         last = [f"=> {compared.conclusion}"]

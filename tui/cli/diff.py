@@ -47,7 +47,7 @@ class Side:
 
     def label(self, name: str) -> str:
         """A file of it, as a head of the diff shows it."""
-        return f"{name} ({self.at if self.at == NOW else f'run {self.at}'})"
+        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'run {self.at}'})"
 
 
 @dataclass(frozen=True, slots=True)

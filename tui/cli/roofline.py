@@ -96,9 +96,9 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         "  ".join(clean_line(part) for part in (roofs.gpu, f"case {roofs.case}", roofs.precision) if part),
         work,
         "",
-        *plain.listing(of_roofs, roofs.roofs, width=width),
+        *plain.listing(of_roofs, roofs.roofs, width=width, tabs=False),
         "",
-        *plain.listing(of_points, timed(chart.run), width=width),
+        *plain.listing(of_points, timed(chart.run), width=width, tabs=False),
         "",
         f"run {clean_line(run.id)} of {plain.local_time(run.wall)}"
         + (", quick" if run.quick else "")

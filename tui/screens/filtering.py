@@ -17,12 +17,23 @@ from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import Key
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import WorkScreen
-from aisp.tui.screens.home import FilterInput
 from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
+
+
+class FilterInput(WordsInput):
+    """One line under the table; what is typed filters at once."""
+
+    DEFAULT_CSS = """
+    FilterInput { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    FilterInput:focus { border: none; }
+    FilterInput.-shown { display: block; }
+    """
+    ALLOW_MAXIMIZE = False
 
 
 def giving_way(columns: Iterable[tuple[int, Column]], width: int, enough: int) -> tuple[list[Column], int]:
@@ -42,10 +53,7 @@ class FilteringScreen(WorkScreen):
 
     Attributes:
         sorts, choices: names of its orders and of what it can show, the first of each to begin with.
-        noun: what a row is.
     """
-
-    noun = "lesson"
 
     sorts: ClassVar[Iterable[str]]
     choices: ClassVar[Iterable[str]]
@@ -55,13 +63,6 @@ class FilteringScreen(WorkScreen):
         super().__init__()
         self._sort = next(iter(self.sorts))
         self._only = next(iter(self.choices))
-        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
-        self._active: dict[str, str] = {}  # a word for what goes on, by target
-        self._problem = ""
-
-    @property
-    def target_id(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -79,6 +80,89 @@ class FilteringScreen(WorkScreen):
     def draw(self) -> None:
         """Draw the rows, filtered."""
         raise NotImplementedError
+
+    def nothing(self, one: str = "target") -> str:
+        """Why no row is left, and what brings some back."""
+        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
+        wanted += [self._only] if self._only != "all" else []
+        ways = ["escape clears the words"] if self.filter_words else []
+        ways += ["o shows another choice"] if self._only != "all" else []
+        return f"No {one} is left by {' and '.join(wanted)}; {', '.join(ways)}"
+
+    def action_sort(self) -> None:
+        """Sort by the next order."""
+        self._sort = _next(self._sort, self.sorts)
+        self.draw_from_top()
+
+    def action_only(self) -> None:
+        """Show the next choice."""
+        self._only = _next(self._only, self.choices)
+        self.draw_from_top()
+
+    def draw_from_top(self) -> None:
+        """Another order is looked at from its beginning."""
+        self.draw()
+        self.table.action_end(-1)
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        field = self.query_one("#filter", FilterInput)
+        field.add_class("-shown")
+        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
+        self.set_focus(field)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self.filter_words = clean_line(message.value)
+        self.draw()
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter keeps the words and goes back to the table."""
+        message.stop()
+        if self.filter_words:
+            self.table.focus()
+        else:
+            self._close_filter()
+
+    def _close_filter(self) -> None:
+        field = self.query_one("#filter", FilterInput)
+        field.value = self.filter_words = ""
+        field.remove_class("-shown")
+        field.display = False
+        self.table.focus()
+        self.draw()
+        self.refresh_bindings()  # what escape does from here on
+
+    @property
+    def filtering(self) -> bool:
+        """Whether the line of the filter is open: escape closes it."""
+        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
+
+    def key_label(self, binding: Binding) -> str:
+        if binding.id == "back" and self.is_mounted and self.filtering:
+            return "clear"
+        return super().key_label(binding)
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the words, then the screen."""
+        if self.filtering:
+            self._close_filter()
+        else:
+            await super().action_back()
+
+
+class LessonRows(FilteringScreen):
+    """Base of such a screen whose rows are lessons, by their ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
+        self._active: dict[str, str] = {}  # a word for what goes on, by target
+        self._problem = ""
+
+    @property
+    def target_id(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def cached(self, target_id: str, hangs_on: object, make: Callable[[], list[Cell]]) -> list[Cell]:
         """A row's cells; the same list as before where nothing in it can have changed."""
@@ -111,73 +195,6 @@ class FilteringScreen(WorkScreen):
         words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
         only = "" if self._only == "all" else f", only: {self._only}"
         return f"{only}{words}: {shown if shown == of else f'{shown} of {of}'}"
-
-    def nothing_left(self) -> str:
-        """What is said where no row is left, and what brings rows back."""
-        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
-        wanted += [self._only] if self._only != "all" else []
-        ways = ["escape clears the words"] if self.filter_words else []
-        ways += ["o shows another choice"] if self._only != "all" else []
-        return f"No {self.noun} is left by {' and '.join(wanted)}; {', '.join(ways)}"
-
-    def action_sort(self) -> None:
-        """Sort by the next order."""
-        self._sort = _next(self._sort, self.sorts)
-        self.draw_from_top()
-
-    def action_only(self) -> None:
-        """Show the next choice."""
-        self._only = _next(self._only, self.choices)
-        self.draw_from_top()
-
-    def draw_from_top(self) -> None:
-        """Another order is looked at from its beginning."""
-        self.draw()
-        self.table.action_end(-1)
-
-    def action_filter(self) -> None:
-        """Open the filter line."""
-        field = self.query_one("#filter", FilterInput)
-        field.add_class("-shown")
-        field.focus()
-
-    def on_input_changed(self, message: Input.Changed) -> None:
-        message.stop()
-        self.filter_words = clean_line(message.value)
-        self.draw()
-
-    def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Enter keeps the words and goes back to the table."""
-        message.stop()
-        if self.filter_words:
-            self.table.focus()
-        else:
-            self._close_filter()
-
-    def _close_filter(self) -> None:
-        field = self.query_one("#filter", FilterInput)
-        field.value = self.filter_words = ""
-        field.remove_class("-shown")
-        self.table.focus()
-        self.draw()
-        self.refresh_bindings()  # what escape does from here on
-
-    @property
-    def filtering(self) -> bool:
-        """Whether the line of the filter is open: escape closes it."""
-        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
-
-    def key_label(self, binding: Binding) -> str:
-        if binding.id == "back" and self.is_mounted and self.filtering:
-            return "clear"
-        return super().key_label(binding)
-
-    async def action_back(self) -> None:
-        """Leave the zoom, then the words, then the screen."""
-        if self.filtering:
-            self._close_filter()
-        else:
-            await super().action_back()
 
 
 def _next(name: str, names: Iterable[str]) -> str:

@@ -29,8 +29,7 @@ from aisp.tui.aside import begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen, giving_way
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -80,7 +79,7 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
     return [Column("target", "lesson", name), *found], bar
 
 
-class LessonsScreen(FilteringScreen):
+class LessonsScreen(LessonRows):
     """See the module."""
 
     sorts = overview.SORTS
@@ -211,7 +210,7 @@ class LessonsScreen(FilteringScreen):
             columns = [Column("bar", scale, self._bar) if column.key == "bar" else column for column in columns]
         table.columns = columns
         if not self._shown:
-            table.empty = self.nothing_left() if every else "No lessons here; `aisp new NAME` makes one"
+            table.empty = self.nothing("lesson") if every else "No lessons here; `aisp new NAME` makes one"
         keys = [column.key for column in columns]
         table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
         entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")

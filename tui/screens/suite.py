@@ -32,8 +32,7 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen, giving_way
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
 from aisp.tui.suites import COPIED, NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
@@ -128,7 +127,7 @@ def _ratio(row: Row) -> float:
     return told.ratio if told is not None and told.ratio is not None else 1.0
 
 
-class SuiteScreen(FilteringScreen):
+class SuiteScreen(LessonRows):
     """See the module.
 
     Args:
@@ -163,7 +162,6 @@ class SuiteScreen(FilteringScreen):
     SuiteScreen.-wide #panes { layout: horizontal; }
     SuiteScreen.-wide #about { width: 38%; height: 1fr; max-height: 100%; }
     """
-    noun = "target"
     words = ("noise floor", "verdict")
     own_keys_first = True
 
@@ -308,7 +306,7 @@ class SuiteScreen(FilteringScreen):
         runs = max((len(found.row.past) for _, found in every if found is not None), default=0)
         table.columns = columns_for(table.inner_width, names, runs)
         if not self._shown:
-            table.empty = self.nothing_left() if every else self._no_targets()
+            table.empty = self.nothing() if every else self._no_targets()
         keys = [column.key for column in table.columns]
         spark = next((column.width or 0 for column in table.columns if column.key == "spark"), 0)
         table.show([(entry.target.id, self._row(entry, found, keys, spark)) for entry, found in self._shown])
