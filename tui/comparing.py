@@ -102,7 +102,8 @@ PAIRS: tuple[Column[Pair], ...] = (
     Column("floor", "what the ratio must clear", at("floor")),
     Column("verdict", "what B is, beyond the floor", at("verdict"),
            "verdict", lambda pair: pair.verdict if pair.verdict.known else plain.DASH),
-    Column("note", "why there is none, or what must be known beside it", at("note"), "why", drop=1),
+    Column("note", "why there is none, or what must be known beside it", at("note"),
+           "why", lambda pair: pair.note or " ", drop=1),
 )  # fmt: skip
 DIFFERENCES: tuple[Column[Difference], ...] = (
     Column("what", "what they differ in", at("what"), "what"),
