@@ -280,7 +280,7 @@ def physics(arm: ArmFacts, run: RunFacts) -> Answer:
     if arm.sol_measured is not None and arm.sol_measured * least > MEASURED_MARGIN:
         return suspect(
             f"{_ms(arm.median_ms)} is {arm.sol_measured:.3g} times as fast as the ceilings measured on this GPU;"
-            " measure them again (aisp bench peak), or look for work that is not done"
+            " measure them again (aisp peak), or look for work that is not done"
         )
     if max(arm.sol_spec or 0.0, arm.sol_measured or 0.0) > SPEC_MARGIN:
         return passed(

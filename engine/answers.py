@@ -101,7 +101,7 @@ class Answers:
 
     async def _start_runs(self, request: requests.StartRuns) -> events.Reply:
         if not request.targets:
-            raise PlanError("no targets were named; `aisp bench list-targets` shows them")
+            raise PlanError("no targets were named; `aisp list` shows them")
         runs = len(self._queue.runs)
         if runs + len(request.targets) > MOST_PLANNED:
             raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")

@@ -1,6 +1,6 @@
 """Targets that aisp writes itself, below the state directory: what the engine is to run must lie in a folder.
 
-A collection is a folder of targets, as `aisp bench run --root` takes any other. It stays until many newer ones are
+A collection is a folder of targets, as `aisp run --root` takes any other. It stays until many newer ones are
 there; runs keep the sources that ran, so that nothing is lost with it.
 """
 

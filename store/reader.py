@@ -121,9 +121,9 @@ _NO_LIMIT = 2**62
 
 # Table of each kind of record that is found by its id, and where such ids come from.
 _TABLES = {
-    "run": ("runs", "`aisp bench history` lists them"),
-    "fuzz": ("fuzzes", "`aisp bench fuzz` tells the id of each"),
-    "failure": ("failures", "`aisp bench fuzz` tells the id of each"),
+    "run": ("runs", "`aisp history` lists them"),
+    "fuzz": ("fuzzes", "`aisp fuzz` tells the id of each"),
+    "failure": ("failures", "`aisp fuzz` tells the id of each"),
 }
 
 
@@ -437,7 +437,7 @@ class History:
         with self._reading() as connection:
             number = self._peak_number(connection, peak_id)
             if connection is None or number is None:
-                raise LookupError(f"no peak {peak_id!r} in {self.path}; `aisp bench peak` measures one")
+                raise LookupError(f"no peak {peak_id!r} in {self.path}; `aisp peak` measures one")
             ((rows, sealed),) = load_peaks(connection, [number])
             try:
                 peak = rows.record(sealed)

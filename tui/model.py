@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
@@ -45,6 +47,7 @@ MAX_ENGINE_LINES = 5000
 MAX_RUNS = 1000
 WHOLE_RUNS = 40
 MAX_EDITS = 2000
+STRIP_PERIOD_NS = 1_000_000_000  # between readings that the header shows
 MAX_CEILINGS = 500
 MAX_FUZZES = 40
 MAX_REPLAYS = 500
@@ -429,6 +432,8 @@ class Model:
         self.connection = ConnectionView()
         self.status: events.Status | None = None
         self.queue: list[events.QueueItem] = []  # every job of the engine, those under way first, in its order
+        self.gpus: dict[int, events.GpuUse] = {}  # by index, as they were heard of last
+        self._read_ns: dict[int, int] = {}  # CLOCK_MONOTONIC of the reading that each says
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
@@ -542,6 +547,14 @@ class Model:
     def held(self, folder: bytes) -> dict[str, Bar]:
         """Rungs of the target in this folder that are in quarantine."""
         return {rung: of_quarantine(held) for (where, rung), held in self.quarantines.items() if where == folder}
+
+    def set_gpus(self, gpus: Sequence[events.GpuUse]) -> set[str]:
+        """Take how the GPUs are; nothing for none."""
+        found = {one.index: one for one in gpus}
+        if not found or found == self.gpus:
+            return set()
+        self.gpus = found
+        return {"gpus"}
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC now; of an engine that does not answer, the last moment of which anything is known."""
@@ -697,6 +710,12 @@ class Model:
                 add(*reading)
         if live:
             names.add("telemetry")
+        if event.at_ns and event.at_ns[-1] - self._read_ns.get(event.gpu, 0) > STRIP_PERIOD_NS:
+            self._read_ns[event.gpu] = event.at_ns[-1]
+            clock, power = (None if math.isnan(one[-1]) else one[-1] for one in (event.sm_clock_mhz, event.power_w))
+            now = self.gpus.get(event.gpu, events.GpuUse(index=event.gpu))
+            self.gpus[event.gpu] = msgspec.structs.replace(now, sm_clock_mhz=clock, power_w=power)
+            names.add("gpus")
 
     def _peak(self, peak_id: str, gpu: str) -> PeakView:
         """The measurement of that id; a new one takes the place of one that has ended, and is not shown before that:

@@ -24,7 +24,7 @@ from aisp.engine.doors import asking, functions
 from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
-from aisp.kernels.catalog import sources
+from aisp.kernels.catalog import choosing, sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.kernels.catalog.loader import rungs_among
 from aisp.store.outcomes import Verdict
@@ -294,8 +294,7 @@ def _one(path: Path) -> Target:
 
 def target_of(named: str | os.PathLike[str]) -> Target:
     """The target of an id, a name or a path. Raises RefusedError."""
-    is_path = not isinstance(named, str) or named.endswith(".py") or (os.sep in named and ":" not in named)
-    if is_path:
+    if not isinstance(named, str) or choosing.is_path(named) or (os.sep in named and ":" not in named):
         return _one(Path(named).absolute())
     try:
         return catalog.load().find(str(named))

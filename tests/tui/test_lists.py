@@ -38,7 +38,7 @@ def test_each_key_of_a_list_is_one_column_with_a_meaning(place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["bench list-targets: targets", "bench lessons: lessons", "bench expectations: targets"]
+    "place", ["list: targets", "lessons: lessons", "dev expectations: targets"]
 )
 def test_a_row_of_json_has_the_keys_of_the_columns(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     state = isolate(monkeypatch, tmp_path)
@@ -52,8 +52,8 @@ def test_a_row_of_json_has_the_keys_of_the_columns(place: str, monkeypatch: pyte
 
 def test_a_screen_draws_columns_of_its_list() -> None:
     drawn = {column.key for column in lessons_screen.columns_for(250, 20)[0]}
-    assert drawn - {"bar", "interval"} <= {column.key for column in LISTS["bench lessons: lessons"]}
-    assert {column.key for column in columns_for(250)} <= {column.key for column in LISTS["bench jobs: jobs"]}
+    assert drawn - {"bar", "interval"} <= {column.key for column in LISTS["lessons: lessons"]}
+    assert {column.key for column in columns_for(250)} <= {column.key for column in LISTS["jobs: jobs"]}
 
 
 @pytest.mark.parametrize("home", HOMES)

@@ -1,4 +1,4 @@
-"""What `aisp bench expectations` says of a GPU: what lies below a least speed-up, what is no longer as it was agreed to
+"""What `aisp dev expectations` says of a GPU: what lies below a least speed-up, what is no longer as it was agreed to
 be, and new ranges to agree to. The rules are in store.results.expected, the files in kernels.catalog.expected.
 """
 
@@ -106,7 +106,7 @@ def _on_gpu(run: Run, target: Target) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OfDocuments:
-    """The runs of documents that `aisp bench results --json` gave, a sitting each."""
+    """The runs of documents that `aisp dev results --json` gave, a sitting each."""
 
     documents: Sequence[Document]
 
@@ -288,7 +288,7 @@ def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
             more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
             common.note(
                 f"aisp: warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
-                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp bench expectations --refresh` takes them out"
+                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp dev expectations --refresh` takes them out"
             )
 
 
@@ -497,7 +497,7 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
         common.say(f"{plain.counted(len(taken), 'target')} written into {clean_line(str(path), limit=4096)}")
     elif not fresh.changes:
         known = bool(fresh.now.targets)
-        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp bench run all` makes some")
+        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp run all` makes some")
     else:
         asked = (
             "nothing was agreed to, and nothing written" if interactive else "nothing was written; --yes agrees to all"

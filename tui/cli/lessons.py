@@ -1,4 +1,4 @@
-"""`aisp bench lessons`: all lessons with their last results beside what was predicted, in the app's orders and choices.
+"""`aisp lessons`: all lessons with their last results beside what was predicted, in the app's orders and choices.
 
 What a lesson comes to, the orders and the choices are said in store.results.overview.
 """
@@ -98,5 +98,5 @@ def told(lessons: Sequence[Lesson], order: str, choice: str, words: str) -> str:
 def lines(lessons: Sequence[Lesson], *, width: int | None) -> list[str]:
     """The table for people."""
     if not lessons:
-        return ["no lesson is left by this choice; `aisp bench lessons` shows all"]
+        return ["no lesson is left by this choice; `aisp lessons` shows all"]
     return plain.listing(LESSONS, lessons, width=width)

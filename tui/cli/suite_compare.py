@@ -1,4 +1,4 @@
-"""`aisp bench suite compare`: two runs of suites target by target, of this machine or of others.
+"""`aisp suite compare`: two runs of suites target by target, of this machine or of others.
 
 What may be compared is said in store.results.beside: the same target, case, mode and driver, timed in the same way. The
 hardware may differ, and then the ratio is of the two. A ratio is the time in A over the time in B, with the widest
@@ -90,7 +90,7 @@ def find(word: str, kept: str | None) -> Package:
         known = "is none" if not candidates else f"are {len(candidates)}"
         raise click.UsageError(
             f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
-            "`aisp bench suite history NAME` shows them"
+            "`aisp suite history NAME` shows them"
         )
     (place,) = candidates
     found = suites.read_index(place.parent)
