@@ -37,9 +37,7 @@ def test_each_key_of_a_list_is_one_column_with_a_meaning(place: str) -> None:
     assert [column.key for column in LISTS[place] if column.value is not None and not column.means] == []
 
 
-@pytest.mark.parametrize(
-    "place", ["list: targets", "lessons: lessons", "dev expectations: targets"]
-)
+@pytest.mark.parametrize("place", ["list: targets", "lessons: lessons", "dev expectations: targets"])
 def test_a_row_of_json_has_the_keys_of_the_columns(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     state = isolate(monkeypatch, tmp_path)
     make_target(tmp_path / "mine", "one", on="H100")
