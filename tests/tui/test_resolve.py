@@ -355,7 +355,12 @@ def mistyped_name(home: Path) -> tuple[str, str]:
     return "transpoze", "no target 'transpoze'; did you mean ch07:transpose"
 
 
-WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name]
+def mistyped_folder(home: Path) -> tuple[str, str]:
+    make_target(home, "minimum_of_rows")
+    return "minimum_of_row", f"there is no folder or file {home}/minimum_of_row; did you mean {home}/minimum_of_rows?"
+
+
+WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name, mistyped_folder]
 
 
 @pytest.mark.parametrize("words", ["run", "watch", "bench fuzz", "bench lint", "bench tune", "diff", "restore", "open"])

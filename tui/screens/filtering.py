@@ -4,20 +4,20 @@ escape clears the words before it leaves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Input
 
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.overview import Lesson
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.findings import bar_sign
+from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import Key
-from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import WorkScreen
-from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
@@ -173,22 +173,12 @@ class LessonRows(FilteringScreen):
 
     def outcome(self, lesson: Lesson, *, figure: bool = False) -> Text:
         """What goes on in a lesson, else what it comes to; with the speed-up where that has no column."""
-        ascii_only, outcome = self.workbench.ascii, lesson.outcome
+        ascii_only = self.workbench.ascii
         if word := self._active.get(lesson.target.id):
             return Text(f"{'*' if ascii_only else '●'} {word}", "bold")
-        if outcome.judged:
-            if figure and lesson.ratio is not None:
-                return verdict_text(outcome.value, lesson.ratio.speedup, ascii_only)
-            return verdict_text(outcome.value, None, ascii_only).append(f" {outcome.value}")
-        if outcome is Outcome.SUSPECT:
-            return Text("! suspect", "bold")
-        if outcome is Outcome.FAILED and lesson.run is not None:
-            return Text(f"! {STATE_WORDS[lesson.run.record.state]}", "bold")
-        if outcome.bad:
-            word = "held" if outcome is Outcome.QUARANTINED else outcome.value
-            return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
-        lacks = self.workbench.missing(lesson.target).removeprefix("needs ").partition(":")[0]
-        return Text(lacks, "dim italic") if lacks and outcome is not Outcome.UNTIMED else Text(outcome.value, "dim")
+        if figure and lesson.ratio is not None:
+            return verdict_text(lesson.outcome.value, lesson.ratio.speedup, ascii_only)
+        return outcome_text(replace(lesson, missing=self.workbench.missing(lesson.target)), ascii_only)
 
     def choice_text(self, shown: int, of: int) -> str:
         """What the rows are chosen by and how many they are: ", only: not run, with “tma”: 3 of 48"."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from aisp.store.outcomes import State
 from aisp.store.results import catalogued, hardware
 from aisp.store.results.numbers import DASH, factors, local_time, number, percent, saved, speedup
+from aisp.store.results.outcome import state_words
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Says
 from aisp.store.results.tables import CELL_CHARS, Column, at, fields, through
-from aisp.store.results.telling import state_words
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
