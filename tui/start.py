@@ -70,8 +70,7 @@ def app(
         from aisp.tui.cli import list_targets  # only where it takes the app's place
 
         catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
-        targets = list(catalog.targets)
-        common.say("\n".join(list_targets.lines(targets, *list_targets.results_of(targets), width=None)))
+        common.say("\n".join(list_targets.lines(list_targets.read(catalog.targets), width=None)))
         common.note(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
     ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
