@@ -534,8 +534,20 @@ class History:
                     yield None
                     return
                 yield connection
+            except (TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+                if not isinstance(error, ContradictionError):
+                    self._refuse_damage(connection, error)
+                raise
             finally:
                 connection.execute("ROLLBACK")
+
+    def _refuse_damage(self, connection: sqlite3.Connection, error: Exception) -> None:
+        """Raise StoreCorruptError where it is not a mistake of ours that met `error`, but a damaged page: it gives any
+        value in the place of any other."""
+        ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != "ok":
+            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store verify` names what is"
+            raise StoreCorruptError(told) from error
 
     def _open(self) -> sqlite3.Connection | None:
         try:
