@@ -26,6 +26,7 @@ from aisp.tui.widgets.textrows import TextRows
 
 CLOCK_PERIOD_S = 1.0
 TIMES_COLUMNS = 64  # from here on there is room for how long a job goes on and takes
+BAR_COLUMNS = 10
 ASKED_COLUMNS = 110  # from here on for who asked, and where it is carried out
 EMPTY = "Nothing is under way, waits or is watched: r on a target runs it, w watches it"
 
@@ -42,7 +43,7 @@ def columns_for(width: int) -> list[Column]:
         columns += [
             Column("for", "for", 7, align="right"),
             Column("takes", "takes", 7, align="right"),
-            Column("begins", "begins", 10, align="right"),
+            Column("begins", "begins", BAR_COLUMNS, align="right"),
         ]
     if width >= ASKED_COLUMNS:
         columns += [Column("by", "asked by", 12), Column("device", "device", 7)]
@@ -155,13 +156,19 @@ class JobsScreen(WorkScreen):
             state,
         ]
         if self.size.width >= TIMES_COLUMNS:
-            begins = jobs.begins(job, now_ns) if place is not None else ""
+            begins = jobs.begins(job, now_ns) if place is not None else self._bar(job, now_ns)
             cells += [
                 plain.about(jobs.elapsed_s(job, now_ns)) if place is None else "",
                 plain.about(job.expected_s),
                 begins,
             ]
         return [*cells, jobs.asked_by(job), job.device]
+
+    def _bar(self, job: QueueItem, now_ns: int) -> str:
+        """How much of the job's time has passed, by how long the last one like it took."""
+        elapsed_s = jobs.elapsed_s(job, now_ns)
+        share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
+        return progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
 
     def _doing(self, job: QueueItem) -> str:
         """The step that a run is at; "" where that is not known."""
