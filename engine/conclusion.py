@@ -200,5 +200,5 @@ def reported(record: records.Run) -> records.Run:
         record,
         arms=tuple(msgspec.structs.replace(arm, detail="") for arm in record.arms),
         findings=tuple(grave[:REPORTED_FINDINGS]),
-        flags=(*record.flags, f"told in part: `aisp bench history {record.id}` shows all of it"),
+        flags=(*record.flags, f"told in part: `aisp history {record.id}` shows all of it"),
     )

@@ -177,7 +177,7 @@ class Gate:
                 self.drawn = [other for other in self.drawn if other != entry]
                 continue
             if not judged.right:
-                advice = "`aisp bench fuzz` finds the smallest such case"
+                advice = "`aisp fuzz` finds the smallest such case"
                 raise wrong(judged, [posed.blob], HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
             stint.arm.shapes.append(self._said(case, seed))
 

@@ -358,7 +358,7 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
     except LookupError as error:
         raise PlanError(str(error.args[0])) from None
     if failure.seed is None:
-        raise PlanError(f"the failure {failure.id} is stored without its seed; `aisp bench fuzz` looks for it again")
+        raise PlanError(f"the failure {failure.id} is stored without its seed; `aisp fuzz` looks for it again")
     problem = ""
     if failure.device == "cuda" and not hardware.gpus:
         problem = f"it failed on a GPU, and there is none here: {hardware.note}"
@@ -398,7 +398,7 @@ def _check_ids(names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
+            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp checks` lists them"
             raise PlanError(f"no check {clean_line(name)!r}; {hint}")
 
 

@@ -459,7 +459,7 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
 
 
 def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object]:
-    """The result as plain data: the schema of `aisp bench selftest --json`."""
+    """The result as plain data: the schema of `aisp dev selftest --json`."""
     return {
         "streams": [one.document() for one in found],
         "trials": trials,

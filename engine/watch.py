@@ -32,6 +32,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.parsing import refusal
 from aisp.kernels.catalog.sources import list_files
+from aisp.store.given import regular_bytes
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.watch")
@@ -384,7 +385,7 @@ def _git_lock(folder: Path) -> Path | None:
         with contextlib.suppress(OSError, ValueError):
             git = place / ".git"
             if git.is_file():  # a worktree or a submodule: "gitdir: PATH"
-                git = place / git.read_text("utf-8", "surrogateescape").partition("gitdir:")[2].strip()
+                git = place / os.fsdecode(regular_bytes(git, 4096, follow=True)).partition("gitdir:")[2].strip()
             if git.is_dir():
                 lock = git / "index.lock"
                 return lock if lock.exists() else None

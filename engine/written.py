@@ -1,6 +1,6 @@
 """Targets that aisp writes itself, below the state directory: what the engine is to run must lie in a folder.
 
-A collection is a folder of targets, as `aisp bench run --root` takes any other. It stays until many newer ones are
+A collection is a folder of targets, as `aisp run --root` takes any other. It stays until many newer ones are
 there; runs keep the sources that ran, so that nothing is lost with it.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aisp.engine import paths
 from aisp.kernels.catalog.sources import MAX_BYTES, list_files
+from aisp.store.given import regular_bytes, write_new
 
 JUDGED = 256
 """Collections that are kept in paths.judged_dir()."""
@@ -42,7 +43,7 @@ def write(base: Path, collection: str, folders: Mapping[str, Mapping[str, bytes]
             for relative, data in files.items():
                 path = partial / relative
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                path.write_bytes(data)
+                write_new(path, data)
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(root / name)
             partial.rename(root / name)
@@ -93,7 +94,7 @@ def _files(folder: Path, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
     with contextlib.suppress(OSError):
         for relative in {*list_files(folder).files, *wanted}:
             with contextlib.suppress(OSError):
-                found[relative] = paths.regular_bytes(folder / relative, MAX_BYTES)
+                found[relative] = regular_bytes(folder / relative, MAX_BYTES)
     return found
 
 

@@ -563,7 +563,7 @@ def fuzz_of(row: Row) -> Fuzz:
         return record
     except _CHANGED as error:
         raise ContradictionError(
-            f"fuzz {row['id']} is not what was written ({error}): `aisp bench fuzz` makes another"
+            f"fuzz {row['id']} is not what was written ({error}): `aisp fuzz` makes another"
         ) from error
 
 
@@ -577,7 +577,7 @@ def failure_of(row: Row) -> Failure:
         return record
     except _CHANGED as error:
         raise ContradictionError(
-            f"failure {row['id']} is not what was written ({error}): `aisp bench fuzz` with its seed finds it again"
+            f"failure {row['id']} is not what was written ({error}): `aisp fuzz` with its seed finds it again"
         ) from error
 
 

@@ -1,15 +1,14 @@
-"""docs/commands.md against the programs: every command, every option, and the keys of every JSON example."""
+"""Pages against the programs: every command, every option, the keys of every JSON example, and every link."""
 
 from __future__ import annotations
 
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -19,62 +18,79 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, GroupWithOwn, LazyGroup, cli
-from aisp.tui.start import app
-from tests import recordings
+from aisp.tui.cli.tree import TREE, Entry, cli, renamed
+from tests import recordings, reference
 from tests.engine import fleet_support
 from tests.kernels.formats import kernelbench
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 
-PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
-SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PAGES = MAIN / "docs/commands"
+ALL = reference.everything()
 
 
-def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be typed, with its words; those of every day by their words below `bench`."""
-    context = click.Context(group, info_name=before)
-    for name in group.list_commands(context):
-        if group is cli and name in EVERY_DAY:
-            continue
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, GroupWithOwn):
-            yield f"{before} {name}", command.own
-        if isinstance(command, LazyGroup):
-            yield from commands(command, f"{before} {name}")
-        else:
-            yield f"{before} {name}", command
+def sections(*pages: Path) -> list[tuple[str, str]]:
+    """The sections of pages, each with its head."""
+    found = (re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.M | re.S) for page in pages)
+    return [section for page in found for section in page]
 
 
-ALL = {**dict(commands(cli)), "aisp-tui": app}
+JSON = dict(sections(PAGES / "json.md"))
 
 
-def test_the_page_has_a_section_per_command_and_none_for_what_is_not_there() -> None:
-    assert set(SECTIONS) - {"What all commands share"} == set(ALL)
+def test_each_command_has_a_section_on_one_page_which_the_index_names_and_nothing_else_has() -> None:
+    written = {"json.md", "reference.md"}
+    pages = [page for page in sorted(PAGES.iterdir()) if page.name not in written]
+    told = [words for words, _ in sections(*pages)]
+    assert sorted(told) == sorted(ALL)
+    index = (MAIN / "docs/commands.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| \[.*\]\(commands/(.*)\) \| (.*) \|$", index, re.MULTILINE))
+    assert set(rows) == written | {page.name for page in pages}
+    for page in pages:
+        for words, _ in sections(page):
+            *groups, name = words.split()[-2:]
+            assert f"`{words.removeprefix('aisp ')}`" in rows[page.name] or f"`{groups[0]}`" in rows[page.name], name
 
 
-@pytest.mark.parametrize("words", ALL)
-def test_every_option_of_a_command_is_documented_and_no_other(words: str) -> None:
-    context = click.Context(ALL[words])
-    options = {
-        name
-        for parameter in ALL[words].get_params(context)
-        if isinstance(parameter, click.Option) and not parameter.hidden
-        for name in (*parameter.opts, *parameter.secondary_opts)
-    } - {"--help", "-h"}
-    rows = re.findall(r"^\| (`-[^|]*(?:\\\|[^|]*)*)\|", SECTIONS[words], re.MULTILINE)
-    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", row)}
-    assert documented == options
+def test_the_reference_is_what_the_programs_say() -> None:
+    assert reference.PAGE.read_text("utf-8") == reference.text(), "write it anew with `python -m tests.reference`"
 
 
 @pytest.mark.parametrize("words", [words for words in ALL if words != "aisp-tui"])
-def test_every_command_documents_its_exit_statuses_and_its_json(words: str) -> None:
-    assert "Exit status:" in SECTIONS[words]
-    assert "`--json`" in SECTIONS[words]
+def test_every_command_says_its_exit_statuses_and_has_json(words: str) -> None:
+    (section,) = [text for head, text in sections(reference.PAGE) if head == words]
+    assert "Exit status:" in section
+    assert "| `--json` |" in section or words == "aisp dev schema"
+
+
+def test_the_pages_of_commands_are_short_and_the_readme_is() -> None:
+    def words(page: Path) -> int:
+        return len(re.sub(r"```json\n.*?```", "", page.read_text("utf-8"), flags=re.DOTALL).split())
+
+    written = [page for page in PAGES.iterdir() if page != reference.PAGE]
+    assert sum(map(words, [*written, MAIN / "docs/commands.md"])) <= 9200
+    assert words(MAIN / "README.md") <= 600
+
+
+@pytest.mark.parametrize(
+    "page", [MAIN / "README.md", *sorted((MAIN / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    """To a file that is there, and in it to a head."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for path, head in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if head:
+            told = target.read_text("utf-8")
+            named = set(re.findall(r'<a id="([^"]+)">', told))
+            heads = re.findall(r"^#+ (.*)$", told, re.MULTILINE)
+            named |= {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in heads}
+            assert head in named, f"{page.name}: #{head}"
 
 
 def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
-    """Every `aisp ...` in a message, a docstring or a page exists."""
+    """Every `aisp ...` in a message, a docstring or a page exists, as it is spelled today. What dated notes and figures
+    were made by is named as it was typed then."""
     folders = ("tui", "engine", "store", "kernels", "checks", "docs")
     files = [path for folder in folders for path in sorted((MAIN / folder).rglob("*")) if path.suffix in (".py", ".md")]
     named = {
@@ -83,7 +99,9 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
         for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
     }
     assert ("engine/client.py", "engine logs") in named
-    wrong = [f"{path}: aisp {words}" for path, words in sorted(named) if not exists(words.split(), TREE)]
+    then = ("docs/findings/", "docs/speed.md", "docs/reliability.md", "docs/commands.md")
+    now = [(path, words) for path, words in sorted(named) if not (path.startswith(then) and renamed(words.split())[0])]
+    wrong = [f"{path}: aisp {words}" for path, words in now if not exists(words.split(), TREE)]
     assert not wrong, "no such command: " + "; ".join(wrong)
 
 
@@ -111,8 +129,8 @@ def same_keys(documented: Any, printed: Any, where: str = "$") -> None:
 
 
 def example(words: str) -> Any:
-    """The JSON example in a command's section."""
-    (block,) = re.findall(r"```json\n(.*?)```", SECTIONS[words], re.DOTALL)
+    """The JSON example of a command."""
+    (block,) = re.findall(r"```json\n(.*?)```", JSON[words], re.DOTALL)
     return json.loads(block)
 
 
@@ -150,18 +168,18 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         same_keys(example(words), printed(words, *arguments))
         checked.add(words)
 
-    check("aisp bench list-targets", "--root", root)
-    check("aisp bench compare", a.id, b.id)
-    check("aisp bench bisect", "mine:one", "--good", a.id, "--bad", b.id, "--rung", "optimized")
-    check("aisp bench diff", "mine:one", "baseline", "wrong_sign", "--root", root)
-    check("aisp bench open", "mine:one", "--root", root)
+    check("aisp list", "--root", root)
+    check("aisp compare", a.id, b.id)
+    check("aisp bisect", "mine:one", "--good", a.id, "--bad", b.id, "--rung", "optimized")
+    check("aisp diff", "mine:one", "baseline", "wrong_sign", "--root", root)
+    check("aisp open", "mine:one", "--root", root)
     check("aisp completion", "bash")
-    check("aisp bench expectations", "--root", root)
+    check("aisp dev expectations", "--root", root)
     check("aisp store backup")
     check("aisp store info")
     check("aisp store verify")
     check("aisp store vacuum")
-    check("aisp store restore", "--yes")
+    check("aisp store recover", "--yes")
     check("aisp doctor")
     check("aisp mcp", "--tools")
     check("aisp new", "fresh", "--into", str(tmp_path / "other"))
@@ -174,43 +192,43 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp engine stop")
     (state / "engine.log").write_text("a line\n")
     check("aisp engine logs")
-    same_keys({"schema": 1, "runs": [example("aisp bench run")]}, printed("aisp bench history"))
-    whole = printed("aisp bench history", a.id)
-    same_keys(example("aisp bench run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
-    check("aisp bench lessons", "--root", root)
-    check("aisp bench suite")
+    same_keys({"schema": 1, "runs": [example("aisp run")]}, printed("aisp history"))
+    whole = printed("aisp history", a.id)
+    same_keys(example("aisp run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
+    check("aisp lessons", "--root", root)
+    check("aisp score")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
-    check("aisp bench judge", str(tmp_path / "KernelBench"))
-    told = SECTIONS["aisp bench judge"].partition("Of one problem:")[2].partition("\n\n")[0]
-    shown = printed("aisp bench judge", str(problem))
+    check("aisp judge", str(tmp_path / "KernelBench"))
+    told = JSON["aisp judge"].partition("Of one problem:")[2].partition("\n\n")[0]
+    shown = printed("aisp judge", str(problem))
     assert all(f"`{key}`" in told for key in shown if key != "schema")
     package = tmp_path / "run.json"
-    CliRunner().invoke(cli, ["bench", "export", a.id, str(package), "--json"])
-    check("aisp bench import", str(package))
-    check("aisp bench results", "--root", root)
-    check("aisp bench roofline", "mine:one", "--root", root)
-    check("aisp bench selftest", "--trials", "1")
-    check("aisp bench checks", a.id)
+    CliRunner().invoke(cli, ["export", a.id, str(package), "--json"])
+    check("aisp import", str(package))
+    check("aisp dev results", "--root", root)
+    check("aisp roofline", "mine:one", "--root", root)
+    check("aisp dev selftest", "--trials", "1")
+    check("aisp checks", a.id)
     with FakeEngine() as fake:
         fake.watched["mine:one"] = root
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
-        check("aisp bench jobs")
-        check("aisp bench cancel", "--all")
+        check("aisp jobs")
+        check("aisp cancel", "--all")
         fake._runs["01RUN"] = "mine:one"
-        check("aisp bench peak")
-        check("aisp bench run", "mine:one", "--root", root)
+        check("aisp peak")
+        check("aisp run", "mine:one", "--root", root)
         check_suites(Path(root), check, checked)
         fake.fuzzes["mine:one"] = "wrong"
-        check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
+        check("aisp fuzz", "mine:one", "--root", root, "--naive")
         tuned = make_target(tmp_path / "mine", "tuned")
         (tuned / "optimized.py").write_text("BLOCK = 64\n\n\ndef run(x):\n    return x + 1\n")
-        check("aisp bench tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
-        check("aisp bench lint", "mine:one", "--root", root)
+        check("aisp tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
+        check("aisp lint", "mine:one", "--root", root)
         with Store.open(state / "aisp.db") as store:
             store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))
-        check("aisp bench replay", "01FUZZF0OPTIMIZED")
-        check("aisp bench audit", trust.fixtures()[0].target_id)
+        check("aisp replay", "01FUZZF0OPTIMIZED")
+        check("aisp dev audit", trust.fixtures()[0].target_id)
         check("aisp engine start")
         check("aisp engine status")
         check("aisp restore", "mine:one", "best", "--root", root, "--yes")
@@ -218,8 +236,8 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         wait_for(lambda: bool(fake.asked(requests.StartWatch)), "the watch")
         fake.edit("mine:one", 1, files=["optimized.py"])
         assert process.stdout is not None
-        same_keys(example("aisp bench watch"), json.loads(process.stdout.readline()))
-        checked.add("aisp bench watch")
+        same_keys(example("aisp watch"), json.loads(process.stdout.readline()))
+        checked.add("aisp watch")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         process = start_aisp("serve", "--port", "0", "--root", root, "--json")
@@ -231,7 +249,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         assert process.returncode == 0
     with pytest.MonkeyPatch.context() as patched:
         check_fleet(tmp_path, patched, check)
-    assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+    assert checked == {words for words in JSON if "```json" in JSON[words]}
 
 
 def check_fleet(tmp_path: Path, patched: pytest.MonkeyPatch, check: Callable[..., None]) -> None:
@@ -263,15 +281,15 @@ def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> N
     (root / "suites").mkdir()
     (root / "suites" / "mine.toml").write_text('title = "Mine"\ntargets = ["mine:one"]\n')
     for words in (("suite", "run", "mine"), ("suite", "run", "mine")):
-        shown = CliRunner().invoke(cli, ["bench", *words, "--root", str(root), "--json"])
+        shown = CliRunner().invoke(cli, [*words, "--root", str(root), "--json"])
         assert shown.exit_code == 0, shown.output
     last = json.loads(shown.stdout.splitlines()[-1])
-    same_keys(example("aisp bench suite run"), last)
-    checked.add("aisp bench suite run")
+    same_keys(example("aisp suite run"), last)
+    checked.add("aisp suite run")
     ids = sorted(path.name for path in Path(last["package"]).parent.iterdir() if path.is_dir())
-    check("aisp bench suite list", "--root", str(root))
-    check("aisp bench suite history", "mine", "--root", str(root))
-    check("aisp bench suite compare", *ids)
+    check("aisp suite list", "--root", str(root))
+    check("aisp suite history", "mine", "--root", str(root))
+    check("aisp suite compare", *ids)
 
 
 # -- recordings ------------------------------------------------------------------------------------------------------
@@ -299,7 +317,7 @@ RESULTS = sorted((MAIN / "docs/results").glob("*.json"))
 
 @pytest.mark.parametrize("kept", RESULTS, ids=lambda path: path.stem)
 def test_a_page_of_results_is_what_its_document_says_of_lessons_that_exist(kept: Path) -> None:
-    again = CliRunner().invoke(cli, ["bench", "results", "--from", str(kept)])
+    again = CliRunner().invoke(cli, ["dev", "results", "--from", str(kept)])
     assert again.exit_code == 0
     assert again.output == kept.with_suffix(".md").read_text("utf-8"), "a figure was typed; write the page from it anew"
     lessons = {target.id: target for target in catalog.load().targets}

@@ -68,26 +68,26 @@ def test_help_costs_click_and_nothing_else(tmp_path: Path) -> None:
 def test_list_targets_needs_no_numpy_no_textual_and_no_torch_with_results_to_show(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     remember(tmp_path / "state", "mine:one")
-    found = modules_of(_AISP, tmp_path, "bench", "list-targets", "--root", str(tmp_path / "mine"))
+    found = modules_of(_AISP, tmp_path, "list", "--root", str(tmp_path / "mine"))
     assert "sqlite3" in found  # the results were read
     assert not found & {*HEAVY, "textual", "rich", "numpy", "sqlite_utils", "msgspec", "asyncio", "watchfiles"}
 
 
 def test_listing_the_shipped_lessons_imports_none_of_them(tmp_path: Path) -> None:
-    found = modules_of(_AISP, tmp_path, "bench", "list-targets", "--json")
+    found = modules_of(_AISP, tmp_path, "list", "--json")
     assert not found & {*HEAVY, "textual", "numpy"}
 
 
 def test_listing_problems_of_others_imports_nothing_heavy_and_none_of_them(tmp_path: Path) -> None:
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     for path in (tmp_path, problem):
-        found = modules_of(_AISP, tmp_path, "bench", "judge", str(path), "--json")
+        found = modules_of(_AISP, tmp_path, "judge", str(path), "--json")
         assert not found & {*HEAVY, "textual", "rich", "numpy", "sqlite_utils", "sqlite3", problem.stem}
 
 
 def test_history_reads_the_store_without_its_writers_library(tmp_path: Path) -> None:
     remember(tmp_path / "state", "mine:one")
-    found = modules_of(_AISP, tmp_path, "bench", "history", "mine:one")
+    found = modules_of(_AISP, tmp_path, "history", "mine:one")
     assert "numpy" in found
     assert not found & {*HEAVY, "textual", "sqlite_utils"}
 

@@ -54,7 +54,7 @@ def test_a_machine_keeps_the_torch_that_it_has(tmp_path: Path) -> None:
     brought = subprocess.run([venv / "bin/python", "-c", names], capture_output=True, text=True, check=True)
     assert brought.stdout.split() == ["aisp"], "every other name belongs to who installs it"
     told = subprocess.run([venv / "bin/aisp", "--help"], capture_output=True, text=True, check=True)
-    assert "bench" in told.stdout
+    assert "watch" in told.stdout
 
 
 def test_a_machine_without_torch_is_told_what_would_work(tmp_path: Path) -> None:

@@ -865,7 +865,7 @@ def _read_shipped(catalog: Catalog) -> dict[str, Shipped]:
 
 def refusal() -> str:
     """Why the app cannot be drawn here, in a sentence with the next move; "" where it can."""
-    instead = "`aisp bench list-targets` and the other commands of `aisp` work anywhere"
+    instead = "`aisp list` and the other commands of `aisp` work anywhere"
     for stream, name in ((sys.__stdin__, "input"), (sys.__stdout__, "output"), (sys.__stderr__, "error output")):
         if stream is None or not stream.isatty():
             return f"aisp-tui draws on a terminal, and its standard {name} is none; {instead}"

@@ -47,7 +47,7 @@ def micro() -> str:
 def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
     """What an eager launch costs the host that limits a rung, and the time derived for one of 5 µs."""
     if launch_eager_ms is None or fast_host_ms is None:
-        return f"what a launch costs this host is not known ({DASH}): `aisp bench peak` measures it"
+        return f"what a launch costs this host is not known ({DASH}): `aisp peak` measures it"
     launch = quantity(launch_eager_ms / 1e3, "s")
     fast = f"with one of 5 {micro()} it would be {number(fast_host_ms)} ms, derived"
     return f"an eager launch costs this host {launch}; {fast}"

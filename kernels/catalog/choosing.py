@@ -51,6 +51,12 @@ def name_of(target_id: str) -> str:
     return target_id.rpartition(":")[2]
 
 
+def is_path(word: str) -> bool:
+    """Whether a word has the signs of a path, which no name has: `.`, `..`, a beginning of `./`, `../`, `/` or `~`, an
+    end of `/` or `.py`."""
+    return word in (".", "..") or word.startswith(("./", "../", "/", "~")) or word.endswith(("/", ".py"))
+
+
 def is_group(word: str, ids: Sequence[str]) -> bool:
     """Whether `word` may mean several targets: all, a chapter or a glob, and no target's id."""
     return word not in ids and (
@@ -93,10 +99,7 @@ def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] |
     if len(found) == 1:
         return found[0]
     if found:
-        others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        raise TargetError(
-            f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
-        )
+        raise ambiguous(word, found)
     stopped = meant(word, list(broken or ()))
     if broken and len(stopped) == 1:
         first, *more = broken[stopped[0]]
@@ -105,15 +108,23 @@ def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] |
     raise unknown(word, ids)
 
 
+def ambiguous(word: str, found: Sequence[str]) -> TargetError:
+    """That `word` means several targets, with what each of them is called."""
+    others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return TargetError(
+        f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
+    )
+
+
 def unknown(word: str, ids: Sequence[str]) -> TargetError:
     """That no target is meant by `word`, with the ids that come nearest."""
     import difflib  # only on the error path
 
     if not _GLOB_SIGNS.isdisjoint(word):
-        return TargetError(f"no target fits {word!r}; `aisp bench list-targets` shows all of them", Miss.UNKNOWN)
+        return TargetError(f"no target fits {word!r}; `aisp list` shows all of them", Miss.UNKNOWN)
     inside = [known for known in ids if word and word in known]
     close = difflib.get_close_matches(word, ids, n=3, cutoff=0.4)
     by_name = difflib.get_close_matches(word, [name_of(known) for known in ids], n=3, cutoff=0.6)
     near = list(dict.fromkeys([*inside, *(known for known in ids if name_of(known) in by_name), *close]))[:3]
-    hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench list-targets` shows all of them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`aisp list` shows all of them"
     return TargetError(f"no target {word!r}; {hint}", Miss.UNKNOWN, near)

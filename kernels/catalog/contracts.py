@@ -274,7 +274,7 @@ FIELDS = (
     Field("title", "what a result of this contract is worth, in a line", '"A transpose"', _text("A transpose"), True),
     Field(
         "workload",
-        "targets, in the words of `aisp bench run`: ids, chapters, globs, all",
+        "targets, in the words of `aisp run`: ids, chapters, globs, all",
         _TARGETS,
         _words(_TARGETS),
         True,

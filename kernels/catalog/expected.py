@@ -35,11 +35,11 @@ Range = tuple[float, float]
 HEAD = {
     "strict": (
         "What the rungs came to on one model of GPU, agreed to by a person; another model says nothing of it.\n"
-        "Written by `aisp bench expectations --refresh`, not by hand."
+        "Written by `aisp dev expectations --refresh`, not by hand."
     ),
     "portable": (
         "What holds of the rungs on any GPU, agreed to by a person: their order, what limits them, a range of ratios.\n"
-        "Written by `aisp bench expectations --refresh --portable`, not by hand."
+        "Written by `aisp dev expectations --refresh --portable`, not by hand."
     ),
 }
 
@@ -146,10 +146,10 @@ def read(path: Path) -> tuple[Agreed | None, list[Problem]]:
 
 def parse(path: Path, text: str) -> tuple[Agreed | None, list[Problem]]:
     """The same of a text that stands, or would stand, in `path`."""
-    again = "have it written anew by `aisp bench expectations --refresh`"
+    again = "have it written anew by `aisp dev expectations --refresh`"
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return None, [Problem(path, "", f"no TOML: {error}", again)]
     given = document.get("schema")
     if given != SCHEMA or isinstance(given, bool):

@@ -320,7 +320,7 @@ class Rung:
     # Its name in results from before its file was renamed; "" where it never was.
     formerly: str = ""
     expect: RungExpectation | None = None
-    # Constants of its file that may have other values, which `aisp bench tune` searches.
+    # Constants of its file that may have other values, which `aisp tune` searches.
     parameters: tuple[Parameter, ...] = ()
 
     def unsupported(self, axes: Mapping[str, int]) -> str:

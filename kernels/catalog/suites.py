@@ -1,6 +1,6 @@
 """Suites: named lists of targets as TOML files, which one command measures and compares with what was before.
 
-A suite names targets in the words of `aisp bench run`, says how they are measured, and for some of them on which case
+A suite names targets in the words of `aisp run`, says how they are measured, and for some of them on which case
 and with which rungs. What is wrong with a suite is a Problem with its key and fix, and the other suites load. A suite
 that names a target that is gone says so when it is resolved, and the rest of it goes on; such a run is never green.
 
@@ -112,7 +112,7 @@ class Per:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a suite's targets are measured, as `aisp bench run` takes it; 0 replicas are the mode's own number."""
+    """How a suite's targets are measured, as `aisp run` takes it; 0 replicas are the mode's own number."""
 
     quick: bool = False
     replicas: int = 0
@@ -126,7 +126,7 @@ class Suite:
 
     Attributes:
         name: of the file.
-        targets: words, as `aisp bench run` takes them.
+        targets: words, as `aisp run` takes them.
         per: what is said of some of them, by word; a later one has the last word.
         contract: file of the contract that its runs must keep; None where there is none.
         layers, bottlenecks: only targets of these; empty for any.

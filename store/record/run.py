@@ -157,7 +157,7 @@ class Light(msgspec.Struct, frozen=True):
     Attributes:
         spec_ms: least time by the datasheet, at boost clock; None for an unknown GPU.
         clock_ms: the same at the clock that the arm ran at.
-        measured_ms: least time by the ceilings that were measured on this GPU; None before `aisp bench peak`.
+        measured_ms: least time by the ceilings that were measured on this GPU; None before `aisp peak`.
         limiter: what sets the bound, of `measured_ms` where it is known.
         score: 1/(1 + (t - b)/(t0 - b)) with the bound b, the arm's time t and the baseline's t0: 0.5 for a time like
             the baseline's, 1 at the bound. None for the baseline itself, below the bound, where the baseline is at it.

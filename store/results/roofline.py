@@ -150,7 +150,7 @@ def of_case(target: Target, case_name: str, gpu: str, peak: Peak | None, *, meas
         case_name: as a run has it.
         gpu: the GPU's name, "" where it is not known.
         peak: ceilings measured on it.
-        measures: what measures them, for whoever has to: "`aisp bench peak`".
+        measures: what measures them, for whoever has to: "`aisp peak`".
     """
     try:
         case = target.case(case_name)

@@ -6,7 +6,7 @@ Three bounds, each of which may be unknown (None, drawn as a dash):
 - by the datasheet, at the clocks that it was printed for;
 - by the datasheet, at the SM clock that ran: operations scale with the SM clock, bytes do not, since device memory has
   a clock of its own;
-- by the ceilings that were measured on this GPU (`aisp bench peak`), operations again at the SM clock that ran: what a
+- by the ceilings that were measured on this GPU (`aisp peak`), operations again at the SM clock that ran: what a
   GPU keeps up per cycle under sustained load is what a short call gets, and a short call runs at a higher clock.
 
 A bound never assumes what it does not know: where a lesson counts operations and the rate of its type is unknown, there

@@ -159,6 +159,10 @@ def baseline(time_ms: float) -> ArmFacts:
         (judged(1.3), 1.0, Status.CAUGHT),
         (judged(1.3, error=0.05), 1.0, Status.PASSED),  # a busy machine: its errors reach down to what is allowed
         (judged(1.3), 1.1, Status.PASSED),  # the baseline's batches take longer as well
+        (judged(2.4), 2.0, Status.PASSED),
+        (judged(30.0), 31.0, Status.UNAVAILABLE),  # a baseline so far off speaks for nobody
+        (judged(2.4), 31.0, Status.PASSED),
+        (judged(50.0), 31.0, Status.CAUGHT),
         (judged(9.0, timing=Timing.WARM), 1.0, Status.NOT_APPLICABLE),  # a batch's inputs are not in the cache
         (judged(0.005, median_ms=0.002), 1.0, Status.PASSED),  # what lies between two launches
         (judged(0.02, median_ms=0.002), 1.0, Status.CAUGHT),

@@ -70,7 +70,7 @@ def test_a_package_of_such_a_name_on_the_import_path_is_not_run(tmp_path: Path, 
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("raise SystemExit('somebody else was imported')\n")
     done = subprocess.run(
-        [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "bench", "list-targets", "--json"],
+        [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "list", "--json"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(start.FOLDER.parent)))},
         cwd=tmp_path,
         capture_output=True,

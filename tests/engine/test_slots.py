@@ -389,7 +389,7 @@ class TwoGpus:
         return await stream.plan(self.home / "mine", *targets, **options)
 
     async def queue(self, stream: Stream) -> dict[str, tuple[str, str]]:
-        """By target: state and device, as `aisp bench jobs` shows them."""
+        """By target: state and device, as `aisp jobs` shows them."""
         found = (await stream.connection.status()).queue
         return {item.target.partition(":")[2]: (item.state, item.device) for item in found}
 

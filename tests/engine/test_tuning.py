@@ -1,4 +1,4 @@
-"""`aisp bench tune`: which combinations are tried, which one is judged again, and what is told of them."""
+"""`aisp tune`: which combinations are tried, which one is judged again, and what is told of them."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_without_optuna_the_grid_is_named(machine: Machine, target: Target, monk
 
 
 def command(target: Target, *words: str) -> Any:
-    return CliRunner().invoke(cli, ["bench", "tune", "one", "optimized", "--root", str(target.root), *words])
+    return CliRunner().invoke(cli, ["tune", "one", "optimized", "--root", str(target.root), *words])
 
 
 def test_the_command_tells_the_best_first_and_what_the_full_run_says(machine: Machine, target: Target) -> None:

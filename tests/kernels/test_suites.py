@@ -132,7 +132,7 @@ def test_a_target_that_is_gone_is_told_and_the_rest_goes_on(mine: Path) -> None:
     assert ids(entries) == ["mine:one"]
     assert [str(problem) for problem in gone] == [
         "mine.toml: targets: no target 'tow'; did you mean mine:two?",
-        "mine.toml: targets: no target fits 'ch99:*'; `aisp bench list-targets` shows all of them",
+        "mine.toml: targets: no target fits 'ch99:*'; `aisp list` shows all of them",
     ]
 
 

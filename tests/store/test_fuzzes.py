@@ -87,7 +87,7 @@ def test_a_failure_is_found_by_any_unique_beginning_of_its_id(store: Store, hist
     for opened in (history, store):
         with pytest.raises(LookupError, match=f"more than one failure id: {first.id}, {second.id}; give more"):
             opened.failure(first.id[:25])
-        with pytest.raises(LookupError, match=rf"no failure '01ARZ4'; the newest is {second.id}, `aisp bench fuzz`"):
+        with pytest.raises(LookupError, match=rf"no failure '01ARZ4'; the newest is {second.id}, `aisp fuzz`"):
             opened.failure("01ARZ4")
     with pytest.raises(LookupError, match=rf"no failure '{second.id[:-1]}Z'; did you mean .*{second.id}"):
         history.failure(second.id[:-1] + "Z")

@@ -93,7 +93,7 @@ async def test_app_and_command_line_say_the_same_of_two_runs(tmp_path: Path) -> 
     async with opened(tmp_path, size=(200, 50), link=make_link(told=False)) as (app, pilot):
         await compare(app, pilot)
         drawn = screen_text(app)
-    shown = CliRunner().invoke(cli, ["bench", "compare", a.id, b.id])
+    shown = CliRunner().invoke(cli, ["compare", a.id, b.id])
     assert shown.exit_code == 0
     for words in ("2.00x", "[1.96..2.04]", "faster", "torch", "2.13.0", "2.14.0", "sources", "timing.wall_clock"):
         assert words in drawn and words in shown.stdout

@@ -298,7 +298,7 @@ def test_a_dumb_terminal_gets_a_sentence_and_no_escapes(environment: dict[str, s
     try:
         assert opened.end() == 3
         assert b"\x1b" not in opened.raw
-        assert b"TERM is dumb" in opened.raw and b"aisp bench list-targets" in opened.raw
+        assert b"TERM is dumb" in opened.raw and b"aisp list" in opened.raw
     finally:
         opened.close()
 
@@ -325,7 +325,7 @@ def test_without_a_terminal_stdout_stays_empty_and_stderr_says_what_works(
     )
     assert done.returncode == 3
     assert done.stdout == b""
-    assert b"aisp bench list-targets" in done.stderr and b"\x1b" not in done.stderr
+    assert b"aisp list" in done.stderr and b"\x1b" not in done.stderr
 
 
 def test_a_terminal_of_20x5_asks_for_more_room(environment: dict[str, str], lessons: Path) -> None:

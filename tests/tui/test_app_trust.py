@@ -364,7 +364,7 @@ async def test_a_rung_in_quarantine_is_marked_everywhere_and_has_no_speed_up_any
         target = app.target(LESSON_ID)
         assert target is not None
         await until(pilot, lambda: app.held(target))
-        assert cells(app, "#tree", f"target {LESSON_ID}")[1:] == ["⊘ quarantine", ""]
+        assert cells(app, "#tree", f"target {LESSON_ID}")[1:] == ["⊘ caught", ""]
         highlight(app, LESSON_ID)
         await until(
             pilot, lambda: f"⊘ optimized in quarantine timing.wall_clock: {HIDDEN_WORK}" in seen(app, "#details")

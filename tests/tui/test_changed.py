@@ -38,7 +38,7 @@ def rewrite(run_id: str) -> None:
 
 def bench(*words: str, status: int = 0) -> str:
     """What a command says; its exit status is `status`."""
-    done = CliRunner().invoke(cli, ["bench", *words], terminal_width=200)
+    done = CliRunner().invoke(cli, [*words], terminal_width=200)
     assert done.exit_code == status, done.output
     return str(done.stdout)
 
@@ -50,9 +50,9 @@ def test_commands_show_a_changed_run_without_its_figures() -> None:
         (("history", "ch07:transpose"), 0),
         (("history", newest), 0),
         (("compare", newest, newest), 1),
-        (("suite",), 1),
+        (("score",), 1),
     ):
-        said = CliRunner().invoke(cli, ["bench", *words])
+        said = CliRunner().invoke(cli, [*words])
         assert said.exit_code == status, said.output
         assert WORDS in said.output, words
         assert not [figure for figure in FIGURES if figure in said.output], said.output
@@ -74,15 +74,15 @@ def test_json_says_so_in_its_status() -> None:
 def test_a_list_of_targets_and_a_page_of_results_show_it_too() -> None:
     state = paths.database_file().parent
     rewrite(remember(state, "ch01:batching", speedup=3.0).id)
-    listed = json.loads(bench("list-targets", "--json"))["targets"]
+    listed = json.loads(bench("list", "--json"))["targets"]
     last = next(one["last"] for one in listed if one["id"] == "ch01:batching")
     assert (last["status"], last["median_ms"], last["speedup"], last["verdict"]) == (WORDS, None, None, "none")
-    (line,) = [line for line in bench("list-targets").splitlines() if "ch01:batching" in line]
+    (line,) = [line for line in bench("list").splitlines() if "ch01:batching" in line]
     assert WORDS in line
-    document = json.loads(bench("results", "--json"))
+    document = json.loads(bench("dev", "results", "--json"))
     (run,) = document["targets"][0]["runs"]
     assert (run["state"], run["rungs"], run["speedup"]) == (WORDS, [], None)
-    page = bench("results")
+    page = bench("dev", "results")
     assert page.count(WORDS) == 2 and not [figure for figure in FIGURES if figure in page]
 
 

@@ -1,4 +1,4 @@
-"""`aisp bench suite | peak | roofline | selftest`: many targets at once, ceilings, roofs, the statistics' own test."""
+"""`aisp score | peak | roofline | selftest`: many targets at once, ceilings, roofs, the statistics' own test."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def on_h100(folder: Path, target: str, **changes: Any) -> Any:
@@ -71,7 +71,7 @@ def test_a_suite_is_the_geometric_mean_of_the_last_full_runs(state: Path) -> Non
     on_h100(state, "mine:one", speedup=16.0)  # an older run of the same target does not count
     on_h100(state, "mine:one", speedup=2.0)
     on_h100(state, "mine:two", speedup=8.0)
-    shown = bench("suite", "--json")
+    shown = bench("score", "--json")
     assert shown.exit_code == 0
     found = json.loads(shown.stdout)
     assert (found["on"], found["count"], found["level"]) == (GPU, 2, 0.05)
@@ -79,7 +79,7 @@ def test_a_suite_is_the_geometric_mean_of_the_last_full_runs(state: Path) -> Non
     assert 3.8 < found["low"] < 4.0 < found["high"] < 4.2
     assert found["confirmed"] == ["mine:one", "mine:two"]
     assert [result["speedup"] for result in found["results"]] == [2.0, 8.0]
-    lines = bench("suite").stdout.splitlines()
+    lines = bench("score").stdout.splitlines()
     assert lines[0] == f"last full runs on {GPU}"
     assert lines[-2].startswith("=> geometric mean 4.00x [3.")
     assert lines[-2].endswith("over 2 targets")
@@ -89,12 +89,12 @@ def test_a_suite_is_the_geometric_mean_of_the_last_full_runs(state: Path) -> Non
 def test_a_verdict_that_many_comparisons_make_doubtful_is_not_confirmed(state: Path) -> None:
     on_h100(state, "mine:one", comparison=CERTAIN)
     on_h100(state, "mine:two", comparison={"p_value": 0.06})
-    found = json.loads(bench("suite", "--json").stdout)
+    found = json.loads(bench("score", "--json").stdout)
     assert (found["confirmed"], found["not_confirmed"]) == (["mine:one"], ["mine:two"])
     assert {result["target"]: result["confirmed"] for result in found["results"]} == {
         "mine:one": True, "mine:two": False
     }  # fmt: skip
-    rows = {line.split()[0]: line.split() for line in bench("suite").stdout.splitlines() if line.startswith("mine:")}
+    rows = {line.split()[0]: line.split() for line in bench("score").stdout.splitlines() if line.startswith("mine:")}
     assert rows["mine:one"][4:6] == ["faster", "yes"]
     assert rows["mine:two"][4:6] == ["faster", "no"]
 
@@ -115,17 +115,17 @@ def test_a_target_that_cannot_count_is_named_with_its_reason(state: Path, change
     if change.get("state") is State.CANCELLED:  # the board is of runs that came to their own end
         on_h100(state, "mine:two", quick=True)
     on_h100(state, "mine:one", speedup=2.0)
-    found = json.loads(bench("suite", "--json").stdout)
+    found = json.loads(bench("score", "--json").stdout)
     assert found["geometric_mean"] == pytest.approx(2.0)
     assert found["left_out"] == [{"target": "mine:two", "reason": reason}]
-    assert f"left out, {reason}: mine:two" in bench("suite").stdout
+    assert f"left out, {reason}: mine:two" in bench("score").stdout
 
 
 def test_a_suite_on_named_hardware_takes_the_runs_there(state: Path) -> None:
     remember(state, "mine:one", speedup=3.0, environment=LAPTOP, comparison=CERTAIN)
     on_h100(state, "mine:one", speedup=2.0)
-    assert json.loads(bench("suite", "--on", "CPU", "--json").stdout)["geometric_mean"] == pytest.approx(3.0)
-    assert json.loads(bench("suite", "--on", "H100", "--json").stdout)["geometric_mean"] == pytest.approx(2.0)
+    assert json.loads(bench("score", "--on", "CPU", "--json").stdout)["geometric_mean"] == pytest.approx(3.0)
+    assert json.loads(bench("score", "--on", "H100", "--json").stdout)["geometric_mean"] == pytest.approx(2.0)
 
 
 def test_a_lesson_of_the_host_counts_for_the_machine_and_its_gpu(tmp_path: Path, state: Path) -> None:
@@ -137,10 +137,10 @@ def test_a_lesson_of_the_host_counts_for_the_machine_and_its_gpu(tmp_path: Path,
     remember(state, "mine:one", speedup=50.0, environment=there, comparison=CERTAIN)  # with --device cpu
     remember(state, "mine:host", speedup=8.0, case="default", environment=there, comparison=CERTAIN)  # the newest
     for words in ((), ("--on", "H100")):
-        told = json.loads(bench("suite", *words, "--root", str(tmp_path / "mine"), "--json").stdout)
+        told = json.loads(bench("score", *words, "--root", str(tmp_path / "mine"), "--json").stdout)
         assert told["geometric_mean"] == pytest.approx(4.0), words
     make_target(tmp_path / "others", "one")
-    unknown = json.loads(bench("suite", "--on", "H100", "--root", str(tmp_path / "others"), "--json").stdout)
+    unknown = json.loads(bench("score", "--on", "H100", "--root", str(tmp_path / "others"), "--json").stdout)
     assert unknown["left_out"] == [{"target": "mine:host", "reason": "no full run on H100"}]
 
 
@@ -150,7 +150,7 @@ def test_a_run_of_another_case_does_not_speak_for_its_target(tmp_path: Path, sta
     on_h100(state, "mine:one", speedup=2.0)
     on_h100(state, "mine:one", speedup=50.0, case="large")
     on_h100(state, "mine:two", speedup=50.0, case="large")
-    told = json.loads(bench("suite", "--root", str(tmp_path / "mine"), "--json").stdout)
+    told = json.loads(bench("score", "--root", str(tmp_path / "mine"), "--json").stdout)
     assert (told["count"], told["geometric_mean"]) == (1, pytest.approx(2.0))
     assert told["left_out"] == [{"target": "mine:two", "reason": f"no full run of its usual case on {GPU}"}]
 
@@ -158,22 +158,22 @@ def test_a_run_of_another_case_does_not_speak_for_its_target(tmp_path: Path, sta
 def test_targets_of_a_suite_are_chosen_by_id_or_chapter(state: Path) -> None:
     for target, speedup in (("mine:one", 2.0), ("mine:two", 2.0), ("ch07:three", 8.0)):
         on_h100(state, target, speedup=speedup)
-    chosen = json.loads(bench("suite", "--targets", "mine", "--json").stdout)
+    chosen = json.loads(bench("score", "--targets", "mine", "--json").stdout)
     assert [result["target"] for result in chosen["results"]] == ["mine:one", "mine:two"]
-    both = json.loads(bench("suite", "--targets", "mine:one,ch07:three", "--json").stdout)
+    both = json.loads(bench("score", "--targets", "mine:one,ch07:three", "--json").stdout)
     assert both["geometric_mean"] == pytest.approx(4.0)
-    shown = bench("suite", "--targets", "mine:on")
+    shown = bench("score", "--targets", "mine:on")
     assert shown.exit_code == 2
     assert "no run of 'mine:on' is stored; did you mean mine:one" in shown.stderr
 
 
 def test_a_suite_without_a_full_run_ends_with_1(state: Path) -> None:
-    assert bench("suite").exit_code == 1
+    assert bench("score").exit_code == 1
     remember(state, "mine:one", quick=True)
-    shown = bench("suite")
+    shown = bench("score")
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "left out, no full run: mine:one" in shown.stderr
-    assert json.loads(bench("suite", "--json").stdout)["geometric_mean"] is None
+    assert json.loads(bench("score", "--json").stdout)["geometric_mean"] is None
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
     remember(state, "mine:suspect", device="cuda", case="default", environment=versions, validity=Validity.SUSPECT)
     remember(state, "mine:elsewhere", environment=LAPTOP)
 
-    page = bench("results", "--on", "H100", "--root", str(mine))
+    page = bench("dev", "results", "--on", "H100", "--root", str(mine))
     assert page.exit_code == 0
     lines = page.stdout.splitlines()
     assert lines[0] == f"# Results on {GPU}"
@@ -208,7 +208,9 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
 
 def test_a_page_ranks_the_lessons_own_rung_and_holds_it_against_the_best_library() -> None:
     """On the H200's kept page: what a compiler or cuBLAS made is no win of the lesson's."""
-    page = bench("results", "--from", str(Path(__file__).parents[2] / "docs/results/h200.json")).stdout.splitlines()
+    page = bench(
+        "dev", "results", "--from", str(Path(__file__).parents[2] / "docs/results/h200.json")
+    ).stdout.splitlines()
     heads = next(line for line in page if line.startswith("| target |")).strip("| ").split(" | ")
     rows = [line.strip("| ").split(" | ") for line in page if line.startswith("| `")]
     summary = {row[0].strip("`"): dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)}
@@ -237,7 +239,7 @@ def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_
     slow = {"light": Light(measured_ms=0.01, limiter=Limiter.HOST, launch_eager_ms=0.02)}
     by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
     on_h100(state, "mine:many", case="default", speedup=50.0, arms={"baseline": slow, "optimized": by_bytes})
-    page = bench("results", "--root", str(tmp_path / "mine")).stdout.splitlines()
+    page = bench("dev", "results", "--root", str(tmp_path / "mine")).stdout.splitlines()
     (row,) = [line for line in page if line.startswith("| `baseline` |")]
     assert " | host: 20.0 µs a launch, 0.2500 ms with 5 µs | " in row
     (summary,) = [line for line in page if line.startswith("| `mine:many` |")]
@@ -254,11 +256,11 @@ def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_me
     by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
     on_h100(state, "mine:told", case="default", speedup=2.0, arms={"optimized": by_bytes})
     root = str(tmp_path / "mine")
-    page = bench("results", "--root", root).stdout
+    page = bench("dev", "results", "--root", root).stdout
     assert "Of 2 times that were predicted of a rung 1 lay in its range, and 1 of 1 limiters." in page
     assert "| 0.500..2.00 met |" in page
     assert "| 0.100..0.200 missed, bytes met |" in page
-    (told,) = json.loads(bench("results", "--root", root, "--json").stdout)["targets"]
+    (told,) = json.loads(bench("dev", "results", "--root", root, "--json").stdout)["targets"]
     optimized = next(rung for rung in told["runs"][0]["rungs"] if rung["rung"] == "optimized")
     assert optimized["expect"] == {"ms": [0.1, 0.2], "limiter": "bytes", "met": {"ms": False, "limiter": True}}
 
@@ -275,12 +277,12 @@ def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: P
         ("--on", "H100"),
         (),
     ):  # without a name: the newest run's hardware, and that was a GPU target on a CPU
-        page = bench("results", *asked, "--root", str(mine)).stdout
+        page = bench("dev", "results", *asked, "--root", str(mine)).stdout
         assert ("### mine:batching" in page, "### mine:copies" in page) == (bool(asked), not asked)
-    page = bench("results", "--on", "H100", "--root", str(mine)).stdout
+    page = bench("dev", "results", "--on", "H100", "--root", str(mine)).stdout
     assert page.startswith(f"# Results on {GPU}\n")
     assert "Of 1 prediction 1 was met." in page
-    assert "### mine:copies" in bench("results", "--on", "CPU", "--root", str(mine)).stdout
+    assert "### mine:copies" in bench("dev", "results", "--on", "CPU", "--root", str(mine)).stdout
 
 
 def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state: Path) -> None:
@@ -288,15 +290,15 @@ def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state
     remember(state, "mine:one", environment=LAPTOP)
     document = tmp_path / "results.json"
     root = str(tmp_path / "mine")
-    document.write_text(bench("results", "--root", root, "--json").stdout)
+    document.write_text(bench("dev", "results", "--root", root, "--json").stdout)
     (state / "aisp.db").unlink()
-    assert bench("results", "--root", root).exit_code == 1
-    again = bench("results", "--from", str(document))
+    assert bench("dev", "results", "--root", root).exit_code == 1
+    again = bench("dev", "results", "--from", str(document))
     assert (again.exit_code, again.stdout.splitlines()[0]) == (0, "# Results on a CPU")
     document.write_text('{"on": "CPU"}')
-    broken = bench("results", "--from", str(document))
+    broken = bench("dev", "results", "--from", str(document))
     assert broken.exit_code == 2
-    assert "is no document of `bench results --json`" in broken.stderr
+    assert "is no document of `dev results --json`" in broken.stderr
 
 
 # -- peak --------------------------------------------------------------------------------------------------------------
@@ -380,7 +382,7 @@ def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: boo
     with FakeEngine() as engine:
         engine.hold_peak = True
         engine.joins = others
-        process = start_aisp("bench", "peak")
+        process = start_aisp("peak")
         hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -403,14 +405,14 @@ def test_ceilings_are_measured_once_more_on_request_and_not_together_with_stored
 def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
     with FakeEngine() as engine:
         engine.hold_peak = engine.hold_cancel = True
-        process = start_aisp("bench", "peak")
+        process = start_aisp("peak")
         hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
         hear(process, "cancelling")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "`aisp bench peak --stored`" in err
+    assert "`aisp peak --stored`" in err
 
 
 def test_whoever_comes_to_a_measurement_under_way_gets_all_of_its_ceilings(state: Path) -> None:
@@ -444,7 +446,7 @@ def put_peak(state: Path, peak_id: str = "01PEAK", *, gpu: str = GPU, uuid: str 
 def test_stored_ceilings_are_shown_without_an_engine(state: Path) -> None:
     shown = bench("peak", "--stored")
     assert (shown.exit_code, shown.stdout) == (1, "")
-    assert "`aisp bench peak` measures them" in shown.stderr
+    assert "`aisp peak` measures them" in shown.stderr
     put_peak(state, "01A", scale=0.5)
     put_peak(state, "01B")
     found = json.loads(bench("peak", "--stored", "--json").stdout)
@@ -531,7 +533,7 @@ def test_the_roofs_are_of_the_gpu_that_ran(state: Path, root: str) -> None:
     shown = bench("roofline", "mine:one", "--root", root)
     found = json.loads(bench("roofline", "mine:one", "--root", root, "--json").stdout)
     assert [roof["name"] for roof in found["roofs"]] == ["datasheet"]
-    assert "the ceilings of this GPU were not measured; `aisp bench peak` does" in shown.stdout
+    assert "the ceilings of this GPU were not measured; `aisp peak` does" in shown.stdout
 
 
 def test_a_roofline_of_what_was_not_timed_on_a_known_gpu_ends_with_1(state: Path, root: str) -> None:
@@ -640,10 +642,10 @@ def loads_matplotlib(tmp_path: Path, *words: str) -> bool:
 def test_only_a_picture_loads_matplotlib(state: Path, root: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     on_h100(state, "mine:one", case="default")
-    words = ["bench", "roofline", "mine:one", "--root", root]
+    words = ["roofline", "mine:one", "--root", root]
     assert not loads_matplotlib(tmp_path, *words)
-    assert not loads_matplotlib(tmp_path, "bench", "list-targets")
-    assert not loads_matplotlib(tmp_path, "bench", "history", "mine:one")
+    assert not loads_matplotlib(tmp_path, "list")
+    assert not loads_matplotlib(tmp_path, "history", "mine:one")
     assert loads_matplotlib(tmp_path, *words, "--png", str(tmp_path / "x.png"))
 
 
@@ -679,7 +681,7 @@ def test_the_self_tests_rates_stand_in_a_table_with_their_bands(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     plays(monkeypatch, STREAMS[:1], 0)
-    shown = bench("selftest", "--trials", "1200", "--seed", "7")
+    shown = bench("dev", "selftest", "--trials", "1200", "--seed", "7")
     assert shown.exit_code == 0
     lines = shown.stdout.splitlines()
     assert lines[0] == "1,200 trials, 5 replicas, seed 7; found FASTER by size of effect:"
@@ -691,11 +693,11 @@ def test_the_self_tests_rates_stand_in_a_table_with_their_bands(
 
 def test_a_rate_out_of_its_band_and_a_lack_of_power_end_with_1_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plays(monkeypatch, STREAMS, 1)
-    shown = bench("selftest")
+    shown = bench("dev", "selftest")
     assert shown.exit_code == 1
     assert shown.stdout.splitlines()[-1] == "=> out of band: ar1; too little power: modes"
     assert [line.split()[-1] for line in shown.stdout.splitlines()[3:6]] == ["ok", "WEAK", "OUT"]
-    shown = bench("selftest", "--json")
+    shown = bench("dev", "selftest", "--json")
     assert shown.exit_code == 1
     assert json.loads(shown.stdout)["streams"] == STREAMS
 
@@ -703,13 +705,13 @@ def test_a_rate_out_of_its_band_and_a_lack_of_power_end_with_1_and_are_named(mon
 @pytest.mark.parametrize("script", ["raise SystemExit(9)", "print('[]')", "print('no')"])
 def test_a_self_test_without_an_answer_ends_with_3(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(selftest, "PROGRAM", (sys.executable, "-c", script))
-    shown = bench("selftest")
+    shown = bench("dev", "selftest")
     assert (shown.exit_code, shown.stdout) == (3, "")
     assert "the self-test gave no answer" in shown.stderr
 
 
 def test_the_self_test_itself_answers_without_a_gpu_and_from_any_folder(tmp_path: Path) -> None:
-    done = aisp("bench", "selftest", "--trials", "1", "--seed", "3", "--json")
+    done = aisp("dev", "selftest", "--trials", "1", "--seed", "3", "--json")
     assert done.returncode in (0, 1), done.stderr  # a single trial says nothing of a rate
     found = json.loads(done.stdout)
     assert (found["trials"], found["seed"]) == (1, 3)
@@ -723,7 +725,7 @@ import sys
 from aisp.tui.cli import selftest
 from aisp.tui.cli.tree import main
 selftest.PROGRAM = (sys.executable, "-c", "print('{\\"streams\\": []}')")
-sys.argv = ["aisp", "bench", "selftest"]
+sys.argv = ["aisp", "dev", "selftest"]
 try:
     main()
 except SystemExit as end:

@@ -1,4 +1,4 @@
-"""`aisp bench bisect`: the edit that made a rung slower, found over stored runs and commits, and by the real engine."""
+"""`aisp bisect`: the edit that made a rung slower, found over stored runs and commits, and by the real engine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sort(edit: int, times: int = 1) -> str:
 
 
 def bisect(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", "bisect", *words])
+    return CliRunner().invoke(cli, ["bisect", *words])
 
 
 # -- the search --------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_the_edit_is_named_with_its_diff_and_what_was_skipped_or_left_undecided(
     assert shown.exit_code == 0
     from tests.test_docs import example, same_keys  # imports every command
 
-    same_keys(example("aisp bench bisect"), told)
+    same_keys(example("aisp bisect"), told)
     assert told["first_bad"]["run_id"] == runs[4].id
     assert told["first_bad"]["snapshot"] == runs[4].snapshot
     assert told["before"]["run_id"] == runs[3].id

@@ -73,9 +73,10 @@ def test_bash_puts_in_what_stands_behind_the_colon_since_it_cuts_words_there(tmp
     assert in_bash(f"aisp run --root {root} mi", tmp_path) == ["mine:one", "mine:two", "mine"]
 
 
-def test_commands_are_offered_with_those_of_every_day_in_both_places() -> None:
+def test_commands_are_offered_without_old_spellings() -> None:
     assert offered("aisp di") == ["plain,diff"]
     assert offered("aisp bench di") == ["plain,diff"]
+    assert offered("aisp ben") == []
     assert offered("aisp ") == [f"plain,{name}" for name in TREE]
 
 
@@ -91,7 +92,7 @@ def test_targets_are_offered_by_id_and_by_name_and_groups_where_several_may_be_m
 def test_rungs_are_those_of_the_target_before(root: str) -> None:
     assert offered(f"aisp diff --root {root} one opt") == ["plain,optimized"]
     assert offered(f"aisp run --root {root} mine:one --rungs baseline,w") == ["plain,baseline,wrong_sign"]
-    assert offered(f"aisp bench fuzz --root {root} mine:one --rung wr") == ["plain,wrong_sign"]
+    assert offered(f"aisp fuzz --root {root} mine:one --rung wr") == ["plain,wrong_sign"]
 
 
 def test_runs_are_offered_newest_first_with_what_they_were_of(state: Path, root: str) -> None:
@@ -109,7 +110,15 @@ def test_what_cannot_be_read_offers_nothing_and_says_nothing(state: Path) -> Non
     state.mkdir(mode=0o700)
     (state / "aisp.db").write_bytes(b"no database" * 1000)
     assert offered("aisp compare 0") == []
-    assert offered("aisp run --root /nonexistent mi") == []
+    assert offered("aisp run --root /nonexistent mi") == ["file,mi"]  # which the shell looks for
+
+
+def test_the_app_is_completed_like_its_command_line(root: str) -> None:
+    asked = {"_AISP_TUI_COMPLETE": "bash_complete", "COMP_LINE": "aisp-tui ch07:transpo"}
+    words = [sys.executable, "-c", "from aisp.tui.start import main; main()"]
+    done = subprocess.run(words, cwd=MAIN, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["plain,transpose"], "")
+    assert "_AISP_TUI_COMPLETE=bash_complete" in CliRunner().invoke(cli, ["completion", "bash"]).stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -213,7 +213,7 @@ def test_banners_of_the_engine_reach_the_person_who_runs(tmp_path: Path) -> None
     make_target(tmp_path / "mine", "one")
     with FakeEngine() as fake:
         fake.outcomes["mine:one"] = "hang"
-        process = start_aisp("bench", "run", "--targets", "mine:one", "--root", str(tmp_path / "mine"))
+        process = start_aisp("run", "--targets", "mine:one", "--root", str(tmp_path / "mine"))
         wait_for(lambda: bool(fake.asked(requests.StartRuns)), "the request")
         fake.publish(events.Banner(key="disk", text="the disk is full \x1b[2J", severity="error"))
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""`aisp bench expectations` of a GPU: the least speed-up, what was agreed to, and new ranges to agree to; and the page
+"""`aisp dev expectations` of a GPU: the least speed-up, what was agreed to, and new ranges to agree to; and the page
 of two kinds of hardware side by side."""
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(state: Path) -> Callable[..., Run]:
 
 def ask(*words: str, roots: Path | None = None, answers: str = "") -> Result:
     rooted = ["--root", str(roots)] if roots is not None else []
-    return CliRunner().invoke(cli, ["bench", "expectations", *words, *rooted], input=answers)
+    return CliRunner().invoke(cli, ["dev", "expectations", *words, *rooted], input=answers)
 
 
 def told(*words: str, roots: Path | None = None) -> Any:
@@ -423,7 +423,7 @@ def changed(**edits: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
 
 
 def beside(file: Path, *words: str) -> Result:
-    shown = ["bench", "results", "--from", str(H200_RESULTS), "--beside", str(file), *words]
+    shown = ["dev", "results", "--from", str(H200_RESULTS), "--beside", str(file), *words]
     return CliRunner().invoke(cli, shown)
 
 
@@ -478,7 +478,7 @@ def test_another_driver_is_not_comparable_and_floors_make_verdicts(tmp_path: Pat
     file.write_text(json.dumps(document))
     one_floor = {row["verdict"] for row in json.loads(beside(file, "--json").stdout)["rows"]}
     assert one_floor == {"none"}
-    same = CliRunner().invoke(cli, ["bench", "results", "--from", str(file), "--beside", str(file), "--json"])
+    same = CliRunner().invoke(cli, ["dev", "results", "--from", str(file), "--beside", str(file), "--json"])
     rows = json.loads(same.stdout)["rows"]
     assert {row["verdict"] for row in rows if row["ratio"]} >= {"same"}
     assert not {row["verdict"] for row in rows} & {"faster", "slower"}
@@ -489,4 +489,4 @@ def test_what_is_no_document_cannot_stand_beside_one(tmp_path: Path) -> None:
     for text in ("no json", "[]", '{"targets": [{}]}'):
         file.write_text(text)
         shown = beside(file)
-        assert (shown.exit_code, "is no document of `bench results --json`" in shown.stderr) == (2, True)
+        assert (shown.exit_code, "is no document of `dev results --json`" in shown.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""`aisp bench fuzz | lint | replay`: what is asked of the engine, what is told, and what the exit status means."""
+"""`aisp fuzz | lint | replay`: what is asked of the engine, what is told, and what the exit status means."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def operators(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def put(state: Path, asked: requests.FuzzTarget, outcome: str, fuzz_id: str = "01FUZZ0001") -> list[Failure]:
@@ -96,8 +96,8 @@ def test_a_wrong_rung_is_told_with_its_smallest_case_and_how_to_replay_it(root: 
         "import torch",
         "print(run(x))",
         "",
-        "aisp bench replay 01FUZZ0001F0OPTIMIZED",
-        "aisp bench replay 01FUZZ0001F1OPTIMIZED  boundary  N=4 float16",
+        "aisp replay 01FUZZ0001F0OPTIMIZED",
+        "aisp replay 01FUZZ0001F1OPTIMIZED  boundary  N=4 float16",
         "",
         "=> wrong: optimized",
     ]
@@ -226,7 +226,7 @@ def test_failing_cases_that_were_not_heard_of_are_read_from_the_store(root: str,
 def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "hang"
-        process = start_aisp("bench", "fuzz", "mine:one", "--root", root)
+        process = start_aisp("fuzz", "mine:one", "--root", root)
         hear(process, "cases")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""`aisp bench jobs` and `aisp bench cancel` against a fake engine."""
+"""`aisp jobs` and `aisp cancel` against a fake engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def test_where_no_engine_runs_nothing_is_queued_and_nothing_is_started() -> None:

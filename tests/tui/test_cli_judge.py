@@ -1,4 +1,4 @@
-"""`aisp bench judge`: one Python file from the command line to its verdict, by the real engine on the CPU."""
+"""`aisp judge`: one Python file from the command line to its verdict, by the real engine on the CPU."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def judge(file: Path, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", "judge", str(file), *words])
+    return CliRunner().invoke(cli, ["judge", str(file), *words])
 
 
 # -- with an engine that plays a script --------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ def test_a_folder_of_problems_is_listed_and_a_problem_is_shown(tmp_path: Path) -
     assert "1 problem: KernelBench 1" in judge(tmp_path).stdout
     shown = json.loads(judge(problem, "--json").stdout)
     assert (shown["weights"], shown["inputs"]["x"]) == (True, "float32 [batch_size, in_features] normal")
-    assert f"aisp bench judge CANDIDATE --against {problem}" in judge(problem).stdout
+    assert f"aisp judge CANDIDATE --against {problem}" in judge(problem).stdout
     alone = judge(answer)
-    assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
+    assert (alone.exit_code, f"`aisp run {answer} --against PROBLEM`" in alone.output) == (2, True)
 
 
 def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
@@ -108,7 +108,7 @@ def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
     assert "answer.py is no problem; formats that are read: " in told
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "holds no problems" in judge(empty).output
+    assert "holds no targets" in judge(empty).output
 
 
 def test_a_file_that_is_no_target_is_wrong_usage_with_its_lines(file: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_target_is_wrong_usage_with_its_lines(file: Path) -> N
     assert shown.exit_code == 2
     assert "sums.py: line 4: print() has an effect of its own" in shown.output
     file.write_text(SUMS.replace(' -> "float32 [M]"', ""))
-    done = aisp("bench", "judge", str(file), "--json")
+    done = aisp("judge", str(file), "--json")
     (told,) = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, told["error"]["kind"]) == (2, "broken")
     assert "line 16: reference does not say what it returns; write def reference(" in told["error"]["text"]
@@ -141,7 +141,7 @@ def test_a_diff_of_two_rungs_of_a_file_shows_the_idea_alone(file: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest, file: Path) -> None:
-    shown = aisp("bench", "judge", str(file), "--quick", "--device", "cpu", "--json", env=environment(shared))
+    shown = aisp("judge", str(file), "--quick", "--device", "cpu", "--json", env=environment(shared))
     (found,) = map(json.loads, shown.stdout.splitlines())
     arms = {arm["rung"]: arm for arm in found["arms"]}
     assert (found["target"], found["case"], found["status"], found["correctness"]) == (
@@ -162,12 +162,24 @@ async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest,
 
 
 @pytest.mark.slow
+async def test_this_folder_and_a_file_in_it_run_by_their_paths_and_again_as_the_export_says(
+    shared: EngineUnderTest, file: Path
+) -> None:
+    for word in (".", file.name):
+        shown = aisp("run", word, "--quick", "--device", "cpu", "--json", env=environment(shared), cwd=file.parent)
+        (found,) = map(json.loads, shown.stdout.splitlines())
+        assert (found["target"], found["correctness"]) == ("sums:sums", "correct"), shown.stderr
+    page = aisp("export", found["run_id"], env=environment(shared)).stdout
+    assert f"again: `aisp run {file} --case cpu --quick --device cpu`" in page
+
+
+@pytest.mark.slow
 async def test_a_kernelbench_candidate_gets_a_verdict_against_its_problem(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
     answer, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     words = ("--against", str(problem), "--quick", "--device", "cpu", "--json")
-    shown = aisp("bench", "judge", str(answer), *words, env=environment(shared))
+    shown = aisp("judge", str(answer), *words, env=environment(shared))
     (found,) = map(json.loads, shown.stdout.splitlines())
     assert (found["target"], found["case"], found["correctness"]) == ("12_Of_ours_:answer", "cpu", "correct")
     assert all(arm["median_ms"] > 0 for arm in found["arms"])
@@ -190,7 +202,7 @@ async def test_a_candidate_that_could_not_be_run_here_is_not_called_correct(
     known = environment(shared)
     known["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ['PATH']}"
     words = ("--against", str(problem), "--quick", "--device", "cpu")
-    shown = aisp("bench", "judge", str(candidate), *words, env=known)
+    shown = aisp("judge", str(candidate), *words, env=known)
     assert shown.returncode in (1, 3), shown.stdout  # 1 where a busy machine made the baseline's times suspect
     assert "=> the baseline is correct; optimized needs a GPU" in shown.stdout
 
@@ -205,7 +217,7 @@ async def test_a_wrong_one_is_refused_and_an_error_names_the_files_own_line(
             "    return x.sum(-1)\n\n\ndef optimized_last", "    return x[:, 1:].sum(-1)\n\n\ndef optimized_last"
         )
     )
-    shown = aisp("bench", "judge", str(file), "--quick", "--device", "cpu", env=environment(shared))
+    shown = aisp("judge", str(file), "--quick", "--device", "cpu", env=environment(shared))
     assert shown.returncode == 1, shown.stderr
     line = text[: text.index("last.no_such_thing")].count("\n") + 1
     assert f"optimized_last.py:{line} in run" in shown.stdout

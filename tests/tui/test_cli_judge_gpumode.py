@@ -1,4 +1,4 @@
-"""`aisp bench judge` over gpu-mode's folders: listed, shown, and asked of the engine with a submission."""
+"""`aisp judge` over gpu-mode's folders: listed, shown, and asked of the engine with a submission."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tui.fake_engine import FakeEngine, isolate
 
 
 def judge(path: Path, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", "judge", str(path), *words])
+    return CliRunner().invoke(cli, ["judge", str(path), *words])
 
 
 def test_a_checkout_is_listed_with_why_some_cannot_be_judged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`aisp bench judge FOLDER --against TARGET`: many candidates from the command line to their outcomes."""
+"""`aisp judge FOLDER --against TARGET`: many candidates from the command line to their outcomes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def environment(engine: EngineUnderTest) -> dict[str, str]:
 def judge(engine: EngineUnderTest, folder: Path, against: Path, *words: str) -> tuple[int, list[dict[str, Any]], str]:
     """The exit status, the lines, and what was told beside them."""
     given = [str(folder), "--against", str(against), "--device", "cpu", "--quick", "--json", *words]
-    done = aisp("bench", "judge", *given, env=environment(engine))
+    done = aisp("judge", *given, env=environment(engine))
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
@@ -86,7 +86,7 @@ def runs_of(engine: EngineUnderTest, lines: list[dict[str, Any]]) -> dict[str, i
 
 def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str) -> Result:
     isolate(monkeypatch, tmp_path)
-    return CliRunner().invoke(cli, ["bench", "judge", *words])
+    return CliRunner().invoke(cli, ["judge", *words])
 
 
 def test_the_options_default_is_what_the_store_has() -> None:
@@ -256,7 +256,7 @@ async def test_a_driver_that_is_killed_goes_on_where_it_was(
     """Killed when its first run is asked for, and when some candidates have their outcomes."""
     count = 2 * many.GROUP + 1
     folder = write(tmp_path / "c", {f"{n:02}.py": f"{RIGHT}# killed {n}\n" for n in range(count)})
-    words = ["bench", "judge", str(folder), "--against", str(target), "--device", "cpu", "--quick", "--json"]
+    words = ["judge", str(folder), "--against", str(target), "--device", "cpu", "--quick", "--json"]
     names = {f"{n:02}.py" for n in range(count)}
     with Candidates(Path(shared.environment["AISP_STATE"]) / "candidates.db") as table:
 
@@ -293,7 +293,7 @@ async def test_the_winner_of_a_sweep_is_judged_anew_by_itself(
     text = f"PART = 256\n\n\ndef run(x):\n    return {summed}\n"
     folder = write(tmp_path / "c", {"parts.py": text})
     given = [str(folder / "parts.py"), "--against", str(target), "--sweep", "PART=1,16,256", "--device", "cpu"]
-    done = aisp("bench", "judge", *given, "--finalists", "1", "--json", env=environment(shared))
+    done = aisp("judge", *given, "--finalists", "1", "--json", env=environment(shared))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     quick = {line["candidate"]: line for line in lines if line["level"] == "quick"}
     assert set(quick) == {f"parts.py PART={part}" for part in (1, 16, 256)}
@@ -361,8 +361,9 @@ def test_the_last_lines_name_the_winner_and_what_its_lead_is_worth() -> None:
     assert told[1:3] == ["by the problem's own rule: 1 of 2 as by ours", "a.py: wrong by its own rule"]
     assert told[3] == "=> b.py: 1.90x [1.71..2.09] faster, run 01RUN"
     assert "the fastest of 3 in quick runs showed 2.10x there, and is taken for" in told[4]
-    quick = judge_many.summary_lines(ENDS[:3], finalists=0)
+    quick = judge_many.summary_lines(ENDS[:3], finalists=0, quick=True)
     assert "=> a.py" in quick[3] and "leave --quick out" in quick[3]
+    assert "give --finalists 1 or more to have" in judge_many.summary_lines(ENDS[:3], finalists=0)[3]
     assert judge_many.summary_lines(ENDS[3:4], finalists=0)[-1] == "=> none is right"
     lacking = end("x.py", state=State.UNAVAILABLE, stage=Stage.LOAD, why="it needs a GPU")
     assert judge_many.summary_lines([lacking], finalists=0)[-1] == "=> none could be judged here"

@@ -39,7 +39,7 @@ def checkout(folder: Path, answers: dict[tuple[int, int], str], claims: object) 
 
 
 def judge(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["bench", "judge", *map(str, words)])
+    return CliRunner().invoke(cli, ["judge", *map(str, words)])
 
 
 def test_a_folder_of_generations_is_listed_with_what_was_claimed(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_each_is_judged_against_its_problem_once_and_a_broken_one_ends_alo
     run = checkout(tmp_path, answers, {"12": [claimed(0, True), claimed(1, True), claimed(2, False)]})
     text.written(tmp_path, text.SOFTMAX, RIGHT)
     environment = {name: value for name, value in (os.environ | shared.environment).items() if value}
-    words = ("bench", "judge", str(run), "--against", str(tmp_path), "--device", "cpu")
+    words = ("judge", str(run), "--against", str(tmp_path), "--device", "cpu")
     with shared.history() as history:
         before = history.count()
     shown = aisp(*words, "--json", env=environment)
@@ -116,7 +116,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def written(state: Path, target: str, **changes: Any) -> Any:
     """The claims that a run of the store makes where KernelBench's readers read it, by problem and sample."""
     run = keep(state, target=target, **changes)
-    shown = CliRunner().invoke(cli, ["bench", "export", run.id, "--kernelbench"])
+    shown = CliRunner().invoke(cli, ["export", run.id, "--kernelbench"])
     assert shown.exit_code == 0, shown.output
     return json.loads(shown.stdout)
 

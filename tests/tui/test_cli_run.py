@@ -1,4 +1,4 @@
-"""`aisp bench run` against an engine that plays scripted runs."""
+"""`aisp run` against an engine that plays scripted runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> str:
 
 
 def run(root: str, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", "run", "--root", root, *words])
+    return CliRunner().invoke(cli, ["run", "--root", root, *words])
 
 
 def test_a_good_run_prints_its_table_and_ends_with_0(root: str) -> None:
@@ -213,7 +213,7 @@ def test_targets_are_chosen_by_id_by_chapter_or_all_and_each_runs_once(
     ("words", "sentence"),
     [
         (["--targets", "mine:on"], "no target 'mine:on'; did you mean mine:one"),
-        ([","], "no target is named; give ids"),
+        ([","], "no target is named; give a path, ids"),
         (["mine:on"], "no target 'mine:on'; did you mean mine:one"),
         (["mine:n*"], "no target fits 'mine:n*'"),
         (["one", "tow"], "no target 'tow'; did you mean mine:two?"),
@@ -370,7 +370,7 @@ def test_what_is_queued_already_is_followed_and_said_to_be_unless_again_is_given
 def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
     with FakeEngine() as engine:
         engine.joins, engine.outcomes["mine:one"] = True, "hang"
-        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one")
         hear(process, "compile")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -383,7 +383,7 @@ def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None
     sentence = "optimized: no sign for 10 of 60 s (measure); it is ended then (AISP_PROGRESS_LIMIT_S)"
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
-        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one")
         wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
         engine.publish(events.Banner(key="silent: optimized", text=sentence))
         engine.publish(events.Banner(key="silent: optimized", text=""))
@@ -399,7 +399,7 @@ def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None
 def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: signal.Signals) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
-        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one", "--json")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one", "--json")
         wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
         hear(process, "compile")
         process.send_signal(number)
@@ -413,7 +413,7 @@ def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: s
 def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root: str) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
-        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one")
         hear(process, "compile")
         engine._runs.clear()  # it takes the cancel and never tells of an end
         process.send_signal(signal.SIGINT)
@@ -429,7 +429,7 @@ def test_on_a_terminal_one_line_is_rewritten_and_taken_away(root: str) -> None:
         engine.outcomes["mine:one"] = "hang"
         ours, theirs = pty.openpty()
         process = start_aisp(
-            "bench", "run", "--root", root, "--targets", "mine:one", stderr=theirs,
+            "run", "--root", root, "--targets", "mine:one", stderr=theirs,
             env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
         )  # fmt: skip
         os.close(theirs)

@@ -1,4 +1,4 @@
-"""`aisp bench history | compare | expectations` and the commands of `aisp store` over a real store."""
+"""`aisp history | compare | expectations` and the commands of `aisp store` over a real store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
@@ -307,7 +307,7 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     remember(state, "mine:missed", speedup=2.0, device="cuda", environment=H100)
     remember(state, "mine:missed", speedup=1.2, device="cuda", environment=H100)
     remember(state, "mine:elsewhere", speedup=2.0, environment=LAPTOP)
-    shown = bench("expectations", "--root", str(tmp_path / "mine"))
+    shown = bench("dev", "expectations", "--root", str(tmp_path / "mine"))
     assert shown.exit_code == 1
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
     assert rows["mine:met"].endswith("\tmet")
@@ -319,7 +319,9 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item
-        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)["targets"]
+        for item in json.loads(bench("dev", "expectations", "--root", str(tmp_path / "mine"), "--json").stdout)[
+            "targets"
+        ]
     }
     assert {name: item["met"] for name, item in told.items()} == {
         "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:beside": None, "mine:unmeasured": None
@@ -339,19 +341,19 @@ def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
     lesson.write_text(text.replace('"speed"', '"memory"'))
     arms = {"baseline": {"peak_bytes": 800}, "optimized": {"peak_bytes": peak_bytes}}
     remember(state, "mine:lean", speedup=0.9, device="cuda", environment=H100, arms=arms)
-    shown = bench("expectations", "--root", str(tmp_path / "mine"), "--json")
+    shown = bench("dev", "expectations", "--root", str(tmp_path / "mine"), "--json")
     (told,) = json.loads(shown.stdout)["targets"]
     assert told["predicted"]["memory"] == [3.0, 10.0]
     assert told["measured"]["memory"] == (800 / peak_bytes if peak_bytes else None)
     assert (told["met"], shown.exit_code) == (met, int(met is False))
-    row = bench("expectations", "--root", str(tmp_path / "mine")).stdout
+    row = bench("dev", "expectations", "--root", str(tmp_path / "mine")).stdout
     assert "0.500x..1.50x, 3.00x..10.0x less memory on H100" in row
     assert ("8.00x less memory" in row) is (peak_bytes == 100)
 
 
 def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
-    assert bench("expectations", "--root", str(tmp_path / "mine")).exit_code == 0
+    assert bench("dev", "expectations", "--root", str(tmp_path / "mine")).exit_code == 0
 
 
 def test_store_info_counts_what_is_there(state: Path) -> None:
@@ -480,9 +482,9 @@ def test_what_an_interrupted_verify_had_looked_at_is_told(state: Path, monkeypat
 def test_a_page_of_results_names_the_head_of_its_store(state: Path, tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     remember(state, "mine:one")
-    told = json.loads(bench("results", "--root", str(tmp_path / "mine"), "--json").stdout)
+    told = json.loads(bench("dev", "results", "--root", str(tmp_path / "mine"), "--json").stdout)
     assert told["chain"] == head_of(state)
-    page = bench("results", "--root", str(tmp_path / "mine")).stdout
+    page = bench("dev", "results", "--root", str(tmp_path / "mine")).stdout
     head = head_of(state)["head"][:12]
     assert f"The store's head was `{head}`, with 2 entries: `aisp store verify --head {head}`" in page
 

@@ -1,4 +1,4 @@
-"""`aisp bench suite run`, `list`, `history`, `compare` and `aisp bench run-tier1`, against an engine that stores what
+"""`aisp suite run`, `list`, `history`, `compare` and `aisp suite run tier1`, against an engine that stores what
 it is told to find."""
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def measure(root: Path, *words: str, name: str = "mine") -> Result:
@@ -382,7 +382,7 @@ def test_an_unfinished_run_of_other_work_is_given_up_and_a_broken_plan_is_told(r
 def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
     (root / "suites" / "tier1.toml").write_text(SUITE)
     with Keeping(state):
-        shown = bench("run-tier1", "--root", str(root))
+        shown = bench("suite", "run", "tier1", "--root", str(root))
     assert shown.exit_code == 0
     assert "=> tier1: geometric mean 2.00x" in shown.stdout
 
@@ -472,13 +472,11 @@ def test_what_is_no_package_is_told(root: Path, state: Path, tmp_path: Path) -> 
     assert bench("suite", "compare", str(tmp_path), package.id).exit_code == 3
 
 
-def test_the_words_behind_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
+def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
     made(state, "mine:one")
-    assert "geometric mean 2.00x" in bench("suite", "mine").stdout
-    assert "geometric mean 2.00x" in bench("suite", "--on", "Xeon").stdout
-    helped = bench("suite", "--help").stdout
-    assert "[TARGET]" in helped
-    assert "history  Show the runs of a suite." in helped
+    assert "geometric mean 2.00x" in bench("score", "mine").stdout
+    assert "geometric mean 2.00x" in bench("score", "--on", "Xeon").stdout
+    assert "Every lesson" in bench("suite", "list").stdout
 
 
 # -- what counts for a run that goes on --------------------------------------------------------------------------------

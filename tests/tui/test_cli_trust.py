@@ -1,4 +1,4 @@
-"""`aisp bench checks | audit`, what a run says of its checks, and marks on rungs wherever a speed-up would stand."""
+"""`aisp checks | audit`, what a run says of its checks, and marks on rungs wherever a speed-up would stand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def cells(text: str) -> list[list[str]]:
@@ -141,7 +141,7 @@ CLEAR = [
 ]
 
 
-# -- aisp bench checks -------------------------------------------------------------------------------------------------
+# -- aisp checks -------------------------------------------------------------------------------------------------
 
 
 def test_every_check_of_the_registry_is_listed_under_its_category() -> None:
@@ -189,10 +189,10 @@ def test_the_run_may_be_named_by_its_id_or_its_target(state: Path) -> None:
         shown = bench("checks", wanted).stdout
         assert f"timing.wall_clock: CAUGHT, optimized: {EVIDENCE}" in shown
         assert f"run {old.id} of mine:one" in shown
-    for wanted in ("mine:three", "01C"):
+    for wanted, told in (("mine:three", "no target 'mine:three'; did you mean mine:"), ("01C", "no run")):
         missing = bench("checks", wanted)
         assert (missing.exit_code, missing.stdout) == (2, "")
-        assert "no run" in missing.stderr
+        assert told in missing.stderr
 
 
 def test_every_issue_is_listed_with_its_answer() -> None:
@@ -206,7 +206,7 @@ def test_every_issue_is_listed_with_its_answer() -> None:
     assert bench("checks", "--issues", "mine:one").exit_code == 2
 
 
-# -- aisp bench audit --------------------------------------------------------------------------------------------------
+# -- aisp dev audit --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -342,7 +342,7 @@ def test_an_audit_tells_caught_useless_and_missed_cheats_and_passed_and_flagged_
     gallery: list[FixtureView],
 ) -> None:
     with Gallery(play):
-        shown = bench("audit", "--json")
+        shown = bench("dev", "audit", "--json")
     assert shown.exit_code == 1
     found = json.loads(shown.stdout)
     told = {(row["id"], row["rung"]): row for row in found["fixtures"]}
@@ -383,7 +383,7 @@ def test_an_audit_tells_caught_useless_and_missed_cheats_and_passed_and_flagged_
 
 def test_an_audit_for_people_prints_both_numbers_the_matrix_and_why(gallery: list[FixtureView]) -> None:
     with Gallery(play):
-        shown = bench("audit")
+        shown = bench("dev", "audit")
     rows = cells(shown.stdout)
     assert ["timing:hidden", "cheat", "caught", "timing.wall_clock", "40.0x accepted", "-"] in rows
     assert ["timing:slow", "cheat", "useless", "-", "9.00x accepted", "2.30x [2.07..2.53]"] in rows
@@ -406,7 +406,7 @@ def test_a_fixture_is_one_quick_portable_run_of_its_twin_and_all_its_cheats(
     gallery[:] = [fixture("timing:hidden", "cheat", "cheat_twice")]
     arms = honest() | {"cheat": Arm(speedup=1.0), "cheat_twice": Arm(speedup=1.0)}
     with Gallery(lambda target, rungs: Script(arms)) as engine:
-        assert bench("audit", "--device", "cpu").exit_code == 0
+        assert bench("dev", "audit", "--device", "cpu").exit_code == 0
     (asked,) = engine.asked(requests.StartRuns)
     assert (asked.targets, asked.rungs) == (["timing:hidden"], ["optimized", "cheat", "cheat_twice"])
     assert asked.roots == [str(tmp_path / "gallery")]
@@ -426,7 +426,7 @@ def test_what_is_said_of_the_run_as_a_whole_is_asked_again_of_each_rung_alone(ga
         return Script(arms, findings)
 
     with Gallery(scripts) as engine:
-        found = json.loads(bench("audit", "--json").stdout)
+        found = json.loads(bench("dev", "audit", "--json").stdout)
     assert [request.rungs for request in engine.asked(requests.StartRuns)] == [
         ["optimized", "cheat", "cheat_named"],
         ["optimized"],
@@ -449,7 +449,7 @@ def test_a_rung_that_a_cheat_kept_from_running_runs_alone(gallery: list[FixtureV
         return Script({"cheat": Arm("premature_exit", reason="it left")}, state="premature_exit", reason="it left")
 
     with Gallery(scripts) as engine:
-        found = json.loads(bench("audit", "--json").stdout)
+        found = json.loads(bench("dev", "audit", "--json").stdout)
     assert [request.rungs for request in engine.asked(requests.StartRuns)][1:] == [["optimized"]]
     assert [(row["rung"], row["outcome"], row["evidence"]) for row in found["fixtures"]] == [
         ("optimized", "passed", ""),
@@ -477,7 +477,7 @@ def test_a_cheat_that_broke_has_not_been_caught_and_one_that_claims_nothing_is_n
 ) -> None:
     gallery[:] = [fixture("timing:one")]
     with Gallery(lambda target, rungs: Script(honest() | {"cheat": cheat})):
-        found = json.loads(bench("audit", "--json").stdout)
+        found = json.loads(bench("dev", "audit", "--json").stdout)
     assert {row["rung"]: row["outcome"] for row in found["fixtures"]} == {"optimized": "passed", "cheat": outcome}
 
 
@@ -485,7 +485,7 @@ def test_a_cheat_that_another_check_suspects_is_missed_and_the_doubt_is_told(gal
     gallery[:] = [fixture("timing:one", checks=("timing.wall_clock",))]
     script = Script(honest() | {"cheat": Arm(speedup=5.0)}, [("timing.boost", "cheat", "suspect")])
     with Gallery(lambda target, rungs: script):
-        row = json.loads(bench("audit", "--json").stdout)["fixtures"][1]
+        row = json.loads(bench("dev", "audit", "--json").stdout)["fixtures"][1]
     assert (row["outcome"], row["finding"]) == ("missed", "timing.boost")
     assert row["evidence"].endswith("; suspect by timing.boost: timing.boost saw cheat")
 
@@ -498,7 +498,7 @@ def test_a_cheat_that_its_own_check_suspects_has_no_verdict_and_counts_as_caught
     gallery[:] = [fixture("timing:one", checks=checks)]
     script = Script(honest() | {"cheat": Arm(speedup=5.0)}, [("timing.wall_clock", "cheat", "suspect")])
     with Gallery(lambda target, rungs: script):
-        row = json.loads(bench("audit", "--json").stdout)["fixtures"][1]
+        row = json.loads(bench("dev", "audit", "--json").stdout)["fixtures"][1]
     assert (row["outcome"], row["finding"], row["speedup"]) == ("caught", "timing.wall_clock", None)
 
 
@@ -516,7 +516,7 @@ def test_a_baseline_is_honest_code_too_and_listed_where_it_is_flagged(
     gallery[:] = [fixture("timing:one")]
     script = Script(honest() | {"baseline": baseline, "cheat": Arm(speedup=1.0)}, findings)
     with Gallery(lambda target, rungs: script):
-        shown = bench("audit", "--json")
+        shown = bench("dev", "audit", "--json")
     assert shown.exit_code == 1
     row = json.loads(shown.stdout)["fixtures"][0]
     assert (row["rung"], row["kind"], row["outcome"], row["finding"]) == ("baseline", "twin", "flagged", finding)
@@ -531,14 +531,14 @@ def test_the_exit_status_of_an_audit_says_whether_anybody_got_it_wrong(
     gallery: list[FixtureView], words: list[str], status: int
 ) -> None:
     with Gallery(play) as engine:
-        assert bench("audit", *words).exit_code == status
+        assert bench("dev", "audit", *words).exit_code == status
     asked = [request.targets[0] for request in engine.asked(requests.StartRuns)]
     wanted = [name for name in SCRIPTS if any(name.startswith(w.replace("/", ":")) for w in words)]
     assert asked == wanted
 
 
 def test_a_fixture_that_is_not_there_is_wrong_usage_with_the_nearest(gallery: list[FixtureView], state: Path) -> None:
-    shown = bench("audit", "timing:hiden")
+    shown = bench("dev", "audit", "timing:hiden")
     assert (shown.exit_code, shown.stdout) == (2, "")
     assert "no fixture or category 'timing:hiden' in the gallery; did you mean timing:hidden" in shown.stderr
     assert not (state / "engine.log").exists()
@@ -550,9 +550,9 @@ def test_an_audit_goes_on_after_a_miss_unless_it_is_told_not_to(
     monkeypatch.setattr(audit, "AT_A_TIME", 1)
     gallery[:] = [fixture("output:lucky"), fixture("timing:hidden")]
     with Gallery(play) as engine:
-        assert bench("audit", "--no-keep-going").exit_code == 1
+        assert bench("dev", "audit", "--no-keep-going").exit_code == 1
         assert len(engine.asked(requests.StartRuns)) == 1
-        assert bench("audit").exit_code == 1
+        assert bench("dev", "audit").exit_code == 1
         assert len(engine.asked(requests.StartRuns)) == 3
 
 
@@ -560,7 +560,7 @@ def test_a_fixture_that_the_engine_does_not_take_is_unavailable_in_its_words(gal
     engine = Gallery(play)
     engine.refused = {"timing:slow"}
     with engine:
-        shown = bench("audit", "timing", "--json")
+        shown = bench("dev", "audit", "timing", "--json")
     rows = [row for row in json.loads(shown.stdout)["fixtures"] if row["id"] == "timing:slow"]
     assert [(row["outcome"], row["evidence"]) for row in rows] == [("unavailable", "no case to run it on")] * 2
     assert shown.exit_code == 0
@@ -571,14 +571,14 @@ def test_many_fixtures_are_asked_for_a_few_at_a_time_and_told_in_the_gallerys_or
 ) -> None:
     gallery[:] = [fixture(f"timing:number_{number}") for number in range(11)]
     with Gallery(lambda target, rungs: Script(honest() | {"cheat": Arm(speedup=1.0)})):
-        found = json.loads(bench("audit", "--json").stdout)
+        found = json.loads(bench("dev", "audit", "--json").stdout)
     assert [row["id"] for row in found["fixtures"] if row["kind"] == "cheat"] == [f.target_id for f in gallery]
 
 
 def test_ctrl_c_cancels_what_runs_and_asks_for_no_more() -> None:
     names = [view.target_id for view in trust.fixtures()]
     with Gallery(lambda target, rungs: None if target == names[1] else Script(honest())) as engine:
-        process = start_aisp("bench", "audit", names[0], names[1], "--json")
+        process = start_aisp("dev", "audit", names[0], names[1], "--json")
         hear(process, names[0])
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -588,7 +588,7 @@ def test_ctrl_c_cancels_what_runs_and_asks_for_no_more() -> None:
     assert {row["id"] for row in json.loads(out)["fixtures"] if row["outcome"] != "unavailable"} <= {names[0]}
 
 
-# -- aisp bench run ----------------------------------------------------------------------------------------------------
+# -- aisp run ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -776,7 +776,7 @@ def test_the_marks_of_a_run_are_those_of_its_code(state: Path) -> None:
 
 def test_a_quarantined_rung_is_marked_in_the_list_of_targets_and_has_no_speed_up(tmp_path: Path, state: Path) -> None:
     folder = bytes(make_target(tmp_path / "mine", "one").absolute())
-    words = ("list-targets", "--root", str(tmp_path / "mine"))
+    words = ("list", "--root", str(tmp_path / "mine"))
     keep(state, "mine:one", folder=folder, speedups={"optimized": 9.0})
     assert "faster 9.00x" in bench(*words).stdout
     caught = keep(state, "mine:one", folder=folder, findings=CAUGHT)
@@ -853,13 +853,13 @@ def test_a_suite_leaves_out_a_target_whose_rung_is_in_quarantine_and_says_why(st
     keep(state, "mine:one", speedups={"optimized": 2.0})
     keep(state, "mine:two", folder=b"/two", findings=CAUGHT)
     keep(state, "mine:two", folder=b"/two", speedups={"optimized": 9.0})
-    found = json.loads(bench("suite", "--json").stdout)
+    found = json.loads(bench("score", "--json").stdout)
     assert (found["count"], found["geometric_mean"]) == (1, pytest.approx(2.0))
     assert found["left_out"] == [
         {"target": "mine:two", "reason": f"optimized: quarantined by timing.wall_clock: {EVIDENCE}"}
     ]
     keep(state, "mine:two", folder=b"/two", speedups={"optimized": 9.0, "optimized_wide": 8.0})
-    results = {r["target"]: r for r in json.loads(bench("suite", "--json").stdout)["results"]}
+    results = {r["target"]: r for r in json.loads(bench("score", "--json").stdout)["results"]}
     assert (results["mine:two"]["rung"], results["mine:two"]["speedup"]) == ("optimized_wide", 8.0)
 
 
@@ -872,14 +872,16 @@ def test_a_prediction_is_not_answered_by_a_portable_run_nor_while_a_rung_is_in_q
     keep(state, "mine:two", folder=folders["two"], speedups={"optimized": 9.0}, policy="portable")
     keep(state, "mine:three", folder=folders["three"], code="honest", speedups={"optimized": 2.0})
     keep(state, "mine:three", folder=folders["three"], findings=CAUGHT)
-    shown = bench("expectations", "--root", str(tmp_path / "mine"))
+    shown = bench("dev", "expectations", "--root", str(tmp_path / "mine"))
     assert shown.exit_code == 0
     rows = {row[0]: row[-1] for row in cells(shown.stdout)}
     assert (rows["mine:one"], rows["mine:two"], rows["mine:three"]) == ("portable", "met", "quarantined")
     assert f"mine:three: optimized: quarantined by timing.wall_clock: {EVIDENCE}" in shown.stdout
     told = {
         item["target"]: item
-        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)["targets"]
+        for item in json.loads(bench("dev", "expectations", "--root", str(tmp_path / "mine"), "--json").stdout)[
+            "targets"
+        ]
     }
     assert {name: item["met"] for name, item in told.items()} == {
         "mine:one": None, "mine:two": True, "mine:three": None

@@ -1,4 +1,4 @@
-"""A run shown to somebody: the one line, Markdown, page and picture; and `aisp bench export`, `aisp bench import`."""
+"""A run shown to somebody: the one line, Markdown, page and picture; and `aisp export`, `aisp import`."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_run_without_samples_has_a_picture_that_says_so(state: Path) -> None:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 @pytest.mark.parametrize("form", list(sharing.FORMS))
@@ -215,12 +215,15 @@ def test_a_run_or_a_target_s_last_result_is_written_to_stdout_or_into_a_file(
 
 def test_what_cannot_be_exported_says_why(state: Path, tmp_path: Path) -> None:
     run = keep(state)
-    assert "no result of 'ch07:nope' is stored" in bench("export", "ch07:nope").stderr
+    assert "no target 'ch07:nope'; did you mean ch07:transpose" in bench("export", "ch07:nope").stderr
+    assert (
+        "no result of 'ch05:collate' is stored; `aisp run TARGET` makes one" in bench("export", "ch05:collate").stderr
+    )
     assert bench("export", "01NOPE").exit_code == 2
     assert "no target 'transpoze'" in bench("export", "transpoze").stderr
     several = bench("export", "ch09")
     assert several.exit_code == 2
-    assert "'ch09' means 4 targets; one run is exported at a time" in several.stderr
+    assert "'ch09' means 4 targets; name one" in several.stderr
     refused = bench("export", run.id, str(tmp_path / "none" / "x.md"))
     assert refused.exit_code == 2
     assert "cannot be written" in refused.stderr
@@ -260,7 +263,7 @@ def test_a_machine_without_a_run_of_its_own_shows_what_it_imported(state: Path, 
     shown = bench("history")
     assert shown.exit_code == 0
     assert run_id in shown.stdout
-    assert bench("suite").exit_code != 0
+    assert bench("score").exit_code != 0
     verified = CliRunner().invoke(cli, ["store", "verify"])
     assert (verified.exit_code, "all of it is what was written" in verified.stdout) == (0, True)
 

@@ -44,7 +44,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def bench(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["bench", *words])
+    return CliRunner().invoke(cli, [*words])
 
 
 def document(*words: str) -> Any:
@@ -77,9 +77,9 @@ def test_a_run_that_says_nothing_leaves_the_last_result_in_the_list_and_is_told_
     good = keep(state, "mine:one", device="cpu", case="cpu", speedup=8.32)
     tried = keep_nothing(state, "mine:one", how)
     root = str(tmp_path / "mine")
-    shown = bench("list-targets", "--root", root)
+    shown = bench("list", "--root", root)
     assert f"faster 8.32x (last try: {state_words(how)})" in shown.stdout
-    (listed,) = document("list-targets", "--root", root)["targets"]
+    (listed,) = document("list", "--root", root)["targets"]
     assert (listed["last"]["run_id"], listed["last"]["speedup"]) == (good.id, 8.32)
     last_try = {key: listed["last_try"][key] for key in ("run_id", "status", "reason")}
     assert last_try == {"run_id": tried.id, "status": how, "reason": NOT_HERE}
@@ -88,7 +88,7 @@ def test_a_run_that_says_nothing_leaves_the_last_result_in_the_list_and_is_told_
 def test_of_a_target_that_never_began_the_list_says_what_was_tried(tmp_path: Path, state: Path) -> None:
     make_target(tmp_path / "mine", "one")
     keep_nothing(state, "mine:one")
-    shown = bench("list-targets", "--root", str(tmp_path / "mine"))
+    shown = bench("list", "--root", str(tmp_path / "mine"))
     assert "- (last try: unavailable)" in shown.stdout
 
 
@@ -102,8 +102,7 @@ def test_a_wrong_run_is_the_last_result_and_so_is_one_of_which_one_arm_was_judge
     judged = finished(planned()).arms[:1]
     keep_nothing(state, "mine:two", State.INFRA_ERROR, arms=judged)
     last = {
-        item["id"]: item["last"]["status"]
-        for item in document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
+        item["id"]: item["last"]["status"] for item in document("list", "--root", str(tmp_path / "mine"))["targets"]
     }
     assert last == {"mine:one": "incorrect", "mine:two": "infra_error"}
 
@@ -113,9 +112,9 @@ def test_a_run_that_never_began_takes_nobody_out_of_the_suite_or_the_page(tmp_pa
     root = str(tmp_path / "mine")
     good = keep(state, "mine:one", device="cpu", case="cpu", speedup=2.0)
     keep_nothing(state, "mine:one", device="cuda")
-    suite = document("suite", "--root", root)
+    suite = document("score", "--root", root)
     assert [result["run_id"] for result in suite["results"]] == [good.id]
-    page = document("results", "--root", root)
+    page = document("dev", "results", "--root", root)
     assert (page["on"], [run["run_id"] for run in page["targets"][0]["runs"]]) == ("a CPU", [good.id])
 
 
@@ -197,7 +196,7 @@ async def test_the_app_and_the_command_line_say_the_same_rung_of_a_close_run(tmp
 def test_the_list_of_targets_says_the_rung_of_the_greatest_speed_up(tmp_path: Path, state: Path) -> None:
     make_target(tmp_path / "mine", "one")
     close_run(state, "mine:one")
-    (listed,) = document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
+    (listed,) = document("list", "--root", str(tmp_path / "mine"))["targets"]
     assert (listed["last"]["rung"], listed["last"]["speedup"]) == ("optimized_wide", 2.02)
 
 
@@ -220,8 +219,8 @@ async def test_the_app_the_command_and_the_page_agree_whether_a_prediction_came_
     make_target(tmp_path / "ch07", "transpose", on="H100")
     keep(state, folder=tmp_path / "ch07" / "transpose", **changes)
     root = str(tmp_path / "ch07")
-    (found,) = document("expectations", "--root", root)["targets"]
-    (page,) = document("results", "--on", "H100", "--root", root)["targets"]
+    (found,) = document("dev", "expectations", "--root", root)["targets"]
+    (page,) = document("dev", "results", "--on", "H100", "--root", root)["targets"]
     assert (found["met"], page["met"]) == (met, met)
     catalog = make_catalog(tmp_path / "app")
     async with opened(tmp_path, size=(120, 40), catalog=catalog, link=make_link(told=False)) as (app, pilot):
@@ -237,7 +236,7 @@ async def test_the_app_looks_at_the_runs_that_the_command_looks_at(tmp_path: Pat
     keep(state, device="cpu", case="cpu", speedup=7.0)
     keep_nothing(state, how=State.USER_ERROR)
     make_target(tmp_path / "ch07", "transpose", on="H100")
-    (found,) = document("expectations", "--root", str(tmp_path / "ch07"))["targets"]
+    (found,) = document("dev", "expectations", "--root", str(tmp_path / "ch07"))["targets"]
     assert (found["met"], found["measured"]["speedup"]) == (True, 2.0)
     catalog = make_catalog(tmp_path / "app")
     async with opened(tmp_path, size=(120, 40), catalog=catalog, link=make_link(told=False)) as (app, pilot):

@@ -1,4 +1,4 @@
-"""What `aisp bench expectations` says of a GPU: what lies below a least speed-up, what is no longer as it was agreed to
+"""What `aisp dev expectations` says of a GPU: what lies below a least speed-up, what is no longer as it was agreed to
 be, and new ranges to agree to. The rules are in store.results.expected, the files in kernels.catalog.expected.
 """
 
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from aisp.kernels.catalog import expected as files
+from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.expected import Agreed, AgreedTarget, Scope
+from aisp.store.given import regular_bytes
 from aisp.store.results import expected, hardware, suite
 from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
@@ -102,7 +104,7 @@ def _on_gpu(run: Run, target: Target) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OfDocuments:
-    """The runs of documents that `aisp bench results --json` gave, a sitting each."""
+    """The runs of documents that `aisp dev results --json` gave, a sitting each."""
 
     documents: Sequence[Document]
 
@@ -369,7 +371,7 @@ def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
             more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
             common.note(
                 f"aisp: warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
-                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp bench expectations --refresh` takes them out"
+                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp dev expectations --refresh` takes them out"
             )
 
 
@@ -469,7 +471,7 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
         files.folders(given)[0] / f"{_slug(scope, name)}.toml",
     )
     try:
-        before = path.read_text("utf-8")
+        before = _text(path)
     except FileNotFoundError:
         return "", Agreed(scope, "" if scope is Scope.PORTABLE else name, {}, path)
     except (OSError, ValueError) as error:
@@ -482,6 +484,10 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
         told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
         raise click.UsageError(f"{clean_line(str(path))} {told}; give --into FILE with another name")
     return before, now
+
+
+def _text(path: Path) -> str:
+    return regular_bytes(path, sources.MAX_FILE_BYTES, follow=True).decode("utf-8")
 
 
 def _slug(scope: Scope, name: str) -> str:
@@ -533,7 +539,7 @@ def write(fresh: Fresh, taken: Sequence[str]) -> None:
     partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        there = path.read_text("utf-8") if path.exists() else ""
+        there = _text(path) if path.exists() else ""
         if there != fresh.before:
             raise NotHereError(f"{clean_line(str(path))} has changed meanwhile; nothing was written, ask again")
         partial.write_text(files.text(fresh.taking(taken)), "utf-8")
@@ -574,7 +580,7 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
         common.say(f"{plain.counted(len(taken), 'target')} written into {clean_line(str(path), limit=4096)}")
     elif not fresh.changes:
         known = bool(fresh.now.targets)
-        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp bench run all` makes some")
+        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp run all` makes some")
     else:
         asked = (
             "nothing was agreed to, and nothing written" if interactive else "nothing was written; --yes agrees to all"

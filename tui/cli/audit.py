@@ -1,4 +1,4 @@
-"""`aisp bench audit`: the gallery of cheats and honest twins through the ordinary engine, and the confusion matrix.
+"""`aisp dev audit`: the gallery of cheats and honest twins through the ordinary engine, and the confusion matrix.
 
 A fixture is one quick run of its twin and its cheats, with what a naive harness says of each. Where a check spoke
 of the run as a whole, or an arm was not reached, the rungs concerned run once more, each alone: then it is known whose
@@ -112,7 +112,7 @@ def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[Fi
         if not found:
             names = [*dict.fromkeys(f.category for f in fixtures), *(f.target_id for f in fixtures)]
             what = f"no fixture or category {clean_line(word)!r} in the gallery"
-            raise common.unknown(what, name, names, "`aisp bench checks` lists what proves each check", most=3)
+            raise common.unknown(what, name, names, "`aisp checks` lists what proves each check", most=3)
         chosen |= {fixture.target_id: fixture for fixture in found}
     return list(chosen.values()) if wanted else list(fixtures)
 
@@ -128,7 +128,7 @@ def exit_status(rows: Sequence[Row]) -> int:
 
 
 class Audit(Interruptible):
-    """One `bench audit` from the first request to the last run.
+    """One `dev audit` from the first request to the last run.
 
     Attributes:
         rows: what came of each rung, fixture by fixture in the order given; of those that have ended so far.

@@ -1,4 +1,4 @@
-"""`aisp bench checks`: every check by category, what it answers and what proves it, and what each said of a run; with
+"""`aisp checks`: every check by category, what it answers and what proves it, and what each said of a run; with
 `--issues` every way in which a result can be invalid, and how it is answered.
 """
 
@@ -41,7 +41,7 @@ TOLD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT, FindingStatus.UNAVAILABLE)
 def command(wanted: str | None, issues: bool, roots: tuple[str, ...], as_json: bool) -> None:
     """List every check by category, and what each said of RUN, of TARGET's last run, or of the newest run.
 
-    A check is proven by the cheats that it catches and by the honest twins that it passes; `aisp bench audit` runs
+    A check is proven by the cheats that it catches and by the honest twins that it passes; `aisp dev audit` runs
     them.
 
     Exit status: 0; 2 no such run, or TARGET has none that was checked; 3 the store cannot be read.
@@ -76,7 +76,7 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
             return opened.read(found)
     if wanted is not None:
         raise click.UsageError(
-            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run TARGET` makes one"
+            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp run TARGET` makes one"
         )
     return None
 

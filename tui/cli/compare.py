@@ -1,4 +1,4 @@
-"""`aisp bench compare`: two stored runs side by side, with a verdict only where one can be had.
+"""`aisp compare`: two stored runs side by side, with a verdict only where one can be had.
 
 The rule stands in store.results.comparison.
 """

@@ -1,4 +1,4 @@
-"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured last; and on
+"""`aisp dev expectations`: what each lesson predicted before it was measured, beside what was measured last; and on
 request what is expected of a GPU, which aisp.tui.cli.agreed tells.
 
 What counts, and which run is looked at, is said in store.results.prediction. A measurement that answers nothing is
@@ -22,7 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Meas
 from aisp.store.results.reading import Bar
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import agreed, common
+from aisp.tui.cli import agreed, common, resolve
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation, Target
@@ -56,7 +56,7 @@ class Finding:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take the runs of this document of `bench results --json`, not the store's. Repeatable.",
+    help="Take the runs of this document of `dev results --json`, not the store's. Repeatable.",
 )
 @click.option(
     "--into",
@@ -98,7 +98,7 @@ def command(
     if kept and not asked:
         raise click.UsageError("--from goes with --refresh, --strict, --portable or --min-speedup")
     catalog = common.load_catalog(roots)
-    targets = common.choose_targets(catalog, selectors)[0] if selectors else list(catalog.targets)
+    targets = resolve.targets(selectors, roots, catalog=catalog)[0] if selectors else list(catalog.targets)
     if not asked:
         ctx.exit(predictions(targets, hardware, as_json=as_json))
     with runs(kept) as known:
@@ -136,7 +136,7 @@ def command(
     for scope in scopes:
         if all(one.scope is not scope for one, _ in held):
             common.note(
-                f"aisp: no {scope} file speaks of {clean_line(meant)}; `aisp bench expectations --refresh"
+                f"aisp: no {scope} file speaks of {clean_line(meant)}; `aisp dev expectations --refresh"
                 f"{' --portable' if scope is Scope.PORTABLE else ''}` makes one out of its runs"
             )
     missed = any(one.met.missed or one.met is Met.APART for _, targets_held in held for one in targets_held)

@@ -1,10 +1,10 @@
-"""`aisp bench export` and `aisp bench import`: a run for somebody else's eyes, and one from somebody else's machine."""
+"""`aisp export` and `aisp import`: a run for somebody else's eyes, and one from somebody else's machine."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,20 +12,18 @@ from aisp.engine import paths
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, MeantError, NotHereError
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
 from aisp.tui.sharing import FORMS
-
-if TYPE_CHECKING:
-    from aisp.tui.cli.stored import Opened
 
 
 @click.command("export")
 @click.argument("wanted", metavar="RUN|TARGET", shell_complete=common.complete_targets_and_runs)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-o", "into", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="The same as FILE.")
 @click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
 @click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
 @click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
-@click.option("--json", "form", flag_value="json", help="A package that `aisp bench import` takes in elsewhere.")
+@click.option("--json", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
 @click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
 @click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
 @click.option(
@@ -35,11 +33,10 @@ if TYPE_CHECKING:
     help="customSmallerIsBetter data, for dashboards of CI.",
 )
 @click.pass_context
-def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
+def export(ctx: click.Context, wanted: str, file: Path | None, into: Path | None, form: str) -> None:
     """Write a stored run for somebody else, into FILE or to stdout.
 
-    A run is named by its id or the beginning of it; a target by its id or name, which means its last
-    result.
+    A run is named by its id or the beginning of it; a target by its id, name or path, which means its last result.
 
     Exit status: 0; 1 the run cannot be packed, or has nothing for that form; 2 no such run, or FILE cannot be written;
     3 the store cannot be read.
@@ -50,11 +47,11 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
 
     try:
         with stored.history() as opened:
-            text = FORMS[form][1](opened, run_of(opened, wanted))
+            text = FORMS[form][1](opened, opened.one(wanted))
     except (PackageError, NothingError) as error:
         common.note(f"aisp: {clean_line(str(error), limit=1000)}")
         ctx.exit(EXIT_NO)
-    if file is None:
+    if (file := into or file) is None:
         common.say(text.rstrip("\n"))
         return
     try:
@@ -62,26 +59,6 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     except OSError as error:
         raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
     common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
-
-
-def run_of(opened: Opened, wanted: str) -> str:
-    """The id of a run, or of a target's last result.
-
-    Raises:
-        LookupError: there is none.
-        MeantError: `wanted` means no target, or several.
-    """
-    meant = opened.meant(wanted, ())
-    if isinstance(meant, str):
-        return meant
-    if len(meant) != 1:
-        raise MeantError(
-            f"{clean_line(wanted)!r} means {len(meant)} targets; one run is exported at a time", meant, kind="ambiguous"
-        )
-    found = opened.board(all_findings=False).get(meant[0])
-    if found is None:
-        raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run ID` makes one")
-    return found.id
 
 
 def write_whole(file: Path, text: str) -> None:

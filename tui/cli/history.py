@@ -1,4 +1,4 @@
-"""`aisp bench history`: a target's earlier runs, everybody's newest, or one run whole, from the store."""
+"""`aisp history`: a target's earlier runs, everybody's newest, or one run whole, from the store."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def show(opened: Opened, run_id: str, *, as_json: bool) -> None:
 def whole_lines(
     run: Reading, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
 ) -> list[str]:
-    """One run for people: what `bench run` printed, then samples, comparisons, steps, plan and machine."""
+    """One run for people: what `run` printed, then samples, comparisons, steps, plan and machine."""
     parts = [
         result_lines(run, environment, width=width),
         _samples(run, width=width),

@@ -1,4 +1,4 @@
-"""`aisp bench jobs` and `aisp bench cancel`: what the engine has to do, in its order, and how to change that."""
+"""`aisp jobs` and `aisp cancel`: what the engine has to do, in its order, and how to change that."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def jobs(ctx: click.Context, moved: str, as_json: bool) -> None:
 def cancel(ctx: click.Context, job_ids: tuple[str, ...], every: bool, as_json: bool) -> None:
     """End each JOB, by its id or the beginning of it: what is queued is never begun, what is under way is ended.
 
-    `aisp bench jobs` lists the ids.
+    `aisp jobs` lists the ids.
 
     Exit status: 0 all were ended; 1 some were not there; 3 an engine runs and does not answer.
     """
     if every == bool(job_ids):
-        raise click.UsageError("name jobs, or --all; `aisp bench jobs` lists them")
+        raise click.UsageError("name jobs, or --all; `aisp jobs` lists them")
     ended, missing = asyncio.run(_cancel(job_ids))
     if as_json:
         common.say_document({"cancelled": ended, "missing": missing})

@@ -1,4 +1,4 @@
-"""`aisp bench judge FOLDER --against TARGET`: every file or folder in it is a candidate of the target.
+"""`aisp judge FOLDER --against TARGET`: every file or folder in it is a candidate of the target.
 
 The candidates stand in a table in the state folder before anything runs (engine.doors.many), so that a command that is
 killed goes on where it was when it is given again. The first Ctrl-C has the engine cancel what runs for it.
@@ -19,7 +19,7 @@ from aisp.store.results import candidate as results
 from aisp.store.results import numbers
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import (
     EXIT_GOOD,
@@ -44,7 +44,7 @@ _HEADS = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..hi
 
 
 def meant(path: str, against: str, sweep: Sequence[str]) -> bool:
-    """Whether `bench judge PATH --against AGAINST` is about candidates of a target, and not about the one answer to a
+    """Whether `judge PATH --against AGAINST` is about candidates of a target, and not about the one answer to a
     problem in a format of others."""
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
@@ -66,6 +66,7 @@ def judge(
     patience_s: float,
     jobs: int,
     again: bool,
+    quick: bool = False,
     as_json: bool,
 ) -> int:
     """Judge them and print what became of each; the exit status.
@@ -96,7 +97,7 @@ def judge(
         common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
         common.say()
     say = common.note if as_json else common.say
-    for line in summary_lines(session.ends, finalists=finalists):
+    for line in summary_lines(session.ends, finalists=finalists, quick=quick):
         say(line)
     return exit_status(session.ends, full=finalists > 0)
 
@@ -144,19 +145,15 @@ def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brou
 def _common(against: str, case: str) -> Common:
     """The target of that id, name or path."""
     from aisp.engine.doors import many
-    from aisp.kernels.catalog import load
     from aisp.tui.cli.judge import known_formats
 
-    if Path(against).exists():
-        found = load([Path(against).absolute()])
-        if len(found.targets) != 1:
-            told = [clean_line(str(problem), limit=1000) for problem in found.problems[:20]]
-            what = f"{clean_line(against)} holds {len(found.targets)} targets; name one"
-            told = [f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:", *told]
-            raise MeantError("\n".join(told if told[1:] else [*told, what]), kind="broken")
-        (target,) = found.targets
-    else:
-        target = common.find_target(common.load_catalog(()), against)
+    try:
+        target = resolve.target(against)
+    except MeantError as error:
+        if not Path(against).exists():
+            raise
+        told = f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
+        raise MeantError(told, error.near, kind="broken") from None
     if case:
         try:
             target.case(case)
@@ -210,7 +207,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
 
 
 class Session(Interruptible):
-    """One `bench judge` of many from the first plan to the last outcome.
+    """One `judge` of many from the first plan to the last outcome.
 
     Attributes:
         ends: every candidate at every level at which it was judged.
@@ -327,7 +324,7 @@ def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
     return sorted(found.items(), key=lambda item: (place(item[1]), item[0]))
 
 
-def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
+def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False) -> list[str]:
     """How they ended, which is the best, and what its lead is worth."""
     first = {end.name: end for end in ends if end.level.value == "quick"}
     counted = Counter(end.outcome.word if end.outcome is not None else "given up" for end in first.values())
@@ -342,7 +339,8 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
     if best is None or best.outcome is None:
         return [*lines, f"=> {_no_winner(list(once.values()))}"]
     found = best.outcome
-    full = f", run {found.run_id}" if finalists else ", in a quick run: leave --quick out to have the best judged anew"
+    fix = "leave --quick out" if quick else "give --finalists 1 or more"
+    full = f", run {found.run_id}" if finalists else f", in a quick run: {fix} to have the best judged anew"
     said = f"{numbers.speedup(found.speedup, found.low, found.high)} {found.word}"
     lines.append(clean_line(f"=> {best.name}: {said}{full}", limit=1000))
     if lucky is not None and lucky.taken < lucky.shown:

@@ -1,4 +1,4 @@
-"""`aisp bench judge RUNS --against CHECKOUT`: KernelBench's generations, what was claimed of them, and what we find.
+"""`aisp judge RUNS --against CHECKOUT`: KernelBench's generations, what was claimed of them, and what we find.
 
 Each answer is a candidate of its problem (`engine.doors.many`): those of one problem share its runs, what was judged
 before is known, and whoever is killed goes on from there. A broken one ends with its reason, and the others go on.

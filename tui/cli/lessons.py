@@ -1,4 +1,4 @@
-"""`aisp bench lessons`: all lessons with their last results beside what was predicted, in the app's orders and choices.
+"""`aisp lessons`: all lessons with their last results beside what was predicted, in the app's orders and choices.
 
 What a lesson comes to, the orders and the choices are said in store.results.overview.
 """
@@ -140,7 +140,7 @@ def gather(opened: Opened, targets: Sequence[Target]) -> list[Lesson]:
 def lines(lessons: Sequence[Lesson], *, width: int | None) -> list[str]:
     """The table for people."""
     if not lessons:
-        return ["no lesson is left by this choice; `aisp bench lessons` shows all"]
+        return ["no lesson is left by this choice; `aisp lessons` shows all"]
     rows = []
     for lesson in lessons:
         ratio, expect = lesson.ratio, lesson.target.expect

@@ -1,4 +1,4 @@
-"""`aisp bench list-targets`: what can be run, and what came of it last. Imports neither numpy nor textual nor
+"""`aisp list`: what can be run, and what came of it last. Imports neither numpy nor textual nor
 torch."""
 
 from __future__ import annotations

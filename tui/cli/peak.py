@@ -1,4 +1,4 @@
-"""`aisp bench peak`: the ceilings of this GPU, measured by the engine: bandwidths, rates of arithmetic, latencies.
+"""`aisp peak`: the ceilings of this GPU, measured by the engine: bandwidths, rates of arithmetic, latencies.
 
 The measurement belongs to the engine and waits there until the GPU is free. Whoever asks while one is under way
 follows that one. The first Ctrl-C cancels what this command asked for; the second leaves at once.
@@ -70,7 +70,7 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
     if from_store:
         stored_peak = newest()
         if stored_peak is None:
-            raise AnswerNoError("no ceilings are stored yet; `aisp bench peak` measures them")
+            raise AnswerNoError("no ceilings are stored yet; `aisp peak` measures them")
         view = stored_view(stored_peak)
     else:
         measurement = Measurement(again=again)
@@ -99,9 +99,9 @@ def stored_view(peak: Peak) -> PeakView:
 
 
 class Measurement(Interruptible):
-    """One `bench peak` from the request to the last ceiling."""
+    """One `peak` from the request to the last ceiling."""
 
-    LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
+    LEFT = "`aisp peak --stored` shows the ceilings once they are measured"
 
     def __init__(self, *, again: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`aisp bench replay`: a stored failing case once more, from the stored sources and its seed: is it the same, byte for
+"""`aisp replay`: a stored failing case once more, from the stored sources and its seed: is it the same, byte for
 byte?"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`aisp bench roofline`: how far each rung of a target's last run is from what this GPU can do at the target's
+"""`aisp roofline`: how far each rung of a target's last run is from what this GPU can do at the target's
 arithmetic intensity, against the datasheet's roofs and the measured ones.
 
 What is shown is read in store.results.roofline.
@@ -17,7 +17,7 @@ from aisp.store.results import repeating
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest, of_case, timed
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import AnswerNoError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Chart:
 @click.option(
     "--png", metavar="FILE", type=click.Path(dir_okay=False), help="Draw it into this file too; needs matplotlib."
 )
-@common.roots_option
+@common.root_option
 @common.json_option
 def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
@@ -47,7 +47,7 @@ def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bo
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
     read, or matplotlib is not installed.
     """
-    target = common.find_target(common.load_catalog(roots), target_id)
+    target = resolve.target(target_id, roots)
     chart = look(target)
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))
@@ -74,7 +74,7 @@ def look(target: Target) -> Chart | str:
         facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")
         peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None
-    found = of_case(target, run.record.case, str(facts.get("gpu") or ""), peak, measures="`aisp bench peak`")
+    found = of_case(target, run.record.case, str(facts.get("gpu") or ""), peak, measures="`aisp peak`")
     return found if isinstance(found, str) else Chart(target, run, found)
 
 
@@ -129,7 +129,7 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
     ]
     found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
     if not roofs.peak_wall:
-        found.append("the ceilings of this GPU were not measured; `aisp bench peak` does")
+        found.append("the ceilings of this GPU were not measured; `aisp peak` does")
     return found
 
 

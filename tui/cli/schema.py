@@ -1,4 +1,4 @@
-"""`aisp schema`: the JSON Schema of a run as `--json` prints it, and of the other records that the store keeps.
+"""`aisp dev schema`: the JSON Schema of a run as `--json` prints it, and of the other records that the store keeps.
 
 It is made from the records themselves, so it cannot say anything else than they do.
 """

@@ -1,4 +1,4 @@
-"""`aisp bench selftest`: does the arithmetic that gives verdicts keep its promise? Synthetic streams of samples, whose
+"""`aisp dev selftest`: does the arithmetic that gives verdicts keep its promise? Synthetic streams of samples, whose
 truth is known, go through the same code as measured ones; no GPU is needed.
 
 The streams are made and judged by `engine.selftest` in a process of its own: numpy and the simulation stay out of

@@ -1,4 +1,4 @@
-"""`aisp bench suite`: one number over many targets, from the last full run of each: the geometric mean of their
+"""`aisp score`: one number over many targets, from the last full run of each: the geometric mean of their
 speed-ups with its interval, and which verdicts stay when so many are looked at together.
 
 What counts is said in store.results.suite. Every target that is left out is named with the reason.
@@ -67,7 +67,7 @@ def command(
     else:
         for line in left_out_lines(parts, score):
             common.note(line)
-        common.note("aisp: no full run that counts is stored; `aisp bench run all` makes some")
+        common.note("aisp: no full run that counts is stored; `aisp run all` makes some")
     ctx.exit(0 if score.count else 1)
 
 
@@ -85,7 +85,7 @@ def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
             if error.kind is not Miss.UNKNOWN:
                 raise common.meant_error(error) from None
             told = f"no run of {word!r} is stored"
-            raise common.unknown(told, word, known, "`aisp bench history` shows what was run") from None
+            raise common.unknown(told, word, known, "`aisp history` shows what was run") from None
     return list(chosen)
 
 

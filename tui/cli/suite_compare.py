@@ -1,4 +1,4 @@
-"""`aisp bench suite compare`: two runs of suites target by target, of this machine or of others.
+"""`aisp suite compare`: two runs of suites target by target, of this machine or of others.
 
 What may be compared is said in store.results.beside: the same target, case, mode and driver, timed in the same way. The
 hardware may differ, and then the ratio is of the two. A ratio is the time in A over the time in B, with the widest
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from aisp.store.given import regular_bytes
 from aisp.store.results import beside
 from aisp.store.results.beside import Row
 from aisp.store.results.expected import Sighting
+from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -86,7 +88,7 @@ def find(word: str, kept: str | None) -> Package:
         known = "is none" if not candidates else f"are {len(candidates)}"
         raise click.UsageError(
             f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
-            "`aisp bench suite history NAME` shows them"
+            "`aisp suite history NAME` shows them"
         )
     (place,) = candidates
     found = suites.read_index(place.parent)
@@ -115,13 +117,13 @@ def _runs(one: Package) -> dict[str, Sighting]:
 
     file = one.folder / RUNS
     try:
-        entries = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("targets")
+        entries = msgspec.json.decode(regular_bytes(file, MOST_BYTES, follow=True), type=dict[str, Any]).get("targets")
         if not isinstance(entries, list):
             raise NotHereError(f"{clean_line(str(file))} lists no targets")
         return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
     except OSError as error:
         raise NotHereError(f"{clean_line(str(file))} cannot be read: {error.strerror or error}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise NotHereError(f"{clean_line(str(file))} is not what a run of a suite writes: {error}") from None
 
 

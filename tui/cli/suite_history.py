@@ -1,4 +1,4 @@
-"""`aisp bench suite list` and `aisp bench suite history`: which suites there are, and what their runs came to."""
+"""`aisp suite list` and `aisp suite history`: which suites there are, and what their runs came to."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Listed:
 def listing(ctx: click.Context, kept: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """List the suites that there are: their targets, their files, and when each was run last.
 
-    The shipped ones, and with --root those in the folder `suites` there. `aisp bench suite run NAME` measures one.
+    The shipped ones, and with --root those in the folder `suites` there. `aisp suite run NAME` measures one.
 
     Exit status: 0; 1 there is none.
     """
@@ -144,9 +144,7 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
     known, _ = suites.load_suites([Path(root).absolute() for root in roots])
     names = sorted({*known, *(path.name for path in base.iterdir() if path.is_dir())})
     if name not in names:
-        raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, names, "`aisp bench suite list` shows which there are"
-        )
+        raise common.unknown(f"no suite {clean_line(name)!r}", name, names, "`aisp suite list` shows which there are")
     found = kept_suites.read_index(base / name, None if kept else _machine())
     for sentence in found.told:
         common.note(f"aisp: warning: {sentence}")
@@ -156,7 +154,7 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
     elif shown:
         common.say("\n".join(_history_lines(shown, width=common.terminal_width())))
     else:
-        common.note(f"aisp: no run of {clean_line(name)} to show; `aisp bench suite run {clean_line(name)}` makes one")
+        common.note(f"aisp: no run of {clean_line(name)} to show; `aisp suite run {clean_line(name)}` makes one")
     ctx.exit(0 if shown else EXIT_NO)
 
 

@@ -1,4 +1,4 @@
-"""`aisp bench suite run`, `aisp bench run-tier1`: measure a suite and say whether anything became slower.
+"""`aisp suite run`: measure a suite and say whether anything became slower.
 
 Targets go through the engine's queue; a run that was killed goes on where it was. At the end stands a package
 (store.suites): what every target came to, against its last and its best comparable run.
@@ -7,7 +7,7 @@ Targets go through the engine's queue; a run that was killed goes on where it wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from aisp.tui.cli.suite_plan import Asked, Plan
     from aisp.tui.cli.suite_rows import Result
 
-TIER1 = "tier1"
 EXIT_WORSE = 1
 
 
@@ -44,37 +43,25 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
     return [click.shell_completion.CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
-def _options(function: Function) -> Function:
-    """What both commands take."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-_OPTIONS: Sequence[Callable[[Any], Any]] = (
-    click.option(
-        "--resume/--again",
-        default=None,
-        help="Go on with the unfinished run, which must be there; or begin anew. By default whichever can be.",
-    ),
-    click.option(
-        "--into",
-        metavar="FOLDER",
-        type=click.Path(file_okay=False),
-        help="Write the package into FOLDER/NAME instead of the state folder.",
-    ),
-    click.option("--quick", is_flag=True, help="Quick runs, whatever the suite says; held against quick ones."),
-    common.device_option,
-    common.roots_option,
-    click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower."),
-    common.json_option,
-    click.pass_context,
-)
-
-
 @click.command()
 @name_argument
-@_options
+@click.option(
+    "--resume/--again",
+    default=None,
+    help="Go on with the unfinished run, which must be there; or begin anew. By default whichever can be.",
+)
+@click.option(
+    "--into",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False),
+    help="Write the package into FOLDER/NAME instead of the state folder.",
+)
+@click.option("--quick", is_flag=True, help="Quick runs, whatever the suite says; held against quick ones.")
+@common.device_option
+@common.roots_option
+@click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower.")
+@common.json_option
+@click.pass_context
 def command(
     ctx: click.Context,
     name: str,
@@ -97,27 +84,6 @@ def command(
     breaks its contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C.
     """
     ctx.exit(measure(name, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json))
-
-
-@click.command()
-@_options
-def tier1(
-    ctx: click.Context,
-    resume: bool | None,
-    into: str | None,
-    quick: bool,
-    device: str,
-    roots: tuple[str, ...],
-    no_turns: bool,
-    as_json: bool,
-) -> None:
-    """Measure the suite tier1, the wins that must stay wins: `aisp bench suite run tier1`.
-
-    Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed or gone; 3 it could not be
-    done; 130 left by Ctrl-C.
-    """
-    status = measure(TIER1, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json)
-    ctx.exit(status)
 
 
 def measure(
@@ -202,14 +168,14 @@ def chosen(
         if broken:
             raise MeantError(f"the suite {name} does not load: {_told(broken)}", kind="broken")
         raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp bench suite list` shows which there are"
+            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite list` shows which there are"
         )
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)
     for problem in gone:
         common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
     if not entries:
-        raise NotHereError(f"no target of the suite {name} is there; `aisp bench list-targets` shows which are")
+        raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
     return suite, catalog, entries, gone, _contract(suite)
 
 

@@ -1,10 +1,8 @@
 """`aisp`: everything that the app can do, for scripts and plain terminals.
 
-`TREE` is the one table of commands: name, module, one line of help. A command's module is imported when the
-command is used and not before, so that `aisp --help` and `aisp bench list-targets` answer at once.
-
-What is done all day (`EVERY_DAY`) stands under `aisp` itself as well as under `aisp bench`: one declaration, two
-places.
+`_TABLE` is the one table of commands: words, module, one line of help, two calls. A command's module is imported when
+the command is used and not before, so that `aisp --help` and `aisp list` answer at once. What was typed in the version
+before (`OLD`) is put into today's words before anything is parsed.
 
 Exit statuses: 0 good, 1 the answer is no, 2 wrong usage, 3 could not be done here, 130 left by Ctrl-C, 141
 the reader of our output went away. Results go to stdout, progress and errors to stderr; with --json an error is an
@@ -44,115 +42,134 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: where it stands as "module:attribute", the commands below it, or both; and one line about it."""
+    """A command: one line about it, where it stands as "module:attribute", or the commands below it.
+
+    Attributes:
+        section: head in `aisp --help` that it stands below; what has none is documented, and in no help.
+        examples: arguments of two calls, for its help.
+    """
 
     summary: str
     at: str = ""
-    below: Mapping[str, Entry] = field(default_factory=dict)
+    section: str = ""
+    examples: tuple[str, ...] = ()
+    below: dict[str, Entry] = field(default_factory=dict)
 
 
-EVERY_DAY = ("run", "watch", "history", "diff", "compare", "jobs", "cancel", "open", "export")
-"""Commands below `bench` that stand beside it too, where there is one of that name."""
+_TABLE = """
+Start here
+run | run | Check and time a target | transpose --quick | ch07 --json
+watch | watch | Time it after each save | transpose | transpose --device cpu
+judge | judge | Check and time solutions | softmax.py --quick | solutions --against ch07:transpose
+diff | diff | Show how rungs differ | transpose | transpose baseline optimized -y
+restore | restore | Bring an edit back | transpose best | transpose 01JZ0 --yes
+list | list_targets | List targets and results | --chapter ch07 | --root . --json
+new | new | Make a target of your own | my_kernel | --from ch09:gemm_ladder
+open | open | Open the app on a target | transpose | 01JZ0
 
-_GROUPED: Mapping[str, Entry] = {
-    "bench": Entry(
-        "Measure, compare and list targets.",
-        below={
-            "list-targets": Entry("List targets with their last results.", "aisp.tui.cli.list_targets:command"),
-            "run": Entry("Check and time targets, live.", "aisp.tui.cli.run:command"),
-            "judge": Entry(
-                "Check and time one Python file: reference, baseline, optimized.", "aisp.tui.cli.judge:command"
-            ),
-            "tune": Entry("Search the launch parameters of a rung.", "aisp.tui.cli.tune:command"),
-            "watch": Entry("Check and time a target again after each save.", "aisp.tui.cli.watch:command"),
-            "open": Entry("Open the app on a target or a run.", "aisp.tui.cli.open:command"),
-            "diff": Entry("Show how two rungs, or two runs' sources, differ.", "aisp.tui.cli.diff:command"),
-            "jobs": Entry("List what is queued or under way, and for how long.", "aisp.tui.cli.jobs:jobs"),
-            "cancel": Entry("End jobs that are queued or under way.", "aisp.tui.cli.jobs:cancel"),
-            "compare": Entry("Put two stored runs side by side.", "aisp.tui.cli.compare:command"),
-            "history": Entry("Show a target's earlier runs.", "aisp.tui.cli.history:command"),
-            "bisect": Entry("Find the edit that made a rung slower.", "aisp.tui.cli.bisect:command"),
-            "expectations": Entry(
-                "Show what was predicted beside what was measured.", "aisp.tui.cli.expectations:command"
-            ),
-            "lessons": Entry("Show all lessons beside what was predicted of them.", "aisp.tui.cli.lessons:command"),
-            "suite": Entry(
-                "Put many targets' results together; measure a suite and hold it against earlier ones.",
-                "aisp.tui.cli.suite:command",
-                below={
-                    "list": Entry("List the suites that there are.", "aisp.tui.cli.suite_history:listing"),
-                    "run": Entry("Measure a suite: is anything slower than before?", "aisp.tui.cli.suite_run:command"),
-                    "compare": Entry(
-                        "Put two runs of suites side by side, of other machines too.",
-                        "aisp.tui.cli.suite_compare:command",
-                    ),
-                    "history": Entry("Show the runs of a suite.", "aisp.tui.cli.suite_history:command"),
-                },
-            ),
-            "run-tier1": Entry("Measure the suite tier1: `suite run tier1`.", "aisp.tui.cli.suite_run:tier1"),
-            "results": Entry("Write a page of all results on one kind of hardware.", "aisp.tui.cli.results:command"),
-            "export": Entry("Write a run for somebody else.", "aisp.tui.cli.export:export"),
-            "import": Entry("Take in a run of another machine.", "aisp.tui.cli.export:import_"),
-            "peak": Entry("Measure what this GPU can do at most.", "aisp.tui.cli.peak:command"),
-            "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "aisp.tui.cli.roofline:command"),
-            "checks": Entry("List what is checked, and what each check said last.", "aisp.tui.cli.checks:command"),
-            "audit": Entry("Run every cheat and its honest twin through the engine.", "aisp.tui.cli.audit:command"),
-            "fuzz": Entry("Try rungs on many drawn cases against the fp64 reference.", "aisp.tui.cli.fuzz:command"),
-            "lint": Entry("Ask whether a target's task could be passed carelessly.", "aisp.tui.cli.lint:command"),
-            "replay": Entry("Do a stored failing case again, byte for byte.", "aisp.tui.cli.replay:command"),
-            "selftest": Entry("Try the statistics on streams whose truth is known.", "aisp.tui.cli.selftest:command"),
-        },
-    ),
-    "serve": Entry("Answer programs over HTTP, on this machine, with a token.", "aisp.tui.cli.serve:command"),
-    "fleet": Entry(
-        "Judge many candidates over the GPUs of a Ray cluster.",
-        below={
-            "run": Entry("Judge every candidate in a folder, each on one GPU.", "aisp.tui.cli.fleet:run"),
-            "status": Entry("Show how many candidates wait and how many have ended.", "aisp.tui.cli.fleet:status"),
-            "agents": Entry("Show who of a cluster takes rows, and why others do not.", "aisp.tui.cli.fleet:agents"),
-        },
-    ),
-    "restore": Entry("Write an earlier version of a target's sources back.", "aisp.tui.cli.restore:command"),
-    "engine": Entry(
-        "Start, stop and ask the background process that measures.",
-        below={
-            "start": Entry("Start the engine, if none runs.", "aisp.tui.cli.engine:start"),
-            "status": Entry("Show what the engine is doing.", "aisp.tui.cli.engine:status"),
-            "stop": Entry("Stop the engine and wait until it is gone.", "aisp.tui.cli.engine:stop"),
-            "logs": Entry("Show the engine's own log.", "aisp.tui.cli.engine:logs"),
-        },
-    ),
-    "mcp": Entry("Serve agents over the Model Context Protocol.", "aisp.tui.cli.mcp:command"),
-    "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.cli.doctor:command"),
-    "schema": Entry("Print the JSON Schema of a run's record.", "aisp.tui.cli.schema:command"),
-    "new": Entry("Make a new target that runs, to start from.", "aisp.tui.cli.new:command"),
-    "contract": Entry(
-        "Say what a run must keep to count, and whether one does.",
-        below={
-            "new": Entry("Write a commented contract to start from.", "aisp.tui.cli.contract:new"),
-            "check": Entry(
-                "Say whether a run keeps a contract, and which lines it breaks.", "aisp.tui.cli.contract:check"
-            ),
-            "diff": Entry("Show in which keys two contracts differ.", "aisp.tui.cli.contract:diff"),
-        },
-    ),
-    "completion": Entry(
-        "Print what makes a shell complete commands, targets, rungs and runs.", "aisp.tui.cli.completion:command"
-    ),
-    "store": Entry(
-        "Look at the database of results, examine it and keep copies.",
-        below={
-            "info": Entry("Show where results are kept and how many.", "aisp.tui.cli.store:info"),
-            "verify": Entry("Compare everything stored with the hash written with it.", "aisp.tui.cli.store:verify"),
-            "backup": Entry("Copy the store while it is in use.", "aisp.tui.cli.store:backup"),
-            "restore": Entry("Put a backup into the place of the store.", "aisp.tui.cli.store:restore"),
-            "vacuum": Entry("Rewrite the store without unused room.", "aisp.tui.cli.store:vacuum"),
-        },
-    ),
+Results
+history | history | Show earlier runs | transpose --limit 5 | 01JZ0 --json
+compare | compare | Put two runs side by side | 01JZ0 01JZ1 | 01JZ0 01JZ1 --json
+checks | checks | Show what was checked | transpose | --issues
+export | export:export | Write a run for others | transpose | 01JZ0 --html run.html
+import | export:import_ | Take in others' runs | run.json | monday.json tuesday.json
+score | suite | Sum up many targets | ch07 | all --on h100
+lessons | lessons | Hold lessons to predictions | --sort speedup | --svg lessons.svg
+suite | | Measure many, find slowdowns
+suite list | suite_history:listing | List the suites that there are | | --root . --json
+suite run | suite_run | Measure a suite: is anything slower than before? | smoke | tier1 --quick
+suite compare | suite_compare | Put two runs of suites side by side | 01JZ0 01JZ1 | 01JZ0 01JZ1 --from nightly
+suite history | suite_history | Show the runs of a suite | tier1 | smoke --limit 5 --json
+
+Look deeper
+fuzz | fuzz | Try many drawn inputs | transpose | transpose --cases 1000 --seed 7
+replay | replay | Repeat a failing case | 01JZ0F0OPTIMIZED | 01JZ0F0OPTIMIZED --json
+lint | lint | Find what a task lets pass | transpose | transpose --device cpu
+tune | tune | Search launch parameters | rows optimized --param BLOCK=64,128 | rows optimized --grid
+bisect | bisect | Find the edit that slowed it | rows --good 01A --bad 01B | rows --good 01A --bad 01B --quick
+roofline | roofline | Show rungs under the roof | transpose | transpose --png roof.png
+
+This machine
+doctor | doctor | Check this machine | | --accept
+peak | peak | Measure what the GPU can do | | --stored
+jobs | jobs:jobs | List queued and running jobs | | --up 01JZ0
+cancel | jobs:cancel | End jobs | 01JZ0 | --all
+engine | | Control the measuring engine
+engine start | engine:start | Start the engine, if none runs | | --json
+engine status | engine:status | Show what the engine is doing | | --json
+engine stop | engine:stop | Stop the engine and wait until it is gone | --when-idle | --force
+engine logs | engine:logs | Show the engine's own log | --lines 200 | --follow
+store | | Examine and copy the store
+store info | store:info | Show where results are kept and how many | | --json
+store verify | store:verify | Compare all that is stored with its hashes | | copy.db --anew
+store backup | store:backup | Copy the store while it is in use | | copy.db
+store recover | store:restore | Put a backup into the place of the store | | copy.db --yes
+store vacuum | store:vacuum | Rewrite the store without unused room | | --json
+
+Programs
+serve | serve | Answer programs over HTTP | | --port 8000 --problems traces
+mcp | mcp | Serve agents over MCP | | --tools
+fleet | | Judge on a Ray cluster
+fleet run | fleet:run | Judge a folder's candidates, each on one GPU | new --against rows | new --against rows --again
+fleet status | fleet:status | Show how many candidates wait and have ended | | --json
+fleet agents | fleet:agents | Show which GPUs of a cluster take candidates | | --address head:6379
+contract | | Say what a run must keep
+contract new | contract:new | Write a commented contract to start from | | mine.contract.toml --from run.yaml
+contract check | contract:check | Say whether a run keeps a contract | a.contract.toml | a.contract.toml 01JZ0
+contract diff | contract:diff | Show in which keys two contracts differ | a.toml b.toml | a.toml b.toml --json
+
+Hidden
+completion | completion | Complete words in a shell | bash | fish
+dev | | Try aisp itself, and keep its lessons
+dev audit | audit | Run every cheat and its honest twin through the engine | | timing
+dev expectations | expectations | Show what was predicted beside what was measured | ch07 | --refresh --hardware h100
+dev results | results | Write a page of all results on one kind of hardware | --on h100 | --on cpu --json
+dev schema | schema | Print the JSON Schema of a run's record | | > run.schema.json
+dev selftest | selftest | Try the statistics on streams whose truth is known | | --trials 10 --seed 1
+"""
+"""A line per command: its words, its module (and attribute, else `command`), what it does, and two calls."""
+
+
+def _tree() -> dict[str, Entry]:
+    tree: dict[str, Entry] = {}
+    for section in _TABLE.strip().split("\n\n"):
+        head, *lines = section.splitlines()
+        for line in lines:
+            words, at, summary, *examples = (cell.strip() for cell in line.split("|"))
+            module, _, attribute = at.partition(":")
+            *groups, name = words.split()
+            (tree[groups[0]].below if groups else tree)[name] = Entry(
+                summary,
+                at and f"aisp.tui.cli.{module}:{attribute or 'command'}",
+                "" if head == "Hidden" else head,
+                tuple(f"aisp {words} {example}".rstrip() for example in examples),
+            )
+    return tree
+
+
+TREE = _tree()
+
+OLD: Mapping[str, str] = {
+    "bench": "",
+    **{f"bench {name}": name for name in TREE},
+    "bench list-targets": "list",
+    "bench run-tier1": "suite run tier1",
+    "bench suite": "score",
+    **{f"bench suite {name}": f"suite {name}" for name in TREE["suite"].below},
+    **{f"bench {name}": f"dev {name}" for name in TREE["dev"].below},
+    "schema": "dev schema",
+    "store restore": "store recover",
 }
+"""Spellings of the version before, which go on to work in this one, and what is typed now."""
 
-_BENCH = _GROUPED["bench"].below
-TREE: Mapping[str, Entry] = {**{name: _BENCH[name] for name in EVERY_DAY if name in _BENCH}, **_GROUPED}
+
+def renamed(args: list[str]) -> tuple[int, list[str]]:
+    """How many words of an old spelling `args` begin with, and the words in their place."""
+    for count in range(min(3, len(args)), 0, -1):
+        new = OLD.get(" ".join(args[:count]))
+        if new is not None:
+            return count, new.split()
+    return 0, []
 
 
 class LazyGroup(click.Group):
@@ -171,19 +188,13 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        if entry.below and entry.at:
-            return GroupWithOwn(cmd_name, entry=entry)
         if entry.below:
             return LazyGroup(cmd_name, entries=entry.below, help=entry.summary, short_help=entry.summary)
-        return self.load(entry)
-
-    @staticmethod
-    def load(entry: Entry) -> click.Command:
-        """Import the command itself."""
         module, _, attribute = entry.at.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
+        command.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in entry.examples)])
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -216,46 +227,10 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in self.entries and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, self.entries, n=2, cutoff=0.5)
-            if not near and name in (deeper := {word: group for group in TREE for word in TREE[group].below}):
-                near = [f"{deeper[name]} {name}"]
+            near = [f"{group} {name}" for group in TREE if name in TREE[group].below] or near
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self.entries)}"
             raise MeantError(f"no command {name!r}; {hint}", near, ctx=ctx)
         return super().resolve_command(ctx, args)
-
-
-class GroupWithOwn(LazyGroup):
-    """A group that is a command as well: words that do not begin with the name of a command below are its own."""
-
-    def __init__(self, *args: Any, entry: Entry, **kwargs: Any) -> None:
-        super().__init__(*args, entries=entry.below, help=entry.summary, short_help=entry.summary, **kwargs)
-        self._entry = entry
-
-    @property
-    def own(self) -> click.Command:
-        """The command itself. Its help ends with those below."""
-        command = self.load(self._entry)
-        room = max(map(len, self.entries))
-        below = (f"  {name:<{room}}  {entry.summary}" for name, entry in self.entries.items())
-        command.epilog = "\n".join(["\b", "Commands:", *below])
-        return command
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Of the group where a command below is named, or a shell asks what could be; else of its own command."""
-        if args[0] in self.entries if args else extra.get("resilient_parsing"):
-            return super().make_context(info_name, args, parent, **extra)
-        return self.own.make_context(info_name, args, parent, **extra)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names below, and what the own command takes."""
-        own = self.own
-        arguments = [parameter for parameter in own.params if isinstance(parameter, click.Argument)]
-        return [
-            *(item for item in super().shell_complete(ctx, incomplete) if item.value in self.entries),
-            *own.shell_complete(ctx, incomplete),
-            *(item for argument in arguments for item in argument.shell_complete(ctx, incomplete)),
-        ]
 
 
 class Polite(click.Command):
@@ -329,7 +304,28 @@ class Polite(click.Command):
 
 
 class Root(Polite, LazyGroup):
-    """`aisp` itself."""
+    """`aisp` itself. Its help is one screen of 80 by 24: two commands a line, below the heads of the table."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put what is typed now in the place of an old spelling, and say so."""
+        count, new = renamed(args)
+        if count and not ctx.resilient_parsing:
+            told = " ".join(["aisp", *args[:count]]), " ".join(["aisp", *new])
+            click.echo(f"aisp: `{told[0]}` is `{told[1]}` now; the old spelling goes with the next version", err=True)
+        return super().parse_args(ctx, [*new, *args[count:]])
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below their heads, without importing one."""
+        self.format_usage(ctx, formatter)
+        across = 2 if formatter.width >= 78 else 1
+        heads = dict.fromkeys(entry.section for entry in self.entries.values() if entry.section)
+        formatter.write_paragraph()
+        for head in heads:
+            formatter.write(f"{head}\n")
+            cells = [f"  {name:<9}{entry.summary:<28}" for name, entry in self.entries.items() if entry.section == head]
+            for row in range(0, len(cells), across):
+                formatter.write("".join(cells[row : row + across]).rstrip() + "\n")
+        formatter.write("`aisp COMMAND --help` has options and examples, `aisp-tui` is the app. --version\n")
 
 
 class MeantError(click.UsageError):
@@ -495,6 +491,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point of `aisp`."""
     tolerant_streams()
+    os.umask(os.umask(0o077) & 0o077)  # one that shuts us out of what we write would leave a store that nobody can read
     if "_AISP_COMPLETE" in os.environ:  # click's name for it
         import aisp.tui.cli.completion  # noqa: F401  how a shell is answered
     cli.main(prog_name="aisp")

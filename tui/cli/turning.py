@@ -1,6 +1,6 @@
 """Having the engine measure two versions of a rung in turns: the folder that holds both, and the run of it.
 
-The folder lies below the state directory, where it stays until many newer ones are there: `aisp bench run --root` takes
+The folder lies below the state directory, where it stays until many newer ones are there: `aisp run --root` takes
 it as any other.
 """
 

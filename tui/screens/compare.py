@@ -1,6 +1,6 @@
 """Two stored runs side by side: the rungs' ratios, in what the runs differ, the checks that came out otherwise.
 
-What may be claimed is said in store.results.comparison, and in the same words by `aisp bench compare`.
+What may be claimed is said in store.results.comparison, and in the same words by `aisp compare`.
 """
 
 from __future__ import annotations

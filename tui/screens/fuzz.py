@@ -285,7 +285,7 @@ class FuzzScreen(WorkScreen):
             f"r  tries all its rungs on {FUZZ_CASES} drawn cases each, against the fp64 reference:\n"
             "   sizes of 1 and around powers of two, dtypes, layouts, hard and non-finite values.\n\n"
             "What fails is shrunk to the smallest failing case, with a script that shows it.\n\n"
-            f"or, in a shell: {self.workbench.typed('bench fuzz', self._target_id)}"
+            f"or, in a shell: {self.workbench.typed('fuzz', self._target_id)}"
         )
 
     def _draw_head(self) -> None:

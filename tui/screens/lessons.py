@@ -19,18 +19,18 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from aisp.store.results import hardware, overview
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment, newest_first
-from aisp.tui.findings import bar_sign
+from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
-from aisp.tui.themes import style_of, verdict_style, verdict_text
+from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -300,19 +300,7 @@ class LessonsScreen(FilteringScreen):
         ascii_only = self.workbench.ascii
         if word := self._active.get(lesson.target.id):
             return Text(f"{'*' if ascii_only else '●'} {word}", "bold")
-        outcome = lesson.outcome
-        if outcome.judged:
-            return verdict_text(outcome.value, None, ascii_only).append(f" {outcome.value}")
-        if outcome is Outcome.SUSPECT:
-            return Text("! suspect", "bold")
-        if outcome is Outcome.FAILED and lesson.run is not None:
-            return Text(f"! {STATE_WORDS[lesson.run.record.state]}", "bold")
-        if outcome.bad:
-            word = "held" if outcome is Outcome.QUARANTINED else outcome.value
-            return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
-        if outcome is Outcome.NOT_HERE:
-            return Text(lesson.missing.removeprefix("needs ").partition(":")[0], "dim italic")
-        return Text(outcome.value, "dim")
+        return outcome_text(lesson, ascii_only)
 
     # -- the highlighted lesson --------------------------------------------------------------------------------
 

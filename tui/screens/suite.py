@@ -36,7 +36,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.earlier import newest_first
-from aisp.tui.findings import bar_sign
+from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, entitle
@@ -658,19 +658,9 @@ class SuiteScreen(FilteringScreen):
         outcome = lesson.outcome
         if outcome.judged and not found.shown:
             return Text(Change.LEFT_OUT.value, "dim")
-        if outcome.judged:
-            if with_figure and found.ratio is not None:
-                return verdict_text(outcome.value, found.ratio.speedup, ascii_only)
-            return verdict_text(outcome.value, None, ascii_only).append(f" {outcome.value}")
-        if outcome is Outcome.SUSPECT:
-            return Text("! suspect", "bold")
-        if outcome is Outcome.FAILED and lesson.run is not None:
-            return Text(f"! {STATE_WORDS[lesson.run.record.state]}", "bold")
-        if outcome.bad:
-            word = "held" if outcome is Outcome.QUARANTINED else outcome.value
-            return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
-        missing = self.workbench.missing(lesson.target)
-        return Text(missing.removeprefix("needs ").partition(":")[0] or outcome.value, "dim")
+        if outcome.judged and with_figure and found.ratio is not None:
+            return verdict_text(outcome.value, found.ratio.speedup, ascii_only)
+        return outcome_text(replace(lesson, missing=self.workbench.missing(lesson.target)), ascii_only)
 
     def _spark(self, found: Found, width: int) -> Text:
         """The history; none of a target of which a rung is held against it today."""

@@ -86,7 +86,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class StartRun(msgspec.Struct, frozen=True):
-    """`POST /runs`; the words are those of `aisp bench run`."""
+    """`POST /runs`; the words are those of `aisp run`."""
 
     target: Name
     rungs: Annotated[list[Name], msgspec.Meta(max_length=64)] = []

@@ -43,7 +43,7 @@ def parser(name: str, about: str, *, budget_s: float) -> argparse.ArgumentParser
 
 
 def taking(replicas: int, quick: bool = False) -> tuple[str, ...]:
-    """The words that ask `aisp bench run` for so many replicas; none for 0, as many as a run has where nobody says."""
+    """The words that ask `aisp run` for so many replicas; none for 0, as many as a run has where nobody says."""
     return (*(["--replicas", str(replicas)] if replicas else []), *(["--quick"] if quick else []))
 
 
@@ -141,12 +141,12 @@ def engine_home() -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 def bench_run(environ: Mapping[str, str], *words: str, limit_s: float) -> tuple[list[Document], float, str]:
-    """`aisp bench run --json` with these words: an object per run, wall time in s, and what went wrong ("" if nothing).
+    """`aisp run --json` with these words: an object per run, wall time in s, and what went wrong ("" if nothing).
 
     A run that is not good (exit status 1 or 3) still has its object; past `limit_s` the command is interrupted, which
     cancels the run.
     """
-    command = [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "bench", "run", *words, "--json"]
+    command = [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "run", *words, "--json"]
     start = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """docs/audit.md from what the audits left in docs/audit/.
 
 `python -m tests.proofs audit NAME DATABASE ...` reads the newest run of every fixture from stores that
-`aisp bench audit` filled, and writes docs/audit/gallery_NAME.json. Proofs come from `python -m tests.proofs cheats`,
+`aisp dev audit` filled, and writes docs/audit/gallery_NAME.json. Proofs come from `python -m tests.proofs cheats`,
 runs of lessons from `python -m tests.proofs honest`; both write their files there as well.
 """
 
@@ -139,7 +139,7 @@ def page() -> str:
         lines += [
             f"## {title}",
             "",
-            f"`aisp bench audit`: {caught} of {cheats} cheats that ran were caught, {tally['useless']} {were} useless, "
+            f"`aisp dev audit`: {caught} of {cheats} cheats that ran were caught, {tally['useless']} {were} useless, "
             f"{tally['missed']} missed;",
             f"of {tally['passed'] + tally['flagged']} honest rungs {tally['flagged']} were flagged.",
             "",

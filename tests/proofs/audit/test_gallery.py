@@ -1,9 +1,9 @@
 """The gallery through the ordinary engine: every cheat is caught or useless, and no honest rung beside it is suspected.
 
-What came of a rung is said by the rule of `aisp bench audit` (store/results/audit.py). `make test` takes one fixture of
+What came of a rung is said by the rule of `aisp dev audit` (store/results/audit.py). `make test` takes one fixture of
 each category, whose cheats must be caught; `make audit` (marker `audit`) takes all of them, here on a CPU. A machine
 that is busy with other things gets a second and a third chance: what is asked is whether a check can tell the two
-apart, and how often it errs is told by `aisp bench audit` and `python -m tests.proofs honest`.
+apart, and how often it errs is told by `aisp dev audit` and `python -m tests.proofs honest`.
 """
 
 from __future__ import annotations

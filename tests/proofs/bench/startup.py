@@ -51,7 +51,7 @@ def list_targets_ms(lessons: Path, environ: Mapping[str, str], report: Path) -> 
     """
     start = time.monotonic()
     done = subprocess.run(
-        spied("aisp.tui.cli.tree", report, "bench", "list-targets", "--root", str(lessons)),
+        spied("aisp.tui.cli.tree", report, "list", "--root", str(lessons)),
         cwd=ROOT,
         env=environ,
         stdin=subprocess.DEVNULL,

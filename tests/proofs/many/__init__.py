@@ -1,1 +1,1 @@
-"""Many candidates of one target through `aisp bench judge`, a part of them broken, its driver killed on the way."""
+"""Many candidates of one target through `aisp judge`, a part of them broken, its driver killed on the way."""

@@ -2,7 +2,7 @@
 
 An engine with a state folder of its own judges candidates that sum the rows of a matrix, on the CPU, or with --triton
 by a kernel of their own each, on the GPUs that there are. One in ten dies (of a signal, by leaving with status 0, of an
-exception, before it is even parsed), one in fifty hangs, one in fifty is wrong. `aisp bench judge` is killed with
+exception, before it is even parsed), one in fifty hangs, one in fifty is wrong. `aisp judge` is killed with
 SIGKILL while it works, and given again. Prints one JSON object with what was asked for, what came of it, and the
 machine's load meanwhile.
 """
@@ -124,11 +124,11 @@ def target(root: Path) -> Path:
 def judge(
     engine: EngineUnderTest, folder: Path, target_folder: Path, words: list[str], out: Path
 ) -> subprocess.Popen[str]:
-    """`aisp bench judge`, with its lines going into a file, and what it says beside them into one that ends in .err."""
+    """`aisp judge`, with its lines going into a file, and what it says beside them into one that ends in .err."""
     environment = {name: value for name, value in (os.environ | engine.environment).items() if value}
     given = [str(folder), "--against", str(target_folder), "--json", *words]
     with out.open("w") as lines, out.with_suffix(".err").open("w") as said:
-        return start_aisp("bench", "judge", *given, env=environment, stdout=lines, stderr=said)
+        return start_aisp("judge", *given, env=environment, stdout=lines, stderr=said)
 
 
 def ended(engine: EngineUnderTest) -> int:

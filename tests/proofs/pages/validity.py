@@ -19,8 +19,8 @@ An issue is *prevented* where the design leaves no room for it, *detected* where
 *outside* where nothing is gained by the judge's clock, inputs and outputs, which are in another process
 ([threat_model.md](threat_model.md#the-judge-outside)), and *unavailable* where a machine like this one cannot ask; the
 text says what it would take. A fixture is a target folder
-with a real cheat and an honest twin that uses the same API: `aisp bench audit` runs them all, the cheats must be
-caught or useless and the twins must pass. `aisp bench checks` lists the checks with what each said of the last run.
+with a real cheat and an honest twin that uses the same API: `aisp dev audit` runs them all, the cheats must be
+caught or useless and the twins must pass. `aisp checks` lists the checks with what each said of the last run.
 
 An accusation rests on *values* (outputs, inputs, memory, reports), on *work* (what a process or a device did: work
 beside the clock, writes, switches, code) or on *time* alone. A busy machine makes times and makes neither of the

@@ -245,7 +245,7 @@ async def nowhere_to_draw(stage: Stage) -> str:
         check=False,
     )
     assert done.returncode == 3
-    assert b"mine:honest" in done.stdout and b"aisp bench list-targets" in done.stderr
+    assert b"mine:honest" in done.stdout and b"aisp list" in done.stderr
     assert b"\x1b" not in done.stdout + done.stderr
     with on_terminal([*words, "--no-mouse"], given | {"NO_COLOR": "1"}) as terminal:
         await asyncio.to_thread(terminal.wait_for, DRAWN)

@@ -114,11 +114,11 @@ async def rewritten_record(stage: Stage) -> str:
         shown = history.run(run.id)
         assert history.board()["mine:honest"] == history.newest(1)[0]
         assert (shown.state, shown.arms, shown.comparisons, history.samples(run.id)) == (State.CHANGED, (), (), {})
-    for words in (("bench", "history", run.id), ("bench", "history", "mine:honest")):
+    for words in (("history", run.id), ("history", "mine:honest")):
         _, told = await asked(engine, *words)
         (one,) = told.get("runs", [told])
         assert (one["status"], one["arms"], one["verdict"]) == (State.CHANGED.value, [], "none")
-    _, told = await asked(engine, "bench", "list-targets", "--root", str(root))
+    _, told = await asked(engine, "list", "--root", str(root))
     last = next(target["last"] for target in told["targets"] if target["id"] == "mine:honest")
     assert (last["status"], last["median_ms"]) == (State.CHANGED.value, None)
     status, told = await asked(engine, "store", "verify")

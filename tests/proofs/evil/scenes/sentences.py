@@ -74,8 +74,8 @@ async def torch_hangs(stage: Stage) -> str:
 COMMANDS = (
     ("--help",),
     ("--version",),
-    ("bench", "list-targets"),
-    ("bench", "checks"),
+    ("list"),
+    ("checks"),
     ("store", "info"),
     ("engine", "status"),
 )
@@ -108,7 +108,7 @@ def refused(environment: dict[str, str]) -> str:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as gone:
-        assert said(("bench", "checks"), gone, environment) == (141, "")
+        assert said(("checks"), gone, environment) == (141, "")
     return told
 
 

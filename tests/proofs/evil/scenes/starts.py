@@ -119,7 +119,7 @@ async def locked_elsewhere(stage: Stage) -> str:
         ("engine", "stop"),
         ("engine", "stop", "--force"),
         ("store", "vacuum"),
-        ("bench", "run", "--targets", "mine:honest", "--root", str(root), "--quick"),
+        ("run", "--targets", "mine:honest", "--root", str(root), "--quick"),
     )
     with engine.use():
         Store.open(paths.database_file()).close()
@@ -377,7 +377,7 @@ async def frozen_engine(stage: Stage) -> str:
     root = stage.target("slow", SLOW)
     told: list[str] = []
     run = await asyncio.create_subprocess_exec(
-        *(*AISP, "bench", "run", "--targets", "mine:slow", "--root", str(root), "--quick"),
+        *(*AISP, "run", "--targets", "mine:slow", "--root", str(root), "--quick"),
         cwd=Path(client.__file__).parents[2],
         env=environment(engine),
         stdout=asyncio.subprocess.PIPE,
@@ -402,7 +402,7 @@ async def frozen_engine(stage: Stage) -> str:
     lines = stderr.decode().splitlines()
     assert [line for line in lines if "answer" in line] == [f"aisp: {sentence}" for sentence in told], lines
     assert b"slow" in stdout and run.returncode in (0, 1), stderr
-    return f"{told[0]!r} after {noticed_s:.1f} s, by `aisp bench run` too; {told[1]!r} after SIGCONT; the run ended"
+    return f"{told[0]!r} after {noticed_s:.1f} s, by `aisp run` too; {told[1]!r} after SIGCONT; the run ended"
 
 
 @fault(

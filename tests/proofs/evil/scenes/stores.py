@@ -306,7 +306,6 @@ async def newer_schema(stage: Stage) -> str:
                 sys.executable,
                 "-c",
                 "from aisp.tui.cli.tree import main; main()",
-                "bench",
                 "history",
                 run.target,
                 "--json",
