@@ -47,6 +47,16 @@ def facts(one: Side) -> list[str]:
     return [clean_line(fact) for fact in found if fact and fact != plain.DASH]
 
 
+def sentence(found: Compared) -> str:
+    """What came of the rung that B is about: "optimized: B is 2.00x as fast as A [1.96..2.04], faster"."""
+    lead = found.b.run.lead
+    pair = next((one for one in found.pairs if lead is not None and one.rungs[1] == lead.rung), None)
+    if pair is None:
+        return "nothing in B can be held against A"
+    word = pair.verdict.value if pair.verdict.known else f"no verdict{': ' + pair.note if pair.note else ''}"
+    return clean_line(f"{pair.rung}: B is {as_fast(pair)}, {word}")
+
+
 def as_fast(pair: Pair) -> str:
     """ "2.00x as fast as A [1.96..2.04]"."""
     return ratio(pair).replace("x", "x as fast as A", 1)

@@ -279,6 +279,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    doubts = [said.check for status in TOLD_FIRST for one in categories for said in one.checks if said.status is status]
+    if doubts:
+        text.append(f"{dot}by {', '.join(doubts)}", "bold")
     met = busy.of_run(run.record)
     if met is not None:
         text.append(f"{dot}{busy.MACHINE}", "bold")

@@ -151,7 +151,8 @@ class CompareScreen(WorkScreen):
         if found is None:
             return
         width = self.size.width
-        rows = [Text.assemble((f"{name}  ", "bold"), "  ".join(comparing.facts(side))) for name, side in self._sides()]
+        rows = [Text(f" {comparing.sentence(found)} ", "bold reverse")]
+        rows += [Text.assemble((f"{name}  ", "bold"), "  ".join(comparing.facts(side))) for name, side in self._sides()]
         about = self.query_one("#about", TextRows)
         if found.conclusion:
             room = about.size.width or width  # a screen that is too low for its tables scrolls, and has a bar

@@ -27,6 +27,7 @@ from aisp.tui.widgets.textrows import TextRows
 
 CLOCK_PERIOD_S = 1.0
 TIMES_COLUMNS = 64  # from here on there is room for how long a job goes on and takes
+BAR_COLUMNS = 10
 ASKED_COLUMNS = 110  # from here on for who asked, and where it is carried out
 EMPTY = "Nothing is under way, waits or is watched: r on a target runs it, w watches it"
 
@@ -39,7 +40,7 @@ _COLUMNS = (
     (0, Column("state", "state", 9)),
     (TIMES_COLUMNS, Column("elapsed_s", "for", 7, align="right")),
     (TIMES_COLUMNS, Column("expected_s", "takes", 7, align="right")),
-    (TIMES_COLUMNS, Column("starts_in_s", "begins", 10, align="right")),
+    (TIMES_COLUMNS, Column("starts_in_s", "begins", BAR_COLUMNS, align="right")),
     (ASKED_COLUMNS, Column("trigger", "asked by", 12)),
     (ASKED_COLUMNS, Column("device", "device", 7)),
 )
@@ -149,11 +150,20 @@ class JobsScreen(WorkScreen):
         cells: dict[str, Cell] = {column.key: column.cell(row) for column in jobs.JOBS}
         style = "bold" if under_way else ""
         cells["target"] = Text(job.target if job.kind != "peak" else "this GPU", style)
-        cells["starts_in_s" if under_way else "elapsed_s"] = ""
+        if under_way:
+            cells["starts_in_s"] = self._bar(job, row.now_ns)
+        else:
+            cells["elapsed_s"] = ""
         cells["place"] = Text(("*" if self.workbench.ascii else "●") if under_way else str(row.place), "bold")
         if under_way and self.size.width >= ASKED_COLUMNS and (doing := self._doing(job)):
             cells["state"] = doing
         return [cells[column.key] for column in self.table.columns]
+
+    def _bar(self, job: QueueItem, now_ns: int) -> str:
+        """How much of the job's time has passed, by how long the last one like it took."""
+        elapsed_s = jobs.elapsed_s(job, now_ns)
+        share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
+        return progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
 
     def _doing(self, job: QueueItem) -> str:
         """The step that a run is at; "" where that is not known."""
