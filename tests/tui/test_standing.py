@@ -102,8 +102,7 @@ def test_a_wrong_run_is_the_last_result_and_so_is_one_of_which_one_arm_was_judge
     judged = finished(planned()).arms[:1]
     keep_nothing(state, "mine:two", State.INFRA_ERROR, arms=judged)
     last = {
-        item["id"]: item["last"]["status"]
-        for item in document("list", "--root", str(tmp_path / "mine"))["targets"]
+        item["id"]: item["last"]["status"] for item in document("list", "--root", str(tmp_path / "mine"))["targets"]
     }
     assert last == {"mine:one": "incorrect", "mine:two": "infra_error"}
 

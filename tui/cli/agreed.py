@@ -477,10 +477,10 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
     now, problems = files.parse(path, before)
     _warn(problems)
     if now is None:
-        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --into FILE")
+        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --out FILE")
     if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
         told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
-        raise click.UsageError(f"{clean_line(str(path))} {told}; give --into FILE with another name")
+        raise click.UsageError(f"{clean_line(str(path))} {told}; give --out FILE with another name")
     return before, now
 
 

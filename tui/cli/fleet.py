@@ -273,7 +273,7 @@ class Session:
             self._progress.clear()
             common.say_line({**judge_many.document(end), "where": where_document(where)})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
-        self._progress.step(f"{end.name}: {said}{' (known)' if end.known else ''}")
+        self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
 
     def _tell(self, sentence: str) -> None:
         """Something to know beside the results."""
