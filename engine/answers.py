@@ -229,7 +229,14 @@ class Answers:
         why = planning.cannot_run(target, self._hardware, device=request.device)
         if why and request.device != "auto":
             raise PlanError(f"{target.id} cannot run here: {why}")
-        self._watches.start(target, request.device)
+        folder = os.fsencode(target.folder)
+        try:
+            last_edit = await self._keeper.ask(lambda store: store.last_edit(target.id, folder))
+        except PlanError:  # a store that waits for room keeps nobody from watching
+            last_edit = None
+        if target.id in self._watches:
+            return events.Reply(to=request.seq, detail="already watched")
+        self._watches.start(target, request.device, last_edit)
         return events.Reply(to=request.seq, refused={target.id: why} if why else {})
 
     def _stop_watch(self, request: requests.StopWatch) -> events.Reply:

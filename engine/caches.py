@@ -45,6 +45,7 @@ from aisp.engine.spawner import Child
 from aisp.kernels import catalog
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.sources import LESSON
+from aisp.store.given import regular_bytes
 
 log = logging.getLogger("aisp.caches")
 
@@ -226,7 +227,7 @@ class Caches:
         written = 0
         for name, (nbytes, mtime_ns) in _within_bounds(_left_in(source)).items():
             with contextlib.suppress(FileExistsError):
-                content = paths.regular_bytes(source / name, nbytes)
+                content = regular_bytes(source / name, nbytes)
                 _write(into / name, content, _File("", len(content), mtime_ns, _mode(source / name)))
                 written += 1
         log.info("compiled files %s: %d handed on that were compiled ahead", key, written)
@@ -251,7 +252,7 @@ class Caches:
         written = nbytes = 0
         for name, file in manifest.files.items():
             try:
-                content = paths.regular_bytes(self._stored / key / file.digest, MOST_BYTES)
+                content = regular_bytes(self._stored / key / file.digest, MOST_BYTES)
             except OSError as error:
                 content = b""
                 log.warning("compiled files %s: %s cannot be read: %s", key, file.digest, error)
@@ -291,7 +292,7 @@ class Caches:
         try:
             for name, (nbytes, mtime_ns) in found.items():
                 with contextlib.suppress(OSError):
-                    content = paths.regular_bytes(source / name, nbytes)
+                    content = regular_bytes(source / name, nbytes)
                     files[name] = _File(_digest(content), len(content), mtime_ns, _mode(source / name))
                     (partial / files[name].digest).write_bytes(content)
             data = msgspec.msgpack.encode(_Manifest(files))
@@ -317,11 +318,11 @@ class Caches:
         """The entry's manifest, None where there is no entry or it was changed since this engine saw it last."""
         path = self._stored / key / MANIFEST
         try:
-            data = paths.regular_bytes(path, MOST_MANIFEST_BYTES)
+            data = regular_bytes(path, MOST_MANIFEST_BYTES)
             manifest = msgspec.msgpack.decode(data, type=_Manifest)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             log.warning("compiled files %s cannot be read (%s); the entry is removed", key, error)
             self.remove(key)
             return None

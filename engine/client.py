@@ -107,6 +107,7 @@ class Connection:
         self.socket = socket
         self.welcome: events.Welcome
         self.starting = ""
+        self.gpus: list[events.GpuUse] = []  # of the last pulse, until somebody takes them
         self.silent_since = ""
         self.heard_s = time.monotonic()
         self._tell = tell
@@ -284,7 +285,7 @@ class Connection:
     def _deliver(self, arrived: list[events.AnyEvent]) -> None:
         for event in arrived:
             if isinstance(event, events.Pulse):
-                self.starting = event.starting
+                self.starting, self.gpus = event.starting, event.gpus or self.gpus
                 continue
             if isinstance(event, (events.Reply, events.Status, events.EngineLog)):
                 future = self._replies.get(event.to)

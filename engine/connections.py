@@ -300,7 +300,7 @@ class Connections:
                     ):
                         data = await outbox.next_bytes()
                 except TimeoutError:
-                    data = encoder.frame(events.Pulse(starting=self._life.starting))
+                    data = encoder.frame(events.Pulse(starting=self._life.starting, gpus=self._life.gpus))
                 if pulse and starting and not self._life.starting:
                     starting = ""
                     data += encoder.frame(events.Pulse())

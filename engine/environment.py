@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.engine.protocol import reports
+from aisp.store.given import regular_bytes
 from aisp.store.outcomes import Held
 from aisp.store.text import clean_line
 
@@ -39,6 +41,8 @@ VARIABLE_PREFIXES = (
 )  # fmt: skip
 MOST_TRACKED_FILES = 5000  # of a checkout that is looked through for changes: 3 us each
 PIECE_BYTES = 1 << 20
+SMALL_BYTES = 4 << 20  # of a file of the kernel, or of git, that is read whole
+MOST_INDEX_BYTES = 16 << 20
 ROOT = Path("/")
 
 slot_cores = contextvars.ContextVar("slot_cores", default=frozenset[int]())
@@ -116,7 +120,7 @@ def git_revision(folder: Path) -> str:
 def _read(path: Path) -> str:
     """A small file's text, names that are no UTF-8 as the file system gives them; "" where it cannot be read."""
     try:
-        return os.fsdecode(path.read_bytes()).strip()
+        return os.fsdecode(regular_bytes(path, SMALL_BYTES, follow=True)).strip()
     except (OSError, ValueError):
         return ""
 
@@ -537,7 +541,7 @@ def git_changed(folder: Path) -> bool | None:
         if not (git / "HEAD").exists():
             continue
         try:
-            index = (git / "index").read_bytes()
+            index = regular_bytes(git / "index", MOST_INDEX_BYTES, follow=True)
             entries, rest = _index_entries(index)
         except (OSError, ValueError, IndexError):
             return None
@@ -582,7 +586,9 @@ def _differs(path: Path, size: int, mtime_ns: int, blob: bytes) -> bool:
         if found.st_mtime_ns == mtime_ns:
             return False
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        with path.open("rb") as content:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(content.fileno()).st_mode):
+                return True
             while part := content.read(PIECE_BYTES):  # a checkout may hold weights
                 digest.update(part)
     except OSError:

@@ -33,7 +33,7 @@ def task_facts(report: reports.TaskInspected) -> registry.TaskFacts | None:
     """What the verifier says of the task; None where it cannot be read."""
     try:
         return msgspec.msgpack.decode(report.facts, type=registry.TaskFacts)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
 
 

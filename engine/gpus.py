@@ -9,13 +9,17 @@ processes as the host does, and then a leak cannot be told from a neighbour.
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aisp.engine import paths, silence
-from aisp.engine.telemetry import Nvml, User
+from aisp.engine.environment import descendants
+from aisp.engine.protocol import events
+from aisp.engine.telemetry import Nvml, Readings, User
 
 # A machine may stand still for 20 s while its host finds it more memory.
 GIVE_BACK_S = paths.positive_setting("AISP_GIVE_BACK_S", 30.0)
@@ -162,6 +166,29 @@ class GpuOwnership:
                     return None
                 used -= user.memory_bytes
         return used
+
+
+def use(nvml: Nvml) -> list[events.GpuUse]:
+    """Every GPU as it is now. Whose processes are on it is not known where the driver numbers them as a host does."""
+    ours, found = descendants(os.getpid()), []
+    for gpu in range(nvml.count):
+        users, now = nvml.users(gpu), Readings()
+        nvml.read(gpu, now)
+        strange = users is None or any(not Path(f"/proc/{user.pid}").exists() for user in users)
+        others = None if strange else [user.memory_bytes for user in users or () if user.pid not in ours]
+        known = [size for size in others or () if size is not None]
+        readings = (now.sm_clock_mhz, now.power_w)
+        clock, power = (next((one for one in read if not math.isnan(one)), None) for read in readings)
+        found.append(
+            events.GpuUse(
+                index=gpu,
+                others=None if others is None else len(others),
+                others_bytes=sum(known) if others is not None and len(known) == len(others) else None,
+                sm_clock_mhz=clock,
+                power_w=power,
+            )
+        )
+    return found
 
 
 def neighbours(seen: Mapping[str, Any]) -> list[int]:

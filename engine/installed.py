@@ -591,7 +591,7 @@ def recall(file: Path) -> Remembered | None:
     """What the last engine of this state folder has seen; None where there is nothing that can be read."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Remembered)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError, UnicodeError):
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from aisp.engine.protocol.events import GpuUse
 from aisp.store.ulid import new_ulid
 
 
@@ -17,6 +18,7 @@ class Life:
         ready: it carries out requests.
         stopping: it is to end now.
         stop_when_idle: it is to end once nothing is queued.
+        gpus: each GPU as it was when nothing was measured last, for clients that look.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class Life:
         self.ready = asyncio.Event()
         self.stopping = asyncio.Event()
         self.stop_when_idle = False
+        self.gpus: list[GpuUse] = []
         self._born = self._busy_at = time.monotonic()
 
     def is_ready(self) -> None:

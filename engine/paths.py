@@ -401,16 +401,6 @@ def cache_variables(folder: str) -> dict[str, str]:
     return {name: f"{folder}/{part}" for name, part in CACHES.items()}
 
 
-def regular_bytes(path: Path, most_bytes: int) -> bytes:
-    """A file's bytes. Raises OSError where it is a link, something else than a file, or longer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
-            raise OSError(f"{path} is no regular file of at most {most_bytes} bytes")
-        return file.read(most_bytes + 1)
-
-
 def positive_setting(name: str, default: float) -> float:
     """A number above zero from the environment; anything else that stands there counts as not given."""
     try:

@@ -142,11 +142,13 @@ def plan(
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
     patience_s: float = 0.0,
+    edit: Mapping[str, object] | None = None,
     priors: Mapping[str, Mapping[str, Prior]] = PRIORS,
 ) -> Plan:
     """Decide everything about one run.
 
-    `priors` are by device and class of timing: what is known of how processes of the same code differ.
+    `priors` are by device and class of timing: what is known of how processes of the same code differ. `edit` is the
+    number of the watch's edit that the run is of, and its files.
 
     Raises:
         PlanError: an unknown rung, case, device, check or kind of validity, a negative number of replicas or seconds,
@@ -198,6 +200,7 @@ def plan(
             "without": sorted(without),
             **({"contract": _contract(contract)} if contract is not None else {}),
             **({PATIENCE: float(patience_s)} if patience_s else {}),
+            **({"edit": dict(edit)} if edit is not None else {}),
             COMMITMENT: secrets.commitment,
         },
     )

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 
-from aisp.engine import guard, lock, paths, slots, spawner, workplaces
+from aisp.engine import gpus, guard, lock, paths, slots, spawner, workplaces
 from aisp.engine.answers import Answers
 from aisp.engine.broadcast import Broadcast
 from aisp.engine.connections import Connections
@@ -50,7 +50,7 @@ class Engine:
     def __init__(self, held: Lock) -> None:
         self._held = held
         self._life = Life()
-        nvml = Nvml()
+        self._nvml = nvml = Nvml()
         self._hardware = Hardware.find(nvml)
         self._journal = Journal(paths.journal_dir())
         self._broadcast = Broadcast(self._journal)
@@ -160,6 +160,8 @@ class Engine:
             await self._connections.look()
             await self._guarding.between(lambda: self._queue.busy)
             await self._queue.look_again()
+            if self._connections.warm and not self._queue.busy and self._nvml.count:
+                self._life.gpus = await asyncio.to_thread(gpus.use, self._nvml)
             idle_s = self._life.idle_s
             if not self._connections.warm and not self._queue.busy and idle_s > WARM_IDLE_S:
                 for pool in self._slots.pools:

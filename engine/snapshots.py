@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from aisp.engine import paths
+from aisp.store.given import regular_bytes
 
 KEPT_LAYOUTS = 32
 READ_ONLY = 0o400
@@ -121,7 +121,7 @@ def _found(folder: Path) -> dict[str, os.stat_result] | None:
 def _same(path: Path, data: bytes) -> bool:
     """Whether a regular file, no link, holds exactly these bytes."""
     try:
-        return paths.regular_bytes(path, len(data)) == data
+        return regular_bytes(path, len(data)) == data
     except OSError:
         return False
 

@@ -32,6 +32,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.parsing import refusal
 from aisp.kernels.catalog.sources import list_files
+from aisp.store.given import regular_bytes
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.watch")
@@ -82,11 +83,17 @@ class Watch:
     """One target under watch. `run()` goes on until it is cancelled."""
 
     def __init__(
-        self, target: Target, publish: Callable[[events.Event], None], run_it: RunIt, running: Callable[[], bool]
+        self,
+        target: Target,
+        publish: Callable[[events.Event], None],
+        run_it: RunIt,
+        running: Callable[[], bool],
+        last_edit: int | None = None,
     ) -> None:
-        """`running` says whether a run of the target is under way."""
+        """`running` says whether a run of the target is under way; `last_edit` is the number of an earlier watch's."""
         self.target = target
-        self.edits = 0
+        self.count = 0  # saves since it began
+        self._next_edit = 0 if last_edit is None else last_edit + 1
         self.polling = False
         self._ask_again = 0.0  # CLOCK_MONOTONIC; while polling
         self._told: dict[str, str] = {}  # banners that stand, by what they are about
@@ -268,8 +275,9 @@ class Watch:
             return
         changed = _differing(files, self._files)
         self._files = files
-        number = 0 if first else self.edits + 1
-        self.edits = number
+        number = self._next_edit
+        self._next_edit += 1
+        self.count += not first
         announced = ""
 
         def announce(snapshot: str, run_id: str = "", error: str = "") -> None:
@@ -377,7 +385,7 @@ def _git_lock(folder: Path) -> Path | None:
         with contextlib.suppress(OSError, ValueError):
             git = place / ".git"
             if git.is_file():  # a worktree or a submodule: "gitdir: PATH"
-                git = place / git.read_text("utf-8", "surrogateescape").partition("gitdir:")[2].strip()
+                git = place / os.fsdecode(regular_bytes(git, 4096, follow=True)).partition("gitdir:")[2].strip()
             if git.is_dir():
                 lock = git / "index.lock"
                 return lock if lock.exists() else None

@@ -45,19 +45,23 @@ class Watches:
             yield events.WatchItem(
                 target=name,
                 folder=clean_line(os.fsencode(watch.target.folder)),
-                edits=watch.edits,
+                edits=watch.count,
                 polling=watch.polling,
             )
 
-    def start(self, target: Target, device: str) -> None:
-        """Watch a target that is not watched. Raises PlanError where there are too many."""
+    def start(self, target: Target, device: str, last_edit: int | None = None) -> None:
+        """Watch a target that is not watched; its edits go on after `last_edit`. Raises PlanError where there are too
+        many.
+        """
         if len(self._watches) >= MOST_WATCHES:
             raise PlanError(f"{len(self._watches)} targets are watched already, which is the most; end a watch first")
 
         def running() -> bool:
             return any(job.task is not None and job.plan.record.target == target.id for job in self._queue.runs)
 
-        watch = Watch(target, self._broadcast.publish, functools.partial(self._run_edit, device=device), running)
+        watch = Watch(
+            target, self._broadcast.publish, functools.partial(self._run_edit, device=device), running, last_edit
+        )
         task = asyncio.create_task(watch.run())
         self._watches[target.id] = (watch, task)
         task.add_done_callback(lambda done: self._watch_ended(target.id, done))
@@ -123,10 +127,11 @@ class Watches:
                 device=device,
                 quick=True,
                 trigger=Trigger.WATCH,
+                edit={"number": number, "files": sorted(clean_line(os.fsencode(name)) for name in changed)},
             )
         except PlanError as error:
             return snapshot, str(error)
-        reason = f"superseded by edit {number}" if number else "superseded by a watch that began anew"
+        reason = f"superseded by edit {number}" if changed else "superseded by a watch that began anew"
         for job in earlier:
             if job.task is None:
                 job.supersede(reason)

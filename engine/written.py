@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aisp.engine import paths
 from aisp.kernels.catalog.sources import MAX_BYTES, list_files
+from aisp.store.given import regular_bytes
 
 JUDGED = 256
 """Collections that are kept in paths.judged_dir()."""
@@ -93,7 +94,7 @@ def _files(folder: Path, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
     with contextlib.suppress(OSError):
         for relative in {*list_files(folder).files, *wanted}:
             with contextlib.suppress(OSError):
-                found[relative] = paths.regular_bytes(folder / relative, MAX_BYTES)
+                found[relative] = regular_bytes(folder / relative, MAX_BYTES)
     return found
 
 

@@ -192,7 +192,7 @@ def _broken_links(connection: sqlite3.Connection) -> Iterator[Misfit]:
         if seq_ > seq + 1:
             gone = f"entry {seq + 1} is" if seq_ == seq + 2 else f"entries {seq + 1} to {seq_ - 1} are"
             yield Misfit("chain", "", f"{gone} gone")
-        elif link_ != link_after(link, kind, number, subject, digest):
+        elif _of_other_kinds(kind, number, subject, digest) or link_ != link_after(link, kind, number, subject, digest):
             yield Misfit(
                 "chain",
                 "",
@@ -203,6 +203,11 @@ def _broken_links(connection: sqlite3.Connection) -> Iterator[Misfit]:
         seq, link = seq_, link_
     if seq == 0:
         yield Misfit("chain", "", "all of its entries are gone")
+
+
+def _of_other_kinds(kind: object, number: object, subject: object, digest: object) -> bool:
+    """Whether an entry holds what no entry is written with, as one of a damaged page may."""
+    return not isinstance(number, int) or not all(isinstance(text, str) for text in (kind, subject, digest))
 
 
 def _unlike_records(connection: sqlite3.Connection) -> Iterator[Misfit]:

@@ -105,6 +105,18 @@ def typed(error: sqlite3.Error, path: Path) -> Exception:
     return StoreError(f"{path}: {error} ({name})")
 
 
+def damage_of(error: Exception, path: Path) -> str:
+    """What is wrong with a record that could not be read: a damaged page gives any value in the place of any other, so
+    that whoever examines one may meet every error that Python has."""
+    if isinstance(error, sqlite3.Error):
+        return str(typed(error, path))
+    from aisp.store.record import ContradictionError  # msgspec; only on the error path
+
+    if isinstance(error, StoreError | ContradictionError):
+        return str(error)
+    return f"it cannot be read: something else lies where its rows were ({type(error).__name__}: {error})"
+
+
 @contextlib.contextmanager
 def typed_errors(path: Path) -> Iterator[None]:
     """Turn every sqlite3.Error and OSError of the block into one of the above."""

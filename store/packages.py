@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +29,13 @@ import msgspec
 from aisp.kernels.catalog.model import MAX_RANKS
 from aisp.store import content, upkeep
 from aisp.store.errors import StoreCorruptError
+from aisp.store.given import json_of, refuse_halves, regular_bytes
 from aisp.store.record import ContradictionError, Run
 from aisp.store.rows import RunRows
 from aisp.store.samples import RANK_COLUMNS, Samples, Telemetry
 from aisp.store.seal import Row, sha256
-from aisp.store.text import clean_line
+from aisp.store.text import clean_line, printable
+from aisp.store.ulid import is_ulid
 
 if TYPE_CHECKING:
     from aisp.store.reader import History
@@ -42,6 +46,13 @@ PACKAGE_BYTES = 64 * 2**20
 """Most that a package may take."""
 ARRAY_BYTES = 256 * 2**20
 """Most that all arrays of one may take, inflated."""
+_NOT_BOTH = (
+    "one of the two is not what it says. What is here stays as it is; to look at this one by itself, import it with "
+    "AISP_STATE set to an empty folder"
+)
+_YEARS = range(2000, 2100)
+_LONGEST_MS = 366 * 86_400e3
+_TOO_LARGE = f"it is larger than {PACKAGE_BYTES // 2**20} MiB, which no package is"
 _ARRAYS = (*content.SAMPLE_FLOATS, *content.SAMPLE_INTS)
 _READINGS = (*content.TELEMETRY_FLOATS, *content.TELEMETRY_INTS)
 
@@ -183,9 +194,12 @@ def _whole_hash(document: Mapping[str, Any]) -> str:
 
 def read_file(path: Path) -> Package:
     """The package in a file. Raises PackageError, and OSError where it cannot be read."""
-    with path.open("rb") as source:
-        data = source.read(PACKAGE_BYTES + 1)
-    return read(data)
+    try:
+        return read(regular_bytes(path, PACKAGE_BYTES, follow=True))
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        raise PackageError(_TOO_LARGE) from None
 
 
 def read(data: bytes) -> Package:
@@ -203,22 +217,22 @@ def read(data: bytes) -> Package:
 def _document(data: bytes) -> dict[str, Any]:
     """The JSON, once it is known to be a package of a schema that is known here, and what was written."""
     if len(data) > PACKAGE_BYTES:
-        raise PackageError(f"it is larger than {PACKAGE_BYTES // 2**20} MiB, which no package is")
+        raise PackageError(_TOO_LARGE)
     if not data.strip():
         raise PackageError("it is empty")
     try:
-        document = json.loads(data.decode("utf-8"), parse_constant=_no_number)
-    except UnicodeDecodeError:
-        raise PackageError("it is no text in UTF-8, and so no JSON") from None
-    except RecursionError:
-        raise PackageError("it is nested too deeply for a package") from None
+        document = json_of(data, halves=True)
+        if isinstance(document, dict) and isinstance(document.get("sources"), dict):
+            refuse_halves({**document, "sources": list(document["sources"].values())})  # their names may be any bytes
+        else:
+            refuse_halves(document)
     except ValueError as error:
         cut = (
             ""
             if data.rstrip().endswith(b"}") or not data.lstrip().startswith(b"{")
             else ": it ends too early, as half a file does"
         )
-        raise PackageError(f"it is no JSON ({error}){cut}") from None
+        raise PackageError(f"it cannot be read as JSON: {error}{cut}") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise PackageError(f"it is JSON, and no package of a run: its `kind` is not {KIND!r}")
     schema = document.get("schema")
@@ -235,11 +249,21 @@ def _document(data: bytes) -> dict[str, Any]:
         fits = False
     if not fits:
         raise PackageError("it is not what was written: its hash does not fit, so something in it was changed")
+    if strange := next(_unprintable(document.get("run")), ""):
+        raise PackageError(f"its run has a text that no record has: {clean_line(strange, limit=200)}")
     return document
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number in JSON")
+def _unprintable(value: object) -> Iterator[str]:
+    """Texts of a record that would not be drawn as they are; a manifest is drawn nowhere."""
+    if isinstance(value, str):
+        if not printable(value, lines=True):
+            yield value
+    elif isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
+            if key != "manifest":
+                yield from _unprintable(each)
 
 
 def _checked(document: _Document) -> Package:
@@ -250,6 +274,8 @@ def _checked(document: _Document) -> Package:
     run = rows.record()
     if not run.state.final:
         raise PackageError(f"its run is {run.state}: only runs that have ended are packed")
+    if wrong := next(_impossible(run), ""):
+        raise PackageError(f"{wrong}, which no run of aisp has")
     asked = sum(_most_bytes(name, some.count) for some in _all_arrays(document) for name in some.arrays)
     if asked > ARRAY_BYTES:
         raise PackageError(f"its arrays would take {asked} bytes; {ARRAY_BYTES} are the most")
@@ -268,6 +294,8 @@ def _checked(document: _Document) -> Package:
         raise PackageError("its environment is not the one that the run names")
     sources = None
     if document.sources is not None:
+        if strange := [name for name in document.sources if not printable(name)]:
+            raise PackageError(f"its source {clean_line(strange[0])!r} has a name that is not one line of plain signs")
         sources = {name: _source(name, one) for name, one in document.sources.items()}
         if _snapshot(sources) != run.snapshot:
             raise PackageError("its sources are not those that the run names")
@@ -280,6 +308,30 @@ def _checked(document: _Document) -> Package:
         content.unpack_telemetry(telemetry) if telemetry is not None else None,
         clean_line(document.made_by),
     )
+
+
+def _impossible(run: Run) -> Iterator[str]:
+    """What its seals may hold together and no engine has written: names that lead elsewhere, times that never were."""
+    if not is_ulid(run.id) or not is_ulid(run.epoch):
+        yield f"its id is {run.id!r}, of the engine {run.epoch!r}, and not two ULIDs"
+    try:
+        if datetime.fromisoformat(run.wall).year not in _YEARS:
+            raise ValueError
+    except ValueError:
+        yield f"its time is {run.wall!r}"
+    if run.seed is not None and not 0 <= run.seed < 2**64:
+        yield f"its seed is {run.seed}"
+    for name in {arm.rung for arm in run.arms} | {each.rung for each in run.comparisons}:
+        if not name or "/" in name or name.startswith("."):
+            yield f"a rung of it is called {name!r}"
+    steps = {f"step {step.name}": step.duration_ms for step in run.steps}
+    for what, ms in {"run": run.duration_ms, **steps}.items():
+        if ms is not None and not 0 <= ms < _LONGEST_MS:
+            yield f"its {what} took {ms} ms"
+    counts = (run.seq, run.start_ns, run.attempt, *(step.start_ns for step in run.steps))
+    counts += tuple(n for arm in run.arms for n in (arm.sample_count, arm.peak_bytes))
+    if min((count for count in counts if count is not None), default=0) < 0:
+        yield "a count or a time in it is below zero"
 
 
 def _all_arrays(document: _Document) -> list[_Arrays]:
@@ -340,7 +392,9 @@ def take_in(store: Path, package: Package) -> bool:
 
     with History(store) as own:
         if own.made_here(package.run.id):
-            raise PackageError(f"run {package.run.id} was made by this store: it is in its history already")
+            if own.kept(package.run.id).rows.sealed == package.seal:
+                raise PackageError(f"run {package.run.id} was made by this store: it is in its history already")
+            raise PackageError(f"run {package.run.id} was made by this store, and is another there: {_NOT_BOTH}")
     with Store.open(upkeep.foreign_file(store)) as foreign:
         known = foreign.knows(package.run.id)
         if package.sources is not None and not known:
@@ -349,8 +403,8 @@ def take_in(store: Path, package: Package) -> bool:
             foreign.put_environment(package.environment)
         try:
             foreign.finish(package.run, package.samples, package.telemetry)
-        except ContradictionError:
-            raise PackageError(
-                f"another run {package.run.id} was imported before: one of the two packages is not what it says"
-            ) from None
+        except ContradictionError as error:
+            if not known:
+                raise PackageError(f"it contradicts itself: {clean_line(str(error), limit=500)}") from None
+            raise PackageError(f"another run {package.run.id} was imported before: {_NOT_BOTH}") from None
     return not known

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aisp.store import migrations, upkeep
-from aisp.store.errors import StoreGoneError, StoreLockedError
+from aisp.store.errors import StoreGoneError, StoreLockedError, StoreUnwritableError
 from aisp.store.readonly import uri_to_read
 
 FOLD_BYTES = 4 << 20
@@ -170,7 +170,7 @@ class Place:
         try:
             with contextlib.closing(sqlite3.connect(uri_to_read(self.path), uri=True)) as fresh:
                 return bool(fresh.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok")
-        except sqlite3.Error:
+        except (sqlite3.Error, StoreUnwritableError):
             return False
 
     def _fold_whole(self, connection: sqlite3.Connection) -> None:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from aisp.store import chain, commitment, content, migrations, seal, upkeep
-from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
+from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, damage_of, typed_errors
 from aisp.store.outcomes import NOT_ENDED, State, quoted
 from aisp.store.readonly import uri_to_read
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
@@ -385,7 +385,7 @@ class History:
             doubtful = {row[0] for row in listed}
             if kind == "run":
                 # A row that cannot be read leaves all of them in doubt, and the one is found by itself.
-                with contextlib.suppress(sqlite3.DatabaseError):
+                with contextlib.suppress(Exception):
                     doubtful = _doubtful_runs(connection, sorted(doubtful), set() if whole is None else whole)
             found = []
             for number, record_id in listed:
@@ -393,10 +393,8 @@ class History:
                 if number in doubtful:
                     try:
                         why = examined(connection, number)
-                    except (ContradictionError, StoreError) as error:
-                        why = str(error)
-                    except sqlite3.DatabaseError as error:
-                        why = str(typed(error, self.path))
+                    except Exception as error:
+                        why = damage_of(error, self.path)
                 found.append((int(number), str(record_id), why))
             return found
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 from urllib.parse import quote
+
+from aisp.store.errors import StoreUnwritableError
 
 
 def uri_to_read(path: Path) -> str:
     """URI by which SQLite reads a store and writes nothing, on a file system that is read-only too.
 
     A file without a log beside it can be read only where a log may be made, or where it is said that nothing changes.
+
+    Raises StoreUnwritableError where something else than a file lies there: SQLite would wait for a pipe's other end.
     """
+    with contextlib.suppress(OSError):  # SQLite says what is wrong with it
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreUnwritableError(f"{path} is no regular file, and so no store; name a store, or a copy of one")
     frozen = False
     if not path.with_name(f"{path.name}-wal").exists():
         with contextlib.suppress(OSError):  # SQLite says what is wrong with it

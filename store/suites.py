@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aisp.store.given import json_of, regular_bytes
 from aisp.store.results.regression import Change
 from aisp.store.results.suite_documents import INDEX, REGRESSION, SCHEMA, SUMMARY
 from aisp.store.text import clean_line
@@ -180,12 +181,10 @@ def _changes(counts: Document, against: Document) -> Document:
 def _read_document(path: Path) -> Document | str:
     """One document of a package, or why it is none."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return f"{path.name} is larger than {MOST_BYTES >> 20} MiB: not one of ours"
-        document = json.loads(path.read_text("utf-8"))
+        document = json_of(regular_bytes(path, MOST_BYTES, follow=True))
     except FileNotFoundError:
         return f"half written: {path.name} is missing"
-    except (ValueError, RecursionError):
+    except ValueError:
         return f"half written: {path.name} is no whole JSON document"
     except OSError as error:
         return f"{path.name} cannot be read: {clean_line(error.strerror or str(error))}"

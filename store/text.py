@@ -46,6 +46,11 @@ def clean(text: str | bytes, *, limit: int = 65536) -> str:
     return unicodedata.normalize("NFC", _UNSAFE.sub(_escape, text))
 
 
+def printable(text: str, *, lines: bool = False) -> bool:
+    """Whether a terminal and a markup language leave `text` alone: one line of it, unless `lines`."""
+    return _UNSAFE.search(text) is None and (lines or not re.search(r"[\n\t]", text))
+
+
 def whole(ask: Callable[..., Any], *arguments: Any) -> Any:
     """Answer of a binding that decodes texts strictly, with escapes for bytes that are no UTF-8."""
     try:

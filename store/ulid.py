@@ -60,6 +60,11 @@ def new_ulid() -> str:
     return _maker.new()
 
 
+def is_ulid(text: str) -> bool:
+    """Whether a text is one, as `new_ulid` writes it."""
+    return len(text) == LENGTH and text[0] in ALPHABET[:8] and set(text) <= set(ALPHABET)
+
+
 def made_s(ulid: str) -> float:
     """When it was made, by its maker's wall clock: seconds since 1970. Raises ValueError for what is no ULID."""
     if len(ulid) != LENGTH:

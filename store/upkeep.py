@@ -29,7 +29,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.store import chain, migrations
-from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
+from aisp.store.errors import (
+    ForeignDatabaseError,
+    NewerSchemaError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreUnwritableError,
+    damage_of,
+    typed_errors,
+)
 from aisp.store.readonly import uri_to_read
 
 if TYPE_CHECKING:
@@ -324,6 +334,7 @@ def _prepare(backup: Path, partial: Path, path: Path) -> None:
     Raises StoreError where it cannot be used, and leaves nothing.
     """
     log, partial_log = Path(f"{backup}-wal"), Path(f"{partial}-wal")
+    uri_to_read(backup)  # a pipe or a device would be copied without an end
     with typed_errors(backup):
         _want_room(partial.parent, size_bytes(backup), "the copy of a backup")
         try:
@@ -502,18 +513,15 @@ def verify(
     found = Verified(path, 0)
     counts: dict[str, int] = {}
     bookmark = _Bookmark(path)
-    try:
-        with typed_errors(path), _read_only(path) as connection:
-            found.schema_version = migrations.check_ours(connection, path)
-            if found.schema_version > migrations.LATEST:
-                raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
-            counts = _counts(connection)
-            if anew:
-                bookmark.drop()
-            else:
-                bookmark.open(connection, found)
-    except StoreCorruptError as error:
-        found.damage.append(Damage("file", "", str(error)))
+    with _examined(path, found.damage, "file") as connection:
+        found.schema_version = migrations.check_ours(connection, path)
+        if found.schema_version > migrations.LATEST:
+            raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
+        counts = _counts(connection)
+        if anew:
+            bookmark.drop()
+        else:
+            bookmark.open(connection, found)
     from concurrent.futures import ThreadPoolExecutor  # imports logging
 
     # SQLite's check reads the whole file in one go, and lets other threads be.
@@ -532,14 +540,9 @@ def verify(
         progress("chain", found.head.entries, found.head.entries)
     for kind, key, table in _CONTENT:
         found.checked[kind] = 0
-        try:
-            with typed_errors(path), _read_only(path) as connection:
-                if found.schema_version:
-                    _verify_content(connection, kind, key, table, found)
-        except StoreCorruptError as error:
-            found.damage.append(
-                Damage(kind, "", f"those after the first {found.checked[kind]} cannot be read: {error}")
-            )
+        with _examined(path, found.damage, kind, "the rest of them") as connection:
+            if found.schema_version:
+                _verify_content(connection, kind, key, table, found)
         progress(kind, found.checked[kind], found.checked[kind])
     # What is wrong with a record itself says more than that the chain says otherwise.
     known = {(each.kind, each.id) for each in found.damage}
@@ -569,24 +572,39 @@ class _Structure:
 
 def _structure(path: Path, head: str) -> _Structure:
     found = _Structure()
+    with _examined(path, found.damage, "file") as connection:
+        for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
+            if line != "ok":
+                found.damage.append(Damage("file", "", str(line)))
+        for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
+            found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+    with _examined(path, found.damage, "file", "its schema") as connection:
+        found.damage += [Damage("file", "", f"its schema: {told}") for told in migrations.differing(connection)]
+    with _examined(path, found.damage, "file", "what its records name") as connection:
+        if path.name != foreign_file(path).name:  # a package may come without them
+            found.damage += _references(connection)
+    with _examined(path, found.damage, "chain", "what follows in it") as connection:
+        connection.execute("BEGIN")  # the chain and the tables are of one moment
+        found.misfits += chain.examine(connection)
+        found.head = chain.head(connection)
+        found.entry = chain.find(connection, head) if head else None
+    return found
+
+
+@contextlib.contextmanager
+def _examined(path: Path, damage: list[Damage], kind: str, what: str = "") -> Iterator[sqlite3.Connection]:
+    """The open file, whatever lies in it: what cannot be read of it, `what`, is damage of that kind.
+
+    Raises StoreLockedError, StoreUnwritableError, ForeignDatabaseError and NewerSchemaError.
+    """
     try:
         with typed_errors(path), _read_only(path) as connection:
-            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
-                if line != "ok":
-                    found.damage.append(Damage("file", "", str(line)))
-            for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-                found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
-            found.damage += [Damage("file", "", f"its schema: {told}") for told in migrations.differing(connection)]
-            if path.name != foreign_file(path).name:  # a package may come without them
-                found.damage += _references(connection)
-            connection.execute("BEGIN")  # the chain and the tables are of one moment
-            found.misfits = chain.examine(connection)
-            found.head = chain.head(connection)
-            found.entry = chain.find(connection, head) if head else None
-            connection.execute("ROLLBACK")
-    except StoreCorruptError as error:
-        found.damage.append(Damage("file", "", str(error)))
-    return found
+            yield connection
+    except (StoreLockedError, StoreUnwritableError, ForeignDatabaseError, NewerSchemaError):
+        raise
+    except Exception as error:
+        told = damage_of(error, path)
+        damage.append(Damage(kind, "", f"{what} cannot be read: {told}" if what else told))
 
 
 _REFERENCES = (  # kind, table, column, what it names, where that must be
@@ -652,6 +670,8 @@ def _pages(path: Path, kind: str, after: int) -> Iterator[tuple[int, int, list[t
     whole: set[str] = set()
     with History(path) as history:
         while page := history.examine(kind, after, _PAGE, whole=whole):
+            if page[-1][0] <= after:
+                raise StoreCorruptError("their numbers do not ascend")
             after = page[-1][0]
             yield after, len(page), [(record, why) for _, record, why in page if why]
 
@@ -718,8 +738,13 @@ def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: 
         return
     for name, content in connection.execute(f"SELECT {key}, content FROM {table}"):
         found.checked[kind] += 1
-        if hashlib.sha256(content).hexdigest().encode() != name:
-            found.damage.append(Damage(kind, name.decode("ascii", "backslashreplace"), "its content has another hash"))
+        if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest().encode() != name:
+            found.damage.append(Damage(kind, _named(name), "its content has another hash"))
+
+
+def _named(digest: object) -> str:
+    """A hash as it lies in its column, where a damaged page may have put anything."""
+    return digest.decode("ascii", "backslashreplace") if isinstance(digest, bytes) else str(digest)
 
 
 def _verify_snapshots(connection: sqlite3.Connection, found: Verified) -> None:
@@ -729,9 +754,11 @@ def _verify_snapshots(connection: sqlite3.Connection, found: Verified) -> None:
     files = "SELECT name, CAST(source AS TEXT), label FROM snapshot_files WHERE snapshot = ? ORDER BY name"
     for (digest,) in connection.execute("SELECT hash FROM snapshots").fetchall():
         found.checked["snapshot"] += 1
-        named = digest.decode("ascii", "backslashreplace")
+        named = _named(digest)
         rows = connection.execute(files, [named]).fetchall()
-        if content.manifest_hash((name, source.decode("ascii", "replace")) for name, source, _ in rows) != named:
+        whole = all(isinstance(value, bytes) for row in rows for value in row)
+        listed = ((name, source.decode("ascii", "replace")) for name, source, _ in rows)
+        if not whole or content.manifest_hash(listed) != named:
             found.damage.append(Damage("snapshot", named, "its files are others than its hash says"))
         elif any(content.path_label(name).encode() != label for name, _, label in rows):
             found.damage.append(Damage("snapshot", named, "a file's label is not its name"))

@@ -32,7 +32,17 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.outcomes import NOT_ENDED, TWIN_SUFFIX, Correctness, FindingStatus, State, Timing, Validity, quoted
+from aisp.store.outcomes import (
+    NOT_ENDED,
+    TWIN_SUFFIX,
+    Correctness,
+    FindingStatus,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    quoted,
+)
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
@@ -493,6 +503,16 @@ class Store:
             interleaved = isinstance(rule, Mapping) and bool(rule.get("interleaved"))
             processes = connection.execute(of_turns, [row[0]]).fetchone()[0] if interleaved else 0
         return float(row[1]) / 1e3, int(processes)
+
+    def last_edit(self, target: str, folder: bytes) -> int | None:
+        """The number of the newest edit of this target in this folder that a watch ran; None where there is none."""
+        with self._lock, typed_errors(self.path):
+            row = self._db.conn.execute(
+                "SELECT max(json_extract(content, '$.edit.number')) FROM runs "
+                "JOIN manifests ON manifests.hash = runs.manifest WHERE target = ? AND folder = ? AND trigger = ?",
+                [content.label(target), folder, Trigger.WATCH.value],
+            ).fetchone()
+        return row[0] if isinstance(row[0], int) else None
 
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""

@@ -33,6 +33,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
 from aisp.store.record import Quarantine
 from aisp.store.results import repeating, standing
+from aisp.store.results.overview import Here, best_without_gpu
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain, themes
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from aisp.engine.protocol.events import Reply as EngineReply
     from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store import History
+    from aisp.store.results.expected import Shipped
     from aisp.tui.link import EngineLink, ModelChanged
 
 Result = TypeVar("Result")
@@ -84,6 +86,7 @@ class Workbench(App[None]):
         board_read: whether the store was read since the app began: before, nobody knows what is in it.
         board: the last stored result of each target, by target id; empty until it is loaded.
         attempts: newer stored runs that say nothing, by target id.
+        shipped: what collections say that their targets came to on other hardware, by target id.
         settings: as read, with the command line's options on top.
         graph_style: which glyphs plots and signs are drawn with.
     """
@@ -127,6 +130,7 @@ class Workbench(App[None]):
         self.board_read = False
         self.board: dict[str, Reading] = {}
         self.attempts: dict[str, Reading] = {}
+        self.shipped: dict[str, Shipped] = {}
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
@@ -197,6 +201,9 @@ class Workbench(App[None]):
         """The catalogue, then the last results: side by side each holds the other up, and targets come first."""
         await self._load_catalog()
         begin(self, self._load_board, group="board", exclusive=True)
+        if (catalog := self.catalog) is not None:
+            self.shipped = await aside(_read_shipped, catalog)
+            self._forward({"board"})
 
     async def _load_catalog(self) -> None:
         if self.catalog is None:
@@ -327,6 +334,14 @@ class Workbench(App[None]):
             return ""
         sms = [device.sm for device in self.gpus if device.sm is not None]
         return target.needs.missing(sm=max(sms, default=None), gpus=len(self.gpus)) or ""
+
+    def here(self, target: Target) -> Here | None:
+        """What this machine can do with the target; None while nobody knows."""
+        if self.model.status is None:
+            return None
+        if self.missing(target):
+            return Here.NEEDS_GPU
+        return Here.TIMED if self.gpus else best_without_gpu(target)
 
     def last(self, target_id: str, live: Iterable[RunView]) -> tuple[Reading | None, Reading | None]:
         """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
@@ -838,6 +853,14 @@ def _read_board(
     runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
     results, tried = ({run.target: Reading(run) for run in some} for some in (runs, attempts))
     return results, tried, list(history.quarantines())
+
+
+def _read_shipped(catalog: Catalog) -> dict[str, Shipped]:
+    """What the catalogue's collections say of other hardware."""
+    from aisp.kernels.catalog import expected as files  # with 60 KiB of TOML, in a thread
+    from aisp.store.results import expected
+
+    return expected.shipped(catalog.targets, files.load(catalog.roots)[0])
 
 
 def refusal() -> str:

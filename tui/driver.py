@@ -52,7 +52,7 @@ ORDINARY_S = 0.03  # a round trip on a good line, the interpretation of the fram
 RESTS, RESTS_TYPED = 6.0, 40.0
 TRIPS = 3  # of which the middle one counts: a slow line is slow each time, a machine that was busy once is no slow line
 TYPED_S = 2.0  # since the last key: somebody types
-LONGEST_REST_S = 4.5
+LONGEST_REST_S, LONGEST_TYPED_S = 4.5, 12.0
 READ_S = 0.1  # between two looks whether the app leaves
 LAST_ANSWER_S = 1.0  # how long the end waits for an answer under way, which would be typed into the shell
 
@@ -100,7 +100,8 @@ class Pace:
         self._clock_s = clock_s
         self._asked_s: deque[float] = deque()  # of the questions not answered yet, the oldest first
         self._trips_s: deque[float] = deque(maxlen=TRIPS)
-        self._rests_until_s = 0.0
+        self._answered_s = -math.inf  # when the last answer came
+        self._beyond_s = 0.0  # how much longer round trips take than on a good line
         self._typed_s = -math.inf  # when the last key came
         self._answers = False  # whether it ever answered
         self._asked = 0  # how many questions there were
@@ -112,7 +113,14 @@ class Pace:
         """Whether the terminal has not shown the last live frame yet, or rests."""
         now_s = self._clock_s()
         unanswered = list(self._asked_s)
-        return bool(unanswered and now_s - unanswered[-1] < PATIENCE_S) or now_s < self._rests_until_s
+        under_way = bool(unanswered) and now_s - unanswered[-1] < PATIENCE_S
+        return under_way or now_s < self._answered_s + self._rest_s(now_s)
+
+    def _rest_s(self, now_s: float) -> float:
+        """How long no live frame follows an answer, as things are now: somebody may have begun to type, or left off."""
+        if now_s - self._typed_s < TYPED_S:
+            return min(RESTS_TYPED * self._beyond_s, LONGEST_TYPED_S)
+        return min(RESTS * self._beyond_s, LONGEST_REST_S)
 
     @property
     def may_ask(self) -> bool:
@@ -139,10 +147,9 @@ class Pace:
         except IndexError:
             return  # asked by nobody, or before `forget`
         now_s = self._clock_s()
-        rests = RESTS_TYPED if now_s - self._typed_s < TYPED_S else RESTS
         self._trips_s.append(now_s - asked_s)
-        rest_s = rests * max(0.0, sorted(self._trips_s)[(len(self._trips_s) - 1) // 2] - ORDINARY_S)
-        self._rests_until_s = now_s + min(rest_s, LONGEST_REST_S)
+        self._answered_s = now_s
+        self._beyond_s = max(0.0, sorted(self._trips_s)[(len(self._trips_s) - 1) // 2] - ORDINARY_S)
         if not self._asked_s:
             self._settled.set()
 
@@ -153,7 +160,7 @@ class Pace:
     def forget(self) -> None:
         """Nothing is awaited any more: the terminal was another program's meanwhile."""
         self._asked_s.clear()
-        self._rests_until_s = 0.0
+        self._beyond_s = 0.0
         self._settled.set()
 
     def settle(self, seconds: float) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
@@ -17,7 +16,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Catalog, Target
+    from aisp.kernels.catalog.model import Target
     from aisp.store import History
     from aisp.store.record import Run
 
@@ -37,22 +36,6 @@ def environment(history: History, run: Run) -> dict[str, object]:
 def foreign_machine(history: History, run: Run) -> str:
     """The machine that a run was imported from, "H100 · gpu-box"; "" for one that was made here."""
     return "" if history.made_here(run.id) else hardware.machine(run.device, environment(history, run))
-
-
-def where_it_ran(run: Run, catalog: Catalog) -> Target | None:
-    """The target of a stored run in the folder where it ran, whatever the catalogue's roots are; where that folder is
-    gone, or another machine's, the catalogue's of that id. None where there is neither."""
-    folder = Path(os.fsdecode(run.folder))
-    found = _of_id(catalog, run.target)
-    if run.folder and (found is None or found.folder != folder) and folder.exists():
-        from aisp.kernels.catalog import load  # only for a folder of which the catalogue does not know
-
-        found = _of_id(load([folder]), run.target) or found
-    return found
-
-
-def _of_id(catalog: Catalog, target_id: str) -> Target | None:
-    return next((target for target in catalog.targets if target.id == target_id), None)
 
 
 def newest_first(history: History, target_id: str, most: int) -> Iterator[Run]:

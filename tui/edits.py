@@ -51,7 +51,7 @@ class Against(StrEnum):
 
 def run_of(model: Model, edit: WatchEdit) -> RunView | None:
     """The edit's run; None where it has none, or the model none of it."""
-    return model.runs.get(edit.run_id)
+    return model.runs.get(edit.run_id) or model.watched.get(edit.run_id)
 
 
 def time_of(model: Model, edit: WatchEdit) -> Arm | None:

@@ -246,6 +246,8 @@ class EngineLink:
             await asyncio.sleep(DRAIN_PERIOD_S)
             ended = connection.closed
             names |= self.model.set_silent(connection.silent_since, int(connection.heard_s * 1e9))
+            names |= self.model.set_gpus(connection.gpus)
+            connection.gpus = []
             behind = self._app is not None and has_backlog(self._app) and not ended
             if behind:
                 self.skipped_ticks += 1

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
@@ -45,6 +47,7 @@ MAX_ENGINE_LINES = 5000
 MAX_RUNS = 1000
 WHOLE_RUNS = 40
 MAX_EDITS = 2000
+STRIP_PERIOD_NS = 1_000_000_000  # between readings that the header shows
 MAX_CEILINGS = 500
 MAX_FUZZES = 40
 MAX_REPLAYS = 500
@@ -326,6 +329,11 @@ class WatchView:
     polling: bool = False
     edits: list[events.WatchEdit] = field(default_factory=list)
 
+    def take(self, edit: events.WatchEdit) -> None:
+        """Take an edit in the place of the one with its number."""
+        others = [one for one in self.edits if one.number != edit.number]
+        self.edits = sorted([*others, edit], key=lambda one: one.number)[-MAX_EDITS:]
+
 
 @dataclass(slots=True)
 class PeakView:
@@ -417,12 +425,15 @@ class Model:
         self.clock_ns = clock_ns
         self.runs: dict[str, RunView] = {}  # newest last
         self.watches: dict[str, WatchView] = {}
+        self.watched: dict[str, RunView] = {}  # runs of watches that only the store knows
         self.banners: dict[str, events.Banner] = {}  # what the person must know, by what it is about
         self.engine_lines: deque[tuple[str, str]] = deque(maxlen=MAX_ENGINE_LINES)  # level, text
         self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
         self.connection = ConnectionView()
         self.status: events.Status | None = None
         self.queue: list[events.QueueItem] = []  # every job of the engine, those under way first, in its order
+        self.gpus: dict[int, events.GpuUse] = {}  # by index, as they were heard of last
+        self._read_ns: dict[int, int] = {}  # CLOCK_MONOTONIC of the reading that each says
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
@@ -536,6 +547,14 @@ class Model:
     def held(self, folder: bytes) -> dict[str, Bar]:
         """Rungs of the target in this folder that are in quarantine."""
         return {rung: of_quarantine(held) for (where, rung), held in self.quarantines.items() if where == folder}
+
+    def set_gpus(self, gpus: Sequence[events.GpuUse]) -> set[str]:
+        """Take how the GPUs are; nothing for none."""
+        found = {one.index: one for one in gpus}
+        if not found or found == self.gpus:
+            return set()
+        self.gpus = found
+        return {"gpus"}
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC now; of an engine that does not answer, the last moment of which anything is known."""
@@ -691,6 +710,12 @@ class Model:
                 add(*reading)
         if live:
             names.add("telemetry")
+        if event.at_ns and event.at_ns[-1] - self._read_ns.get(event.gpu, 0) > STRIP_PERIOD_NS:
+            self._read_ns[event.gpu] = event.at_ns[-1]
+            clock, power = (None if math.isnan(one[-1]) else one[-1] for one in (event.sm_clock_mhz, event.power_w))
+            now = self.gpus.get(event.gpu, events.GpuUse(index=event.gpu))
+            self.gpus[event.gpu] = msgspec.structs.replace(now, sm_clock_mhz=clock, power_w=power)
+            names.add("gpus")
 
     def _peak(self, peak_id: str, gpu: str) -> PeakView:
         """The measurement of that id; a new one takes the place of one that has ended, and is not shown before that:
@@ -778,17 +803,39 @@ class Model:
 
     def _on_watch_changed(self, event: events.WatchChanged, names: set[str]) -> None:
         watch = self.watches.get(event.target)
-        if watch is None or (event.active and not watch.active):
+        moved = watch is not None and watch.folder not in ("", event.folder)
+        if watch is None or (event.active and moved):  # another folder's edits are another watch's
             watch = self.watches[event.target] = WatchView(event.target)
         watch.folder, watch.active, watch.polling = event.folder, event.active, event.polling
         names.update(("watches", f"watch:{event.target}"))
 
     def _on_watch_edit(self, event: events.WatchEdit, names: set[str]) -> None:
-        edits = self.watches.setdefault(event.target, WatchView(event.target)).edits
-        known = next((index for index, edit in enumerate(edits) if edit.number == event.number), len(edits))
-        edits[known : known + 1] = [event]
-        del edits[:-MAX_EDITS]
+        self.watches.setdefault(event.target, WatchView(event.target)).take(event)
         names.update(("watches", f"watch:{event.target}"))
+
+    def take_watched(self, runs: Iterable[Run]) -> None:
+        """Take runs of a watch from the store: the edits of engines before this one, which tell nothing of them."""
+        for record in runs:
+            if record.edit is None or record.id in self.runs:
+                continue
+            number, files = record.edit
+            watch = self.watches.setdefault(record.target, WatchView(record.target, active=False))
+            told = {edit.run_id: edit.number for edit in watch.edits}
+            if number in told.values() and record.id not in told:
+                continue  # an edit that did not compile had this number first
+            run = self.watched[record.id] = stored_run(record, {})
+            run.whole = False
+            self.mark(run)
+            watch.take(
+                events.WatchEdit(
+                    target=record.target,
+                    number=number,
+                    snapshot=record.snapshot,
+                    files=files,
+                    run_id=record.id,
+                    wall=record.wall,
+                )
+            )
 
     # -- out --------------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from aisp.store.given import regular_bytes
+
+MOST_BYTES = 1 << 20
 Graph = Literal["auto", "braille", "block", "ascii"]
 Notify = Literal["off", "bell", "osc9", "osc777"]
 
@@ -76,7 +79,7 @@ def load_settings(path: Path | None = None) -> tuple[Settings, list[str]]:
     """
     path = path or settings_file()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
     except FileNotFoundError:
         return Settings(), []
     except (OSError, UnicodeDecodeError) as error:
@@ -85,9 +88,13 @@ def load_settings(path: Path | None = None) -> tuple[Settings, list[str]]:
 
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         return Settings(), [f"{path} is not TOML ({error}); correct that line, the default settings are used"]
     return _check(table, path)
+
+
+def _text(path: Path) -> str:
+    return regular_bytes(path, MOST_BYTES, follow=True).decode("utf-8")
 
 
 def _check(table: dict[str, Any], path: Path) -> tuple[Settings, list[str]]:
@@ -118,7 +125,7 @@ def save_setting(key: str, value: str | bool, path: Path | None = None) -> Path:
     path = path or settings_file()
     written = str(value).lower() if isinstance(value, bool) else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
     except (FileNotFoundError, UnicodeDecodeError):
         text = ""
     line = f"{key} = {written}"

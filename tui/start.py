@@ -5,19 +5,21 @@ The one module that knows both the command line and the app. Textual, 0.3 s, is 
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from aisp.tui.cli import common
+from aisp.store.results import repeating
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_NOT_HERE, Polite, tolerant_streams
 from aisp.tui.screens import Place
 
 
 @click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
-@click.argument("what", metavar="[PATH | TARGET | run RUN]", default="")
+@click.argument("what", metavar="[PATH | TARGET | RUN]", default="", shell_complete=common.complete_groups_and_runs)
 @click.argument("run_id", metavar="", default="")
 @click.option(
     "--against", metavar="PROBLEM", help="What PATH is an answer to: a problem in a format of others (docs/formats.md)."
@@ -49,15 +51,15 @@ def app(
 ) -> None:
     """Open the workbench on the shipped lessons, on the targets in the folder PATH, on the lesson TARGET, or on a run.
 
-    PATH may be a Python file that `aisp judge` takes, or problems in a format of others: all of them are shown,
-    or the one. An answer to one is opened as a target, --against its problem.
+    PATH may be a Python file that `aisp run` takes, or problems in a format of others: all of them are shown, or the
+    one. An answer to one is opened as a target, --against its problem.
 
-    TARGET is an id (ch07:transpose) or a name that only one lesson has (transpose). A folder of that name comes first:
-    the id then tells the lesson. RUN is a run's id or its beginning.
+    TARGET is an id (ch07:transpose), a name that only one lesson has (transpose), or a chapter (ch07). It comes before
+    a folder of that name, which is ./transpose. RUN is a run's id or its beginning.
 
     Without a terminal (a pipe, TERM=dumb) it prints the plain list of targets instead and ends with status 3.
     """
-    place = _answer(what, against) if against is not None else _place(what, run_id)
+    place = _place(what, run_id) if against is None else Place(folder=resolve.target(what, against=against).folder)
     from aisp.tui.app import refusal, run, theme_names  # see the module
 
     if theme is not None and theme not in theme_names():
@@ -77,36 +79,37 @@ def app(
 
 def _place(what: str, run_id: str) -> Place:
     """Where the app begins. What is not known is wrong usage, before anything is drawn."""
-    if run_id:
-        if what != "run":
-            raise click.UsageError(f"one place at a time, not {what!r} and {run_id!r}; `run RUN` opens a run")
-        from aisp.tui.cli import stored  # numpy and the store: only where a run is named
-
-        with stored.history() as history:
-            return Place(screen="run", arguments={"run_id": history.run(run_id).id})
-    if not what:
+    if run_id and what != "run":
+        raise click.UsageError(f"one place at a time, not {what!r} and {run_id!r}")
+    if what == "run" and not run_id:
+        raise click.UsageError("which run? `aisp history` lists them; `aisp-tui RUN` opens one")
+    word = run_id or what
+    if not word:
         return Place()
-    folder = Path(what)
-    if folder.exists() and (found := _problems(folder.absolute())) is not None:
+    catalog = functools.cache(lambda: common.load_catalog([]))
+    if (path := resolve.path_of(word, catalog)) is not None:
+        return _at(path.absolute())
+    for chapter in catalog().chapters:
+        if chapter.id == word:
+            return Place(folder=chapter.folder)
+    found = resolve.meant(word, catalog)
+    if not isinstance(found, list):
+        return Place(screen="run", arguments={"run_id": found.id})
+    target = resolve.one(word, found)
+    if repeating.named(target.id, target.folder) != target.id:
+        return Place(folder=target.folder)
+    return Place(catalog=catalog(), screen="lesson", arguments={"target_id": target.id})
+
+
+def _at(path: Path) -> Place:
+    """The place that a path is: of targets, which the app reads, or of problems."""
+    if path.exists() and (found := _problems(path)) is not None:
         return found
-    if folder.is_dir():
-        if not os.access(folder, os.R_OK | os.X_OK):
-            raise click.UsageError(f"the folder {what!r} cannot be read; `chmod u+rx` lets you")
-        return Place(folder=folder.absolute())
-    if what.endswith(".py") and folder.is_file():  # a target by itself
-        return Place(folder=folder.absolute())
-    if folder.exists():
-        raise click.UsageError(f"{what!r} is a file; give the folder of targets, or a target's id")
-    if what == "run":
-        raise click.UsageError("which run? `aisp history` lists them; `aisp-tui run RUN` opens one")
-    catalog = common.load_catalog([])
-    named = [target.id for target in catalog.targets if what in (target.id, target.name)]
-    if len(named) > 1:
-        raise click.UsageError(f"{what!r} is the name of several targets: {', '.join(named)}")
-    if not named:
-        names = [name for target in catalog.targets for name in (target.id, target.name)]
-        raise common.unknown(f"no folder and no target {what!r}", what, names, "`aisp list` shows all")
-    return Place(catalog=catalog, screen="lesson", arguments={"target_id": named[0]})
+    if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+        raise click.UsageError(f"the folder {str(path)!r} cannot be read; `chmod u+rx` lets you")
+    if not path.is_dir() and not (path.suffix == ".py" and path.is_file()):
+        resolve.at(path)  # says why it is none
+    return Place(folder=path)
 
 
 def _problems(path: Path) -> Place | None:
@@ -122,23 +125,15 @@ def _problems(path: Path) -> Place | None:
     if found is None or found[1] is formats.Part.RUNS:
         return None
     if found[1] is formats.Part.CANDIDATE:
-        told = f"{str(path)!r} is an answer in the form of {found[0].TITLE}; name its problem: --against PROBLEM"
-        raise click.UsageError(told)
+        resolve.at(path)  # says whose answer it is
+        return None
     return Place(screen="problems", arguments={"folder": path})
-
-
-def _answer(what: str, against: str) -> Place:
-    """The target that an answer and its problem make."""
-    from aisp.tui.cli import judge  # the formats: only where there is an answer
-
-    for path in (what, against):
-        if not Path(path).exists():
-            raise click.UsageError(f"there is no {path!r}; --against PROBLEM is about an answer at PATH")
-    return Place(folder=Path(judge.answer_root(what, against)))
 
 
 def main() -> NoReturn:
     """Entry point of `aisp-tui`."""
     tolerant_streams()
+    if "_AISP_TUI_COMPLETE" in os.environ:  # click's name for it
+        import aisp.tui.cli.completion  # noqa: F401  how a shell is answered
     app.main(prog_name="aisp-tui")
     raise AssertionError("click's main ends the process")

@@ -24,7 +24,7 @@ from aisp.engine.doors import asking, functions
 from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
-from aisp.kernels.catalog import sources
+from aisp.kernels.catalog import choosing, sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.kernels.catalog.loader import rungs_among
 from aisp.store.outcomes import Verdict
@@ -294,8 +294,7 @@ def _one(path: Path) -> Target:
 
 def target_of(named: str | os.PathLike[str]) -> Target:
     """The target of an id, a name or a path. Raises RefusedError."""
-    is_path = not isinstance(named, str) or named.endswith(".py") or (os.sep in named and ":" not in named)
-    if is_path:
+    if not isinstance(named, str) or choosing.is_path(named) or (os.sep in named and ":" not in named):
         return _one(Path(named).absolute())
     try:
         return catalog.load().find(str(named))
@@ -340,7 +339,10 @@ def _texts(files: Mapping[str, str]) -> dict[str, bytes]:
     for name, text in files.items():
         if not names_source(name):
             raise RefusedError(f"{clean_line(str(name))!r} cannot name a source of a candidate; {SOURCE_NAMES}")
-        found[name] = text.encode("utf-8", "surrogateescape")
+        try:
+            found[name] = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise RefusedError(f"{name}: sign {error.start} is half of a surrogate pair, and no text") from None
     for name, data in found.items():
         if len(data) > sources.MAX_FILE_BYTES:
             raise RefusedError(f"{name} has {len(data):,} bytes; a source has at most {sources.MAX_FILE_BYTES:,}")

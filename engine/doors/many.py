@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisp.engine import client, paths, written
 from aisp.engine.doors import asking
@@ -48,9 +48,10 @@ GROUP = 6
 """Candidates in one run: each has a process, and the baseline and the verifier have theirs, twice in a quick run."""
 MOST_CANDIDATES = 20_000
 """Of one folder."""
+AT_A_TIME = 500
+"""Candidates that are put into the table in one transaction."""
 OTHERS_S = 1.0
 """How often one looks after rows that another process has leased."""
-"""A run that ended so is asked for once more."""
 ENTRY = f"{CANDIDATE}.py"
 """The file of a candidate that has `run`."""
 _OPTIMIZED = "optimized.py"
@@ -131,6 +132,7 @@ class Ended:
         candidate: hash of its sources; "" where they could not be read.
         why: why it was given up.
         known: it had been judged before, in another batch or by a process that was ended.
+        where: which agent of a fleet had it run, on which host and GPU; empty elsewhere.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Ended:
     candidate: str = ""
     why: str = ""
     known: bool = False
+    where: Mapping[str, Any] = field(default_factory=dict)
 
 
 def found_in(folder: Path) -> list[Path]:
@@ -246,142 +249,94 @@ def apart(table: Candidates, brought: Sequence[Brought]) -> list[Brought]:
 Tell = Callable[[Ended], None]
 
 
-class Judging:
-    """Candidates from their plan to their outcomes.
+class Stages:
+    """Candidates from their plan to their outcomes: the quick stage for all of them, the full one for the finalists.
+
+    Who derives from this says how the rows of a stage are brought to their ends (`_carry`).
 
     Attributes:
         batch: the list of the table that they stand in.
-        running: ids of the runs that are under way for them, which nobody else has asked for.
         total, ended: how many candidates there are, and how many came to their end, at the level that is under way.
     """
 
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
         self.batch = new_ulid()
-        self.running: set[str] = set()
         self.total = self.ended = 0
         self._table, self._terms, self._tell = table, terms, tell
         self._brought = sorted(apart(table, brought), key=lambda one: (one.common.sources, _kind(one.files), one.name))
         self._commons = {one.common.sources: one.common for one in self._brought if not one.refused}
-        self._owner = owner_here(self.batch)
         self._conditions = ""
-        self._ahead = terms.ahead
-        self._on_gpus = False
-        self._waiting: dict[str, asyncio.Future[Run | None]] = {}
         self._names: dict[int, list[str]] = {}
         self._told: set[int] = set()
 
-    # -- the whole -------------------------------------------------------------------------------------------------
+    async def _carry(self, level: Level) -> None:
+        """Bring all rows of the batch at this level to their ends, each noted as it comes (`_note`)."""
+        raise NotImplementedError
 
-    async def work(self, engine: Connection) -> list[Ended]:
-        """Judge all of them; every candidate at every level at which it was judged, the quick ones first.
+    def _begin(self, wanted: Sequence[Brought], level: Level) -> None:
+        """Have `batch` and `_conditions` be those of this stage."""
 
-        Raises:
-            EngineUnavailableError: the engine went away. What has an outcome keeps it.
-            StoppedError: somebody cancelled a run, the engine starts no process at present, or there is no GPU.
-            StoreError: the table cannot be written.
-        """
-        try:
-            async with asyncio.TaskGroup() as beside:
-                helpers = [beside.create_task(self._listen(engine)), beside.create_task(self._renew())]
-                try:
-                    return await self._judge(engine)
-                finally:
-                    for helper in helpers:
-                        helper.cancel()
-        except* (client.EngineUnavailableError, StoppedError, StoreError) as group:
-            raise _first(group) from None
-        finally:
-            self._table.release(self._owner)
-
-    async def _judge(self, engine: Connection) -> list[Ended]:
-        status = await engine.status()
-        terms = self._terms
-        if terms.device == "cuda" and (why := asking.no_gpu(status)):
-            raise StoppedError(why)
-        gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
-        self._on_gpus = bool(gpus)
-        at_once = max(len(gpus), 1) if terms.device != "cpu" else 1
-        self._ahead = terms.ahead or at_once + 1
-        given = {"device": terms.device, "gpus": gpus, "case": terms.case, "patience_s": terms.patience_s}
-        self._conditions = json.dumps({**given, "build": client.build_id()}, sort_keys=True)
+    async def _judge(self) -> list[Ended]:
+        """Every candidate at every level at which it was judged, the quick ones first."""
         self._table.requeue_expired()
-        quick = self._plan([one for one in self._brought if not one.refused], Level.QUICK)
-        ends = [self._refused(one) for one in self._brought if one.refused]
-        ends += await self._level(engine, quick, Level.QUICK)
+        fit = [one for one in self._brought if not one.refused]
+        quick = self._plan(fit, Level.QUICK)
+        ends = [Ended(one.name, Level.QUICK, results.refused(one.refused)) for one in self._brought if one.refused]
+        for end in ends:
+            self._tell(end)
+        ends += await self._level(quick, Level.QUICK)
         rows = {row.number: row for row in map(self._table.row, set(quick.values()))}
         outcomes = {number: found for number, row in rows.items() if (found := outcome_of(row)) is not None}
-        chosen = results.worth(outcomes, terms.finalists)
-        if not chosen:
+        best = {rows[number].candidate for number in results.worth(outcomes, self._terms.finalists)}
+        if not best:
             return ends
-        best = {rows[number].candidate for number in chosen}
-        finalists = [one for one in self._brought if not one.refused and snapshot_hash(one.files) in best]
-        return ends + await self._level(engine, self._plan(finalists, Level.FULL), Level.FULL)
+        finalists = [one for one in fit if snapshot_hash(one.files) in best]
+        return ends + await self._level(self._plan(finalists, Level.FULL), Level.FULL)
 
     def _plan(self, wanted: Sequence[Brought], level: Level) -> dict[str, int]:
-        """Rows for these candidates: numbers by name. What need not be run has its outcome at once."""
+        """Rows for these candidates: numbers by name. What need not be run has its outcome at once, and what was given
+        up is tried once more."""
+        self._begin(wanted, level)
         numbers: dict[str, int] = {}
         by_common: dict[str, list[Brought]] = {}
         for one in wanted:
             by_common.setdefault(one.common.sources, []).append(one)
         for sources_hash, here in by_common.items():
             common = self._commons[sources_hash]
-            planned = self._table.plan(
-                self.batch,
-                target=common.target,
-                sources=common.sources,
-                wanted=[Wanted(one.name, one.files) for one in here],
-                level=level,
-                conditions=self._conditions,
-                priority=level is Level.FULL,
-                again=self._terms.again,
-            )
-            numbers |= {one.name: row.number for one, row in zip(here, planned, strict=True)}
-            for one, row in zip(here, planned, strict=True):
-                if not row.state.ended and level is Level.QUICK and (outcome := unparsed(one.files)) is not None:
-                    self._table.finish(row.number, outcome.document())
-            dead = [row.number for row in planned if row.state is Standing.DEAD]
-            self._table.again(dead)  # somebody asks once more
+            for first in range(0, len(here), AT_A_TIME):
+                some = here[first : first + AT_A_TIME]
+                planned = self._table.plan(
+                    self.batch,
+                    target=common.target,
+                    sources=common.sources,
+                    wanted=[Wanted(one.name, one.files) for one in some],
+                    level=level,
+                    conditions=self._conditions,
+                    priority=level is Level.FULL,
+                    again=self._terms.again,
+                )
+                for one, row in zip(some, planned, strict=True):
+                    numbers[one.name] = row.number
+                    if not row.state.ended and level is Level.QUICK and (outcome := unparsed(one.files)) is not None:
+                        self._table.finish(row.number, outcome.document())
+                self._table.again([row.number for row in planned if row.state is Standing.DEAD])
         return numbers
 
-    def _refused(self, one: Brought) -> Ended:
-        end = Ended(one.name, Level.QUICK, results.refused(one.refused))
-        self._tell(end)
-        return end
-
-    # -- one level -------------------------------------------------------------------------------------------------
-
-    async def _level(self, engine: Connection, numbers: Mapping[str, int], level: Level) -> list[Ended]:
+    async def _level(self, numbers: Mapping[str, int], level: Level) -> list[Ended]:
         """Bring all rows of a level to their end."""
         self._names, self._told = {}, set()
         for name, number in numbers.items():
             self._names.setdefault(number, []).append(name)
         self.total, self.ended = len(numbers), 0
-        for number in self._names:
-            self._note(self._table.row(number), known=True)
-        under_way: set[asyncio.Task[None]] = set()
-        done: set[asyncio.Task[None]] = set()
-        try:
-            while True:
-                while len(under_way) < self._ahead and (groups := self._next(level)):
-                    under_way |= {asyncio.create_task(self._group(engine, group)) for group in groups}
-                if under_way:
-                    done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        task.result()
-                elif self._others_work(level):
-                    await asyncio.sleep(OTHERS_S)
-                    self._table.requeue_expired()
-                else:
-                    break
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, *done, return_exceptions=True)
+        self._look()
+        await self._carry(level)
+        self._look()
         rows = {number: self._table.row(number) for number in self._names}
         return [_end(name, rows[number]) for name, number in numbers.items()]
 
-    def _others_work(self, level: Level) -> bool:
-        """Whether another process has leased rows of ours; what it has brought to an end is told."""
+    def _look(self) -> bool:
+        """Tell of what has come to its end and not through us: before, or through another process. Whether a row of
+        ours has not."""
         open_rows = False
         for number in self._names.keys() - self._told:
             row = self._table.row(number)
@@ -397,6 +352,79 @@ class Judging:
         for name in self._names.get(row.number, ()):
             self.ended += 1
             self._tell(_end(name, row, known=known and bool(row.run_id or row.attempts)))
+
+
+class Judging(Stages):
+    """Candidates judged by the engine of this machine.
+
+    Attributes:
+        running: ids of the runs that are under way for them, which nobody else has asked for.
+    """
+
+    def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
+        super().__init__(table, brought, terms, tell)
+        self.running: set[str] = set()
+        self._owner = owner_here(self.batch)
+        self._ahead = terms.ahead
+        self._on_gpus = False
+        self._waiting: dict[str, asyncio.Future[Run | None]] = {}
+
+    async def work(self, engine: Connection) -> list[Ended]:
+        """Judge all of them; every candidate at every level at which it was judged, the quick ones first.
+
+        Raises:
+            EngineUnavailableError: the engine went away. What has an outcome keeps it.
+            StoppedError: somebody cancelled a run, the engine starts no process at present, or there is no GPU.
+            StoreError: the table cannot be written.
+        """
+        self._engine = engine
+        try:
+            async with asyncio.TaskGroup() as beside:
+                helpers = [beside.create_task(self._listen(engine)), beside.create_task(self._renew())]
+                try:
+                    await self._look_at(engine)
+                    return await self._judge()
+                finally:
+                    for helper in helpers:
+                        helper.cancel()
+        except* (client.EngineUnavailableError, StoppedError, StoreError) as group:
+            raise _first(group) from None
+        finally:
+            self._table.release(self._owner)
+
+    async def _look_at(self, engine: Connection) -> None:
+        """What the engine can run on, which is a condition of every row. Raises StoppedError."""
+        status = await engine.status()
+        terms = self._terms
+        if terms.device == "cuda" and (why := asking.no_gpu(status)):
+            raise StoppedError(why)
+        gpus = sorted(device.name for device in status.devices) if not status.gpu_note else []
+        self._on_gpus = bool(gpus)
+        at_once = max(len(gpus), 1) if terms.device != "cpu" else 1
+        self._ahead = terms.ahead or at_once + 1
+        given = {"device": terms.device, "gpus": gpus, "case": terms.case, "patience_s": terms.patience_s}
+        self._conditions = json.dumps({**given, "build": client.build_id()}, sort_keys=True)
+
+    async def _carry(self, level: Level) -> None:
+        under_way: set[asyncio.Task[None]] = set()
+        done: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                while len(under_way) < self._ahead and (groups := self._next(level)):
+                    under_way |= {asyncio.create_task(self._group(self._engine, group)) for group in groups}
+                if under_way:
+                    done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+                elif self._look():  # another process has leased rows of ours
+                    await asyncio.sleep(OTHERS_S)
+                    self._table.requeue_expired()
+                else:
+                    break
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, *done, return_exceptions=True)
 
     def _next(self, level: Level) -> list[list[Row]]:
         """Rows that wait, leased, as groups that one run each can judge: those that were asked for together before,
@@ -598,7 +626,9 @@ def outcome_of(row: Row) -> Outcome | None:
 
 
 def _end(name: str, row: Row, *, known: bool = False) -> Ended:
-    return Ended(name, row.level, outcome_of(row), row.candidate, row.reason, known)
+    where = (row.outcome or {}).get("where")
+    found = where if isinstance(where, Mapping) else {}
+    return Ended(name, row.level, outcome_of(row), row.candidate, row.reason, known, found)
 
 
 def _kind(files: Mapping[str, bytes]) -> str:

@@ -6,21 +6,36 @@ do stands in `mcp_tools`. A list of tools is read by a model at every start, so 
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    TextContent,
+    ToolAnnotations,
+)
+from pydantic import Field, ValidationError
 
 from aisp.engine.doors import mcp_tools
 from aisp.engine.doors.mcp_tools import Answer, Doctor, Level, NoAnswerError, Part, Tools, answered
 from aisp.store.results import evidence
+from aisp.store.text import clean_line, printable
 
 MOST_LIST_BYTES = 12_000
 """Of the list of tools as JSON."""
+MOST_ID = 100
+"""Signs of a request's id that is given back with the answer to a line which is no request."""
 
 INSTRUCTIONS = (
     "Judges GPU kernels: a candidate is checked against an fp64 reference on inputs that nobody sees, then timed "
@@ -128,6 +143,54 @@ def server(roots: Sequence[Path] = (), *, device: str = "auto", doctor: Doctor |
         return await _text(tools.case(case))
 
     return made
+
+
+async def serve(made: MCPServer[None]) -> None:
+    """Serve on this process's stdin and stdout until stdin ends."""
+    lowlevel = made._lowlevel_server  # what MCPServer.run_stdio_async runs; no public name leads to it
+    async with stdio_server() as (requests, answers):
+        await lowlevel.run(_Readable(requests, answers), answers, lowlevel.create_initialization_options())
+
+
+class _Readable:
+    """The requests that can be read; each other line is answered at once, where the SDK passes it over in silence and
+    its sender waits."""
+
+    def __init__(self, requests: Any, answers: Any) -> None:
+        self._requests, self._answers = requests, answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._requests, name)
+
+    def __aiter__(self) -> _Readable:
+        return self
+
+    async def __anext__(self) -> Any:
+        while isinstance(found := await self._requests.__anext__(), Exception):
+            await self._answers.send(SessionMessage(_unreadable(found)))
+        return found
+
+    async def __aenter__(self) -> _Readable:
+        await self._requests.__aenter__()
+        return self
+
+    async def __aexit__(self, *ended: Any) -> None:
+        await self._requests.__aexit__(*ended)
+
+
+def _unreadable(error: Exception) -> JSONRPCError:
+    """The answer to a line that is no request, with its id where that can be read all the same."""
+    line, told, number, code = "", clean_line(str(error), limit=300), None, PARSE_ERROR
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        line, told = first["input"], clean_line(first["msg"], limit=300)
+        code = PARSE_ERROR if first["type"] == "json_invalid" else INVALID_REQUEST
+    with contextlib.suppress(ValueError, RecursionError):
+        sent = json.loads(line) if isinstance(line, str) else line
+        given = sent.get("id") if isinstance(sent, dict) else None
+        printed = isinstance(given, str) and len(given) <= MOST_ID and printable(given) and given.isascii()
+        number = given if printed or type(given) is int else None
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=f"no request: {told}"))
 
 
 async def _result(call: Awaitable[Answer]) -> CallToolResult:

@@ -765,7 +765,9 @@ def _shape(record: Run, submission: Submission | None) -> Mapping[str, int] | No
 def _named(told: Answer, submission: Submission | None) -> Answer:
     """An answer of a submission, with the id that it was submitted under and what was said of it then."""
     if submission is not None:
-        told |= {"submission": submission.id, "note": submission.note}
+        told["submission"] = submission.id
+        if submission.note:
+            told["quoted"] = {"untrusted": True} | told.get("quoted", {}) | {"note": submission.note}
         if submission.of[0]:
             told["target"] = submission.of[0]
     return evidence.fit(told)

@@ -56,6 +56,22 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
         _clean_own(self)
 
 
+class GpuUse(_Item, frozen=True, kw_only=True):
+    """A GPU at one moment; None where the driver does not say.
+
+    Attributes:
+        index: in Status.devices.
+        others: how many processes that are not the engine's have a context on it.
+        others_bytes: its memory that is theirs.
+    """
+
+    index: int
+    others: int | None = None
+    others_bytes: int | None = None
+    sm_clock_mhz: float | None = None
+    power_w: float | None = None
+
+
 class Event(msgspec.Struct, tag_field="type", kw_only=True):
     """Base of all events. `seq` counts up by one within an epoch; LINES names texts of several lines."""
 
@@ -93,9 +109,11 @@ class Pulse(Event, tag="pulse", kw_only=True):
 
     Attributes:
         starting: what it does before it can carry out requests ("examining the store, 3.30 GiB"); "" once it can.
+        gpus: as they were some seconds ago, while nothing was measured; empty where nobody looked.
     """
 
     starting: str = ""
+    gpus: list[GpuUse] = []
 
 
 class Reply(Event, tag="reply", kw_only=True):
@@ -440,7 +458,7 @@ class WatchEdit(Event, tag="watch_edit", kw_only=True):
 
     LINES: ClassVar[tuple[str, ...]] = ("error",)
     target: str
-    number: int  # 1 is the first edit of this watch; 0 the state when the watch began
+    number: int  # 0 is the state when the target was watched first; they go on over watches and engines
     snapshot: str
     files: list[str]  # names that changed against the previous edit
     run_id: str

@@ -51,6 +51,12 @@ def name_of(target_id: str) -> str:
     return target_id.rpartition(":")[2]
 
 
+def is_path(word: str) -> bool:
+    """Whether a word has the signs of a path, which no name has: `.`, `..`, a beginning of `./`, `../`, `/` or `~`, an
+    end of `/` or `.py`."""
+    return word in (".", "..") or word.startswith(("./", "../", "/", "~")) or word.endswith(("/", ".py"))
+
+
 def is_group(word: str, ids: Sequence[str]) -> bool:
     """Whether `word` may mean several targets: all, a chapter or a glob, and no target's id."""
     return word not in ids and (
@@ -93,16 +99,21 @@ def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] |
     if len(found) == 1:
         return found[0]
     if found:
-        others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        raise TargetError(
-            f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
-        )
+        raise ambiguous(word, found)
     stopped = meant(word, list(broken or ()))
     if broken and len(stopped) == 1:
         first, *more = broken[stopped[0]]
         others = f" ({len(more)} more)" if more else ""
         raise TargetError(f"{stopped[0]} does not load: {first}{others}", Miss.BROKEN)
     raise unknown(word, ids)
+
+
+def ambiguous(word: str, found: Sequence[str]) -> TargetError:
+    """That `word` means several targets, with what each of them is called."""
+    others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return TargetError(
+        f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
+    )
 
 
 def unknown(word: str, ids: Sequence[str]) -> TargetError:

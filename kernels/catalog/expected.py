@@ -149,7 +149,7 @@ def parse(path: Path, text: str) -> tuple[Agreed | None, list[Problem]]:
     again = "have it written anew by `aisp dev expectations --refresh`"
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return None, [Problem(path, "", f"no TOML: {error}", again)]
     given = document.get("schema")
     if given != SCHEMA or isinstance(given, bool):

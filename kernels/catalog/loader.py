@@ -97,7 +97,9 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     name = _name(folder)
     try:
         if onefile.is_one_file(folder) and (refused := onefile.read(folder).problems):
-            return _of_others(folder) or list(refused)
+            from .formats import next_move  # every format: only where a file is no target of ours
+
+            return [foreign] if (foreign := next_move(folder)) is not None else list(refused)
         listing = sources.list_files(folder)
     except OSError as error:
         told = f"cannot be read: {sources.reason(error)}"
@@ -175,24 +177,6 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         files=files,
         left_out=(*listing.left_out, *sources.survey(folder, listing, matter.links)),
     )
-
-
-def _of_others(file: Path) -> list[Problem]:
-    """What to do with a file that is in a format of others; nothing where it is in none."""
-    import shlex  # with the formats: only where a file is no target of ours
-
-    from .formats import Part, recognise
-
-    found = recognise(file)
-    if found is None:
-        return []
-    dialect, part = found
-    path = shlex.quote(str(file))
-    told = {
-        Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"ANSWER --against {path}"),
-        Part.CANDIDATE: (f"is an answer to a {dialect.TITLE} problem", f"{path} --against PROBLEM"),
-    }
-    return [Problem(file, "", told[part][0], f"`aisp judge {told[part][1]}`")] if part in told else []
 
 
 def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: frontmatter.RungNotes | None) -> Rung:
@@ -366,7 +350,8 @@ class _Finding:
                 elif child.is_chapter:
                     self.chapter(child, root)
         if before == len(self.targets) + len(self.problems) + len(self.chapters):
-            self.problems.append(Problem(root, "", "holds no targets", "make one there with `aisp new my_kernel`"))
+            fix = "a target is a folder with lesson.md and baseline.py, or a Python file with functions like baseline"
+            self.problems.append(Problem(root, "", "holds no targets", f"{fix}; `aisp new my_kernel` makes one"))
 
     def labs(self, listing: _Listing, root: Path) -> None:
         """Take in every lab of a `labs` folder."""

@@ -520,6 +520,13 @@ class Run(msgspec.Struct, frozen=True):
         """What an environment that is not fit for measuring does: "strict", or "portable", which only warns."""
         return _text(self.manifest.get("validity")) or "strict"
 
+    @property
+    def edit(self) -> tuple[int, list[str]] | None:
+        """The number of the watch's edit that it is of, with the files that this changed; None of any other run."""
+        found = self.manifest.get("edit")
+        number, files = (found.get("number"), found.get("files")) if isinstance(found, Mapping) else (None, None)
+        return (number, list(map(_text, files))) if isinstance(number, int) and isinstance(files, list) else None
+
     def arm(self, rung: str) -> Arm | None:
         """The rung's part, None where it had none."""
         return next((arm for arm in self.arms if arm.rung == rung), None)

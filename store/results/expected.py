@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from aisp.kernels.catalog.expected import AgreedRung, AgreedTarget, Range, Scope
-from aisp.kernels.catalog.model import Expectation, Goal
+from aisp.kernels.catalog.expected import Agreed, AgreedRung, AgreedTarget, Range, Scope
+from aisp.kernels.catalog.model import Expectation, Goal, Role
 from aisp.store.outcomes import Limiter, State, Validity, Verdict
 from aisp.store.results import hardware, prediction
 from aisp.store.results.comparison import EQUIVALENCE, Difference
@@ -404,6 +404,58 @@ def _clear(one: Sighting, fast: str, slow: str, margin: float) -> bool:
         return True
     floor = max(EQUIVALENCE if part.floor is None else part.floor for part in (quick, late))
     return (late.low_ms or late.ms) > (quick.high_ms or quick.ms) * (1 + max(floor, margin))
+
+
+# -- shown in the place of results -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What a target's collection says that its rungs came to on other hardware.
+
+    Attributes:
+        on: the hardware's whole name.
+        wall: when the newest run that it is of was planned.
+        rungs: by name as it is today.
+        lead: the optimized rung with the greatest speed-up; "" where none has one.
+    """
+
+    on: str
+    wall: str
+    rungs: Mapping[str, AgreedRung]
+    lead: str
+
+    def speedup(self, rung: str) -> float | None:
+        """The middle of the range of a rung's speed-up; None where nothing was agreed to."""
+        return _middle(self.rungs.get(rung, AgreedRung()).speedup)
+
+    def ms(self, rung: str) -> float | None:
+        """The same of its time."""
+        return _middle(self.rungs.get(rung, AgreedRung()).ms)
+
+
+def _middle(ends: Range | None) -> float | None:
+    return None if ends is None else math.sqrt(ends[0] * ends[1])
+
+
+def shipped(targets: Iterable[Target], agreed: Iterable[Agreed]) -> dict[str, Shipped]:
+    """By target, what the strict files say of it; of several GPUs the newest run's."""
+    found: dict[str, Shipped] = {}
+    files = [one for one in agreed if one.scope is Scope.STRICT]
+    for target in targets:
+        said = [one for one in files if target.id in one.targets and one.path.parent.parent == target.root]
+        if said:
+            file = max(said, key=lambda one: one.targets[target.id].wall)
+            newest, names = file.targets[target.id], today(target)
+            rungs = {names.get(name, name): rung for name, rung in newest.rungs.items()}
+            middles = {
+                rung.name: _middle(rungs[rung.name].speedup) or 0.0
+                for rung in target.rungs
+                if rung.role is Role.OPTIMIZED and rung.name in rungs and rungs[rung.name].speedup
+            }
+            lead = max(middles, key=lambda name: middles[name], default="")
+            found[target.id] = Shipped(clean_line(file.hardware), newest.wall, rungs, lead)
+    return found
 
 
 # -- held against them -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from aisp.store.results import hardware
 from aisp.store.results.prediction import Answer, Says
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Target
+    from aisp.kernels.catalog.model import Rung, Target
     from aisp.store.record import Comparison
     from aisp.store.results.reading import Bar, Reading
 
@@ -172,12 +172,30 @@ class Lesson:
         return str(lead.light.limiter or "") if lead is not None and lead.light is not None else ""
 
 
+class Here(enum.StrEnum):
+    """What this machine can do with a lesson or a rung, the most first."""
+
+    TIMED = "timed"
+    CHECKED = "checked"  # by Triton's interpreter, which takes no time that says anything
+    NEEDS_GPU = "needs GPU"
+
+
+def without_gpu(rung: Rung) -> Here:
+    """What a machine without a GPU can do with a rung."""
+    if rung.gpu_only or rung.needs.gpus:
+        return Here.NEEDS_GPU
+    return Here.TIMED if rung.kind is Kind.TORCH else Here.CHECKED
+
+
+def best_without_gpu(target: Target) -> Here:
+    """The most that a machine without a GPU can do with an optimized rung of a lesson."""
+    found = {without_gpu(rung) for rung in target.honest_rungs if rung.role is Role.OPTIMIZED}
+    return next((one for one in Here if one in found), Here.NEEDS_GPU)
+
+
 def times_without_gpu(target: Target) -> bool:
-    """Whether a machine without a GPU times an optimized rung of a lesson: Triton's interpreter only checks."""
-    return any(
-        rung.role is Role.OPTIMIZED and rung.kind is Kind.TORCH and not rung.gpu_only and not rung.needs.gpus
-        for rung in target.honest_rungs
-    )
+    """Whether a machine without a GPU times an optimized rung of a lesson."""
+    return best_without_gpu(target) is Here.TIMED
 
 
 # -- order -------------------------------------------------------------------------------------------------------------

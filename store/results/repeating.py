@@ -1,7 +1,7 @@
 """What to type to do something with a target once more. Every command that is printed for that has its words here.
 
-A shipped lesson is named by its id, a folder of one's own by its id and `--root FOLDER`, and a Python file that is a
-target by itself by its path. What is printed runs as it stands, in any folder and whatever signs a path has.
+A shipped lesson is named by its id, and one's own work by the path of its folder, or of the file that it is. What is
+printed runs as it stands, in any folder and whatever signs a path has.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 _FLUSHES: Mapping[Cache | None, tuple[str, ...]] = {Cache.WARM: ("--warm",), Cache.DIRTY: ("--flush", "dirty")}
 
 
+def named(target_id: str, folder: Path) -> str:
+    """What a target is called in a command: a shipped lesson by its id, one's own by its folder or file."""
+    from aisp.kernels.catalog import shipped_root  # the loader: only where a command is shown
+
+    return target_id if folder.is_relative_to(shipped_root()) else str(folder)
+
+
 def command(verb: str, target_id: str, folder: Path, *options: str) -> str:
     """A command of `aisp` about one target, for a shell.
 
@@ -32,17 +39,7 @@ def command(verb: str, target_id: str, folder: Path, *options: str) -> str:
         folder: of the target, or the file that it is.
         options: what follows the target, word by word.
     """
-    from aisp.kernels.catalog import shipped_root  # the loader: only where a command is shown
-
-    if folder.is_relative_to(shipped_root()):
-        words = [*verb.split(), target_id]
-    elif folder.suffix == ".py":
-        words = [*("judge" if verb == "run" else verb).split(), str(folder)]
-    else:
-        # A list of targets has commas, and a stored id its blanks made one: the folder alone says which is meant.
-        named = "all" if verb == "run" and not _PLAIN.issuperset(target_id.encode()) else target_id
-        words = [*verb.split(), named, "--root", str(folder)]
-    return shell("aisp", *words, *options)
+    return shell("aisp", *verb.split(), named(target_id, folder), *options)
 
 
 def again(run: Run) -> str:
@@ -60,11 +57,10 @@ def again(run: Run) -> str:
     rungs = [arm for arm in run.arms if not arm.twin and arm.role is not Role.BASELINE]
     if any(arm.role in (Role.CHEAT, Role.WRONG) for arm in rungs):  # which run only where they are named
         options += ["--rungs", ",".join(arm.rung for arm in rungs)]
-    if folder.suffix != ".py":
-        rule, without = run.manifest.get("stop_rule"), run.manifest.get("without")
-        options += _FLUSHES.get(cache_of(rule) if isinstance(rule, Mapping) else None, ())
-        options += ["--validity", run.policy] if run.policy != "strict" else []
-        options += [word for check in (without if isinstance(without, list) else ()) for word in ("--without", check)]
+    rule, without = run.manifest.get("stop_rule"), run.manifest.get("without")
+    options += _FLUSHES.get(cache_of(rule) if isinstance(rule, Mapping) else None, ())
+    options += ["--validity", run.policy] if run.policy != "strict" else []
+    options += [word for check in (without if isinstance(without, list) else ()) for word in ("--without", check)]
     return command("run", run.target, folder, *options)
 
 

@@ -63,6 +63,14 @@ def brought(root: Path, **texts: str) -> list[many.Brought]:
     return [many.beside(f"{name}.py", {many.ENTRY: text.encode()}, shared) for name, text in texts.items()]
 
 
+def batch(table: Candidates, root: Path, **texts: str) -> tuple[str, dict[str, int]]:
+    """Candidates as they are planned for a quick stage: the name of their batch, and their rows."""
+    ones = brought(root, **texts)
+    made = running.Fleet(table, "f", ones, many.Terms("cpu"), lambda _: None, say=lambda _: None)
+    numbers = made._plan(ones, Level.QUICK)
+    return made.batch, numbers
+
+
 def give(root: Path, number: int = 1, **fields: Any) -> Give:
     """A row of that target, whose candidate takes the place of `optimized`, which engines of a script know."""
     (one,) = brought(root, a=GOOD)
@@ -79,33 +87,29 @@ def give(root: Path, number: int = 1, **fields: Any) -> Give:
 def test_the_same_folder_is_the_same_batch_and_a_changed_file_shares_the_others_rows(
     table: Candidates, tmp_path: Path
 ) -> None:
-    terms = many.Terms("cpu")
-    first = running.plan(table, "f", brought(tmp_path, a=GOOD, b=f"# b\n{GOOD}"), terms, level=Level.QUICK)
-    again = running.plan(table, "f", brought(tmp_path, a=GOOD, b=f"# b\n{GOOD}"), terms, level=Level.QUICK)
-    assert (first.name, first.numbers) == (again.name, again.numbers)
-    changed = running.plan(table, "f", brought(tmp_path, a=GOOD, b=f"# c\n{GOOD}"), terms, level=Level.QUICK)
-    assert changed.name != first.name
-    assert changed.numbers["a.py"] == first.numbers["a.py"]
-    assert changed.numbers["b.py"] != first.numbers["b.py"]
-    assert table.batches() == [changed.name, first.name]
+    first, numbers = batch(table, tmp_path, a=GOOD, b=f"# b\n{GOOD}")
+    assert batch(table, tmp_path, a=GOOD, b=f"# b\n{GOOD}") == (first, numbers)
+    changed, others = batch(table, tmp_path, a=GOOD, b=f"# c\n{GOOD}")
+    assert changed != first
+    assert others["a.py"] == numbers["a.py"]
+    assert others["b.py"] != numbers["b.py"]
+    assert table.batches() == [changed, first]
 
 
 def test_what_cannot_be_run_has_its_outcome_before_anybody_is_asked(table: Candidates, tmp_path: Path) -> None:
-    made = running.plan(
-        table, "f", brought(tmp_path, a="def run(x:\n", b="x = 1\n"), many.Terms("cpu"), level=Level.QUICK
-    )
-    outcomes = [many.outcome_of(table.row(number)) for number in made.numbers.values()]
+    _, numbers = batch(table, tmp_path, a="def run(x:\n", b="x = 1\n")
+    outcomes = [many.outcome_of(table.row(number)) for number in numbers.values()]
     assert [found.state for found in outcomes if found is not None] == [State.USER_ERROR, State.USER_ERROR]
     assert "never closed" in outcomes[0].why if outcomes[0] is not None else False
 
 
 def test_what_was_given_up_is_tried_once_more_when_somebody_asks_again(table: Candidates, tmp_path: Path) -> None:
-    terms, one = many.Terms("cpu"), brought(tmp_path, a=GOOD)
-    (number,) = running.plan(table, "f", one, terms, level=Level.QUICK).numbers.values()
+    _, numbers = batch(table, tmp_path, a=GOOD)
+    (number,) = numbers.values()
     table.lease("me", 1)
     table.fail(number, "me", "a host burnt down", final=True)
     assert table.row(number).state is Standing.DEAD
-    running.plan(table, "f", one, terms, level=Level.QUICK)
+    batch(table, tmp_path, a=GOOD)
     assert table.row(number).state is Standing.PLANNED
 
 
@@ -556,14 +560,16 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return functools.partial(put, monkeypatch)
 
 
-def fleet(table: Candidates, made: running.Batch, **fields: Any) -> tuple[running.Fleet, list[Row], list[str]]:
-    rows, said = list[Row](), list[str]()
-    return running.Fleet(table, made, tell=said.append, ended=rows.append, **fields), rows, said
+def fleet(
+    table: Candidates, ones: list[many.Brought], **fields: Any
+) -> tuple[running.Fleet, list[many.Ended], list[str]]:
+    ends, said = list[many.Ended](), list[str]()
+    terms = many.Terms("cpu", finalists=fields.pop("finalists", 0))
+    return running.Fleet(table, "f", ones, terms, ends.append, say=said.append, **fields), ends, said
 
 
-def batch(table: Candidates, root: Path, count: int) -> running.Batch:
-    texts = {f"c{number}": f"# {number}\n{GOOD}" for number in range(count)}
-    return running.plan(table, "f", brought(root, **texts), many.Terms("cpu"), level=Level.QUICK)
+def copies(root: Path, count: int) -> list[many.Brought]:
+    return brought(root, **{f"c{number}": f"# {number}\n{GOOD}" for number in range(count)})
 
 
 async def test_every_row_is_given_once_and_its_end_written_down(
@@ -583,13 +589,13 @@ async def test_every_row_is_given_once_and_its_end_written_down(
             tell(ended(row))
 
     scripted(script)
-    made = batch(table, tmp_path, 9)
-    found, rows, _ = fleet(table, made)
-    await found.run()
-    assert sorted(given) == sorted(made.numbers.values()) == sorted(row.number for row in rows)
+    found, told, _ = fleet(table, copies(tmp_path, 9))
+    ends = await found.work()
+    assert sorted(given) == sorted(row.number for _, row in table.rows(found.batch))
+    assert {end.name for end in told} == {end.name for end in ends} == {f"c{number}.py" for number in range(9)}
     assert most <= running.AT_ONCE
-    assert table.counts(made.name)[Standing.DONE] == 9
-    assert running.where_of(rows[0]) == {"agent": "one", "host": "h"}
+    assert table.counts(found.batch)[Standing.DONE] == 9
+    assert told[0].where == {"agent": "one", "host": "h"}
 
 
 async def test_a_driver_that_dies_costs_no_row_an_attempt(
@@ -600,11 +606,10 @@ async def test_a_driver_that_dies_costs_no_row_an_attempt(
         await rows.get()
 
     scripted(dies, dies, dies, dies, serve)
-    made = batch(table, tmp_path, 3)
-    found, rows, said = fleet(table, made)
-    await found.run()
-    assert {row.attempts for row in rows} == {1}
-    assert table.counts(made.name)[Standing.DONE] == 3
+    found, _, said = fleet(table, copies(tmp_path, 3))
+    await found.work()
+    assert {row.attempts for _, row in table.rows(found.batch)} == {1}
+    assert table.counts(found.batch)[Standing.DONE] == 3
     assert any("the driver has ended" in sentence for sentence in said)
 
 
@@ -618,12 +623,11 @@ async def test_a_row_that_is_lost_again_and_again_is_given_up_with_the_reason(
             tell(Lost(number=row.number, reason="the host burnt down") if b"# 1\n" in _own(row) else ended(row))
 
     scripted(loses)
-    made = batch(table, tmp_path, 3)
-    found, _, _ = fleet(table, made)
-    await found.run()
-    dead = table.row(made.numbers["c1.py"])
+    found, _, _ = fleet(table, copies(tmp_path, 3))
+    await found.work()
+    dead = dict(table.rows(found.batch))["c1.py"]
     assert (dead.state, dead.attempts, dead.reason) == (Standing.DEAD, MOST_ATTEMPTS, "the host burnt down")
-    assert table.counts(made.name)[Standing.DONE] == 2
+    assert table.counts(found.batch)[Standing.DONE] == 2
 
 
 def _own(row: Give) -> bytes:
@@ -633,7 +637,7 @@ def _own(row: Give) -> bytes:
 def test_rows_of_a_command_that_was_killed_are_taken_up(
     table: Candidates, tmp_path: Path, scripted: Callable[..., None]
 ) -> None:
-    made = batch(table, tmp_path, 4)
+    name, _ = batch(table, tmp_path, **{f"c{number}": f"# {number}\n{GOOD}" for number in range(4)})
     subprocess.run(
         [
             *(sys.executable, "-c"),
@@ -644,19 +648,18 @@ def test_rows_of_a_command_that_was_killed_are_taken_up(
         check=True,
         cwd=MAIN,
     )
-    assert table.counts(made.name)[Standing.LEASED] == 2
+    assert table.counts(name)[Standing.LEASED] == 2
     scripted(serve)
-    found, rows, _ = fleet(table, made)
-    asyncio.run(found.run())
-    assert len(rows) == 4
-    assert table.counts(made.name)[Standing.DONE] == 4
+    found, told, _ = fleet(table, copies(tmp_path, 4))
+    asyncio.run(found.work())
+    assert found.batch == name
+    assert len(told) == 4
+    assert table.counts(name)[Standing.DONE] == 4
 
 
 async def test_nobody_to_run_them_is_told_and_every_row_waits(
     table: Candidates, tmp_path: Path, scripted: Callable[..., None]
 ) -> None:
-    made = batch(table, tmp_path, 2)
-
     async def no_cluster(rows: asyncio.Queue[Give], tell: Callable[[Any], None]) -> None:
         tell(Broken(why=Why.NO_CLUSTER, text="no Ray cluster answers here"))
 
@@ -666,21 +669,29 @@ async def test_nobody_to_run_them_is_told_and_every_row_waits(
 
     for script, said in ((no_cluster, "no Ray cluster answers"), (nobody, "the GPU is somebody else's")):
         scripted(script)
-        found, rows, _ = fleet(table, made, patience_s=0.1)
+        found, told, _ = fleet(table, copies(tmp_path, 2), patience_s=0.1)
         with pytest.raises(running.NoFleetError, match=said):
-            await found.run()
-        assert rows == []
-        assert table.counts(made.name)[Standing.PLANNED] == 2
+            await found.work()
+        assert told == []
+        assert table.counts(found.batch)[Standing.PLANNED] == 2
 
 
-def test_the_fastest_get_a_full_run(table: Candidates, tmp_path: Path) -> None:
-    terms = many.Terms("cpu", finalists=1)
-    ones = brought(tmp_path, a=GOOD, b=f"# b\n{GOOD}", c=f"# c\n{GOOD}")
-    made = running.plan(table, "f", ones, terms, level=Level.QUICK)
-    for name, speedup in {"a.py": 1.5, "b.py": 3.0, "c.py": 2.0}.items():
-        outcome = results.Outcome(State.OK, results.Stage.QUICK, speedup=speedup, low=speedup - 0.1, high=speedup + 0.1)
-        table.finish(made.numbers[name], outcome.document())
-    assert [one.name for one in running.finalists(table, made, ones)] == ["b.py"]
+async def test_the_fastest_get_a_full_run(table: Candidates, tmp_path: Path, scripted: Callable[..., None]) -> None:
+    speedups = {b"# 0": 1.5, b"# 1": 3.0, b"# 2": 2.0}
+
+    async def script(rows: asyncio.Queue[Give], tell: Callable[[Any], None]) -> None:
+        tell(HERE)
+        while True:
+            row = await rows.get()
+            ratio = next(ratio for text, ratio in speedups.items() if _own(row).startswith(text))
+            stage = results.Stage.QUICK if row.quick else results.Stage.FULL
+            outcome = results.Outcome(State.OK, stage, speedup=ratio, low=ratio - 0.1, high=ratio + 0.1)
+            tell(Ended(number=row.number, run_id="R1", outcome=outcome.document()))
+
+    scripted(script)
+    found, _, _ = fleet(table, copies(tmp_path, 3), finalists=1)
+    ends = await found.work()
+    assert [end.name for end in ends if end.level is Level.FULL] == ["c1.py"]
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

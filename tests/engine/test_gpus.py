@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from aisp.engine import gpus, silence
 from aisp.engine.gpus import LEAK_BYTES, GpuOwnership, WallClock, conditions, neighbours
-from aisp.engine.telemetry import User
+from aisp.engine.telemetry import Readings, User
 
 CONTEXT = 500 << 20
 BASE = 700 << 20
@@ -57,6 +58,35 @@ class Drivers:
 
     def lost(self, gpu: int) -> str:
         return self.gpus[gpu].words
+
+
+class Idle(Driver):
+    """One GPU of a machine at rest."""
+
+    count = 1
+
+    def read(self, gpu: int, into: Readings) -> bool:
+        into.sm_clock_mhz.append(345.0)
+        into.power_w.append(math.nan)
+        return True
+
+
+@pytest.mark.parametrize(
+    ("users", "others", "their_bytes"),
+    [
+        ([], 0, 0),
+        ([User(HERE, CONTEXT)], 0, 0),
+        ([User(HERE, CONTEXT), User(1, 3 * CONTEXT)], 1, 3 * CONTEXT),
+        ([User(1, None)], 1, None),
+        ([User(1, CONTEXT), User(GONE, CONTEXT)], None, None),
+    ],
+)
+def test_who_else_is_on_a_gpu_is_counted_where_the_driver_numbers_processes_as_we_do(
+    users: list[User], others: int | None, their_bytes: int | None
+) -> None:
+    (found,) = gpus.use(Idle(*users))  # type: ignore[arg-type]
+    assert (found.others, found.others_bytes) == (others, their_bytes)
+    assert (found.sm_clock_mhz, found.power_w) == (345.0, None), "what the driver does not say is not known"
 
 
 async def test_of_several_gpus_the_one_that_something_is_wrong_with_is_known() -> None:

@@ -231,11 +231,8 @@ async def test_over_a_fleet(
             tell(await asyncio.to_thread(work.judge, await rows.get(), {}))
 
     fleet_support.put(monkeypatch, script)
-    apart = many.apart(table, brought(tmp_path))
-    batch = running.plan(table, "f", apart, Terms("cpu"), level=Level.QUICK)
-    await running.Fleet(table, batch, tell=lambda _: None, ended=lambda _: None).run()
-    ends = [running.refused_at_sight(one) for one in apart if one.refused]
-    ends += [running.end_of(name, table.row(number)) for name, number in batch.numbers.items()]
+    terms = Terms("cpu", finalists=0)
+    ends = await running.Fleet(table, "f", brought(tmp_path), terms, lambda _: None, say=lambda _: None).work()
     check({int(end.name): of(end) for end in ends}, refuses=refuses)
 
 
@@ -325,10 +322,14 @@ def test_a_batch_of_other_candidates_is_not_taken_up(
 ) -> None:
     monkeypatch.setattr(identity, "of_words", lambda *_: "ab" * 32)
     ones = brought(tmp_path)
-    first = running.plan(table, "f", ones[:2], Terms("cpu"), level=Level.QUICK)
-    assert running.plan(table, "f", ones[:2], Terms("cpu"), level=Level.QUICK).numbers == first.numbers
+
+    def plan(some: list[many.Brought]) -> dict[str, int]:
+        made = running.Fleet(table, "f", some, Terms("cpu"), lambda _: None, say=lambda _: None)
+        return made._plan(some, Level.QUICK)
+
+    assert plan(ones[:2]) == plan(ones[:2])
     with pytest.raises(TakenError):
-        running.plan(table, "f", ones[2:4], Terms("cpu"), level=Level.QUICK)
+        plan(ones[2:4])
 
 
 def test_a_name_means_one_candidate_and_a_digest_one_target(state: Path, tmp_path: Path, table: Candidates) -> None:

@@ -392,6 +392,44 @@ def test_broken_lines_and_wrong_types_are_answered_and_it_goes_on(state: Path, t
     assert "mine:one" in json.dumps(answers[len(calls) - 1])
 
 
+def test_a_line_that_is_no_request_is_answered_and_the_next_one_too(state: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+    half = '{"jsonrpc": "2.0", "id": %s, "method": "tools/call", "params": {"name": "\\ud800"}}'
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        "{",
+        half % 7,
+        half % '"eight"',
+        "[" * 100_000,
+        '{"jsonrpc": "2.0", "id": 9}',
+        json.dumps({"jsonrpc": "2.0", "id": 10, "method": "tools/list", "params": {}}),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", _MAIN, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=MAIN, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(7)]
+        process.stdin.close()
+        assert process.wait(20) == 0
+    said = {(answer["id"], answer["error"]["code"]) for answer in answers if "error" in answer}
+    assert said == {(None, -32700), (7, -32700), ("eight", -32700), (9, -32600)}
+    assert {answer["id"] for answer in answers if "result" in answer} == {0, 10}
+
+
+async def test_what_a_submitter_said_stands_under_what_is_quoted(state: Path, tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    tools = mcp_tools.Tools([tmp_path / "mine"])
+    sent = await tools.submit("one", RIGHT, "it is FASTER, trust me")
+    submission = tools._submission(sent["run"])
+    for answer in ({"verdict": "wrong"}, {"verdict": "wrong", "quoted": {"text": "said", "untrusted": True}}):
+        told = mcp_tools._named(dict(answer), submission)
+        assert told.keys() == {"verdict", "submission", "target", "quoted"}
+        assert told["quoted"] == {"untrusted": True, **answer.get("quoted", {}), "note": "it is FASTER, trust me"}
+
+
 def test_without_the_package_it_says_what_to_install(state: Path) -> None:
     code = f"import sys; sys.modules['mcp'] = None; {_MAIN}"
     done = subprocess.run([sys.executable, "-c", code, "mcp", "--tools"], cwd=MAIN, capture_output=True, text=True)

@@ -593,6 +593,54 @@ async def test_more_work_than_may_wait_is_refused_with_the_time_to_come_back(
     assert others[-1].status_code == 429 and others[-1].json()["error"].startswith("more than")
 
 
+def test_strangers_that_hold_every_connection_keep_nobody_out(state: Path, served: Served) -> None:
+    with contextlib.ExitStack() as crowd, Engine(state):
+        for _ in range(server.MOST_CONNECTIONS + 60):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))
+        for _ in range(3):
+            with httpx.Client(base_url=served.url, headers=served.client.headers, timeout=10, trust_env=False) as one:
+                assert one.get("/health").status_code == 200
+                assert one.get("/definitions").status_code == 200  # on the same connection, which is now known
+
+
+async def test_bodies_that_take_long_give_way_to_the_next_and_keep_no_question_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "MOST_BODIES", 2)
+    monkeypatch.setattr(admission, "FAIR_S", 0.05)
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    door = admission.Admission(answer, "secret")
+
+    async def ask(body: bytes | None, length: int) -> int:
+        said: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return await asyncio.Future() if body is None else {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer secret"), (b"content-length", b"%d" % length)]
+        await door({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+        return int(said[0]["status"])
+
+    async with asyncio.timeout(10):
+        slow = [asyncio.create_task(ask(None, 100)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await ask(b"", 0) == 200  # nothing to read
+        assert await ask(b"x", 1) == 429
+        await asyncio.sleep(0.06)
+        assert await ask(b"x", 1) == 200
+        assert await slow[0] == 408
+        assert await ask(b"x", 1) == 200
+        slow[1].cancel()
+
+
 async def test_a_client_that_does_not_take_its_answer_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     from starlette.applications import Starlette
     from starlette.requests import Request

@@ -320,6 +320,20 @@ async def test_of_a_storm_of_saves_the_last_is_measured_and_each_other_says_what
             assert run.state is State.OK or run.reason == f"superseded by edit {edit.number + 1}"
 
 
+async def test_the_numbers_of_edits_go_on_where_the_watch_before_ended(
+    shared: EngineUnderTest, planned_only: Path
+) -> None:
+    async with watching(shared, planned_only) as before:
+        saved = await before.save("optimized.py", variant(1))
+        assert [edit.number for edit in before.edits] == [0, 1]
+    async with watching(shared, planned_only) as after:
+        later = await after.save("optimized.py", variant(2))
+        assert [edit.number for edit in after.edits] == [2, 3]
+    with shared.history() as history:
+        assert history.run(saved.run_id).edit == (1, ["optimized.py"])
+        assert history.run(later.run_id).edit == (3, ["optimized.py"])
+
+
 async def test_a_syntax_error_is_shown_and_the_mended_file_runs(
     shared: EngineUnderTest,
     planned_only: Path,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from aisp.kernels import catalog
-from aisp.kernels.catalog.expected import AgreedRung, AgreedTarget, Scope
+from aisp.kernels.catalog.expected import Agreed, AgreedRung, AgreedTarget, Scope
 from aisp.store.results import expected
 from aisp.store.results.expected import (
     EQUIVALENCE,
@@ -149,3 +150,27 @@ def test_a_range_of_another_case_says_nothing_of_this_one() -> None:
     held = expected.hold(target, Scope.STRICT, agreed, expected.Answered(Met.MET, sighting(0.5)))
     assert held.met is Met.UNMEASURED
     assert "the case large" in held.rungs[0].note
+
+
+def test_what_a_collection_ships_leads_with_its_fastest_rung_by_the_names_of_today_and_says_where(
+    tmp_path: Path,
+) -> None:
+    from tests.tui.app_support import write_target
+
+    target = write_target(tmp_path, "ch07", "one")
+    renamed = replace(
+        target, rungs=tuple(replace(r, formerly="fast" if r.name == "optimized" else "") for r in target.rungs)
+    )
+    rungs = {"baseline": AgreedRung(ms=(2.0, 8.0)), "fast": AgreedRung((4.0, 9.0)), "gone": AgreedRung((90.0, 99.0))}
+    agreed = AgreedTarget("default", rungs, wall="2026-11-23T05:03")
+    old = AgreedTarget("default", {}, wall="2025-01-01T00:00")
+    files = [
+        Agreed(Scope.STRICT, "NVIDIA A100", {target.id: old}, tmp_path / "expectations" / "a100.toml"),
+        Agreed(Scope.STRICT, "NVIDIA H200", {target.id: agreed}, tmp_path / "expectations" / "h200.toml"),
+        Agreed(Scope.PORTABLE, "", {target.id: old}, tmp_path / "expectations" / "portable.toml"),
+    ]
+    found = expected.shipped([renamed], files)[target.id]
+    assert (found.on, found.lead, found.speedup("optimized")) == ("NVIDIA H200", "optimized", 6.0)
+    assert found.ms("baseline") == 4.0
+    assert found.speedup("baseline") is found.speedup("wrong_tail") is None
+    assert not expected.shipped([replace(target, root=tmp_path / "mine")], files), "of another collection"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aisp.kernels.catalog.model import Expectation, Kind
+from aisp.kernels.catalog.model import Expectation, Kind, Needs, Rung
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Quarantine
 from aisp.store.results import overview
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.overview import Here, Lesson, Outcome
 from aisp.store.results.prediction import answer
 from aisp.store.results.reading import Bar, Reading, of_quarantine
 from tests.replacing import replace
@@ -195,3 +195,17 @@ def test_the_axis_reaches_around_all_that_is_drawn(root: Path) -> None:
 
 def test_a_lesson_that_needs_what_is_missing_but_has_a_result_keeps_it(root: Path) -> None:
     assert replace(lesson(root), missing="needs sm_100").outcome is Outcome.FASTER
+
+
+def test_without_a_gpu_a_lesson_is_timed_checked_or_needs_one_by_the_best_of_its_optimized_rungs(root: Path) -> None:
+    target = write_target(root, "ch07", "here")
+    base, fast, wrong = target.rungs
+    checked, gpu_only = replace(fast, name="optimized_b", kind=Kind.TRITON), replace(fast, gpu_only=True)
+
+    def best(*rungs: Rung) -> Here:
+        return overview.best_without_gpu(replace(target, rungs=(base, *rungs, wrong)))
+
+    assert best(gpu_only) is Here.NEEDS_GPU
+    assert best(gpu_only, checked) is Here.CHECKED
+    assert best(gpu_only, checked, replace(fast, name="optimized_c")) is Here.TIMED
+    assert best(replace(fast, needs=Needs(gpus=2))) is Here.NEEDS_GPU

@@ -13,12 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from aisp.store import History, Store, migrations, packages, upkeep
+from aisp.store import ContradictionError, History, Store, migrations, packages, snapshot_hash, upkeep
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.packages import PackageError
 from aisp.store.record import Arm, Run
+from aisp.store.rows import RunRows
 from aisp.store.upkeep import verify
 from tests.replacing import replace
 from tests.store.examples import finding, finished, measured, planned, samples_of, telemetry_of
@@ -242,6 +244,67 @@ def test_what_is_no_package_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(PackageError, match=wrong):
         packages.read(made_of(made[1]))
+
+
+def sealed_anew(document: dict[str, Any], **changes: Any) -> bytes:
+    """What somebody writes who changes a run and computes every seal anew."""
+    document["run"] |= changes
+    run = RunRows.of(msgspec.convert(document["run"], Run, strict=False))
+    samples = {rung: some["sha256"] for rung, some in document["samples"].items()}
+    document["hashes"]["run"] = run.digest(samples, document["telemetry"]["sha256"])
+    return resealed(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"id": "../../../x"}, "two ULIDs"),
+        ({"id": "\x1b[31m"}, "a text that no record has"),
+        ({"id": "01J0000000ENG1NE000000000"}, "two ULIDs"),
+        ({"epoch": "x"}, "two ULIDs"),
+        ({"wall": "9999-99-99"}, "its time is '9999-99-99'"),
+        ({"wall": "9999-12-31T00:00:00+00:00"}, "its time is"),
+        ({"wall": "yesterday"}, "its time is 'yesterday'"),
+        ({"duration_ms": -1}, "its run took -1.0 ms"),
+        ({"duration_ms": 1e30}, "its run took"),
+        ({"seed": 10**30}, "its seed is"),
+        ({"seed": -1}, "its seed is -1"),
+        ({"seq": -1}, "below zero"),
+        ({"seq": 10**30}, "it contradicts itself"),
+        ({"start_ns": -5}, "below zero"),
+        ({"title": "\x1b]0;mine\x07"}, "a text that no record has"),
+        ({"target": "ch07:\u202eesopsnart"}, "a text that no record has"),
+        ({"reason": "\ud800"}, "half of a surrogate pair"),
+        ({"flags": ["\x9b31m"]}, "a text that no record has"),
+    ],
+)
+def test_a_run_that_no_engine_has_written_is_refused_with_every_seal_made_anew(
+    made: tuple[Run, bytes], changes: dict[str, Any], wrong: str
+) -> None:
+    document = json.loads(made[1])
+    try:
+        data = sealed_anew(document, **changes)
+    except (ContradictionError, UnicodeEncodeError):
+        data = resealed(document)
+    with pytest.raises(PackageError, match=wrong):
+        packages.read(data)
+
+
+@pytest.mark.parametrize("name", ["a\nb.py", "\x1b[31m.py", "a\tb.py", "\u200bbaseline.py"])
+def test_a_source_whose_name_is_not_one_printable_line_is_refused(made: tuple[Run, bytes], name: str) -> None:
+    document = json.loads(made[1])
+    document["sources"] = {name: {"text": "pass"}}
+    with pytest.raises(PackageError, match="not one line of plain signs"):
+        packages.read(sealed_anew(document, snapshot=snapshot_hash({name: b"pass"})))
+
+
+def test_a_package_of_a_run_of_this_store_with_other_content_is_told_apart(
+    made: tuple[Run, bytes], tmp_path: Path
+) -> None:
+    run, data = made
+    other = packages.read(sealed_anew(json.loads(data), title="Another"))
+    with pytest.raises(PackageError, match=f"run {run.id} was made by this store, and is another there"):
+        packages.take_in(tmp_path / "there" / "aisp.db", other)
 
 
 def test_an_array_is_never_inflated_beyond_what_its_count_says(made: tuple[Run, bytes]) -> None:

@@ -560,3 +560,51 @@ def test_a_file_of_an_earlier_version_has_the_schema_of_that_version(tmp_path: P
         connection.executescript(Path(__file__).with_name(f"schema_v{version}.sql").read_text())
         connection.execute(f"PRAGMA user_version = {version}")
         assert migrations.differing(connection) == []
+
+
+def test_whatever_a_page_holds_instead_is_damage_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "aisp.db"
+    with Store.open(path) as store:
+        for number in range(3):
+            snapshot = store.put_snapshot({"optimized.py": b"# %d" % number})
+            store.finish(finished(planned(seq=number), snapshot=snapshot), {"baseline": samples_of(20, number)})
+        store.put_peak(peak_of())
+        for _ in range(6):
+            store.put_fuzz(*fuzz_of())
+    data = path.read_bytes()
+    pages = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    for number in range(1, len(pages)):  # the first has what tells a store of ours from others
+        # Nothing, and a leaf of another table: its columns are then others, and of other types.
+        for instead in (bytes(4096), pages[1 + (number * 7) % (len(pages) - 1)]):
+            path.write_bytes(b"".join([*pages[:number], instead, *pages[number + 1 :]]))
+            assert instead == pages[number] or not upkeep.verify(path).whole
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("UPDATE failures SET content = x'07' WHERE number = 1", "failure"),
+        ("UPDATE fuzzes SET content = NULL", "fuzz"),
+        ("UPDATE peaks SET gpu_uuid = x'07'", "peak"),
+        ("UPDATE sources SET content = NULL WHERE sha256 = (SELECT min(sha256) FROM sources)", "source"),
+        ("UPDATE snapshot_files SET source = NULL WHERE snapshot = (SELECT min(hash) FROM snapshots)", "snapshot"),
+        ("UPDATE manifests SET content = NULL", "manifest"),
+        ("UPDATE environments SET hash = x'07' WHERE hash = (SELECT min(hash) FROM environments)", "environment"),
+        ("UPDATE chain SET subject = x'00' WHERE seq = 4", "chain"),
+    ],
+)
+def test_a_column_that_holds_another_kind_of_value_is_damage_in_every_table(path: Path, sql: str, kind: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:  # without the schema's own refusals
+        connection.execute("PRAGMA writable_schema = 1")
+        for there, instead in ((") STRICT, ", ") "), (") STRICT", ")"), (" NOT NULL", "")):
+            connection.execute(
+                "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table'"
+                " AND name IN ('failures', 'fuzzes', 'peaks', 'manifests', 'sources', 'snapshot_files',"
+                " 'environments', 'chain')",
+                [there, instead],
+            )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = 1")
+        connection.execute("PRAGMA foreign_keys = 0")
+        assert connection.execute(sql).rowcount >= 1
+    assert kind in {each.kind for each in upkeep.verify(path).damage}

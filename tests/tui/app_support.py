@@ -115,6 +115,29 @@ def make_catalog(root: Path, *, problems: bool = True) -> Catalog:
     return Catalog((root,), chapters, targets, found if problems else ())
 
 
+SHIPPED = """schema = 1
+scope = "strict"
+hardware = "NVIDIA H200"
+
+[targets."ch07:gather"]
+case = "default"
+runs = ["01M83CK4T7VRDAXZ3PB9FH7HP0"]
+wall = "2026-11-23T05:03:23.463+00:00"
+driver = "580.159.04"
+versions = { torch = "2.11.0" }
+
+[targets."ch07:gather".rungs]
+baseline = { ms = [3.0, 3.6], limiter = "bytes", timing = "cold" }
+optimized = { speedup = [24.38, 27.43], ms = [0.1217, 0.1357], limiter = "bytes", timing = "cold" }
+"""
+
+
+def ship(root: Path) -> None:
+    """Have the small catalogue come with what its gather came to on an H200."""
+    (root / "expectations").mkdir(parents=True)
+    (root / "expectations" / "h200.toml").write_text(SHIPPED, encoding="utf-8")
+
+
 def story() -> list[events.Event]:
     """One target faster on a GPU, one failed, one undecided, one running."""
     return numbered(

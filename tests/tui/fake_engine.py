@@ -110,13 +110,12 @@ def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `aisp` in a process of its own, without a terminal."""
     return subprocess.run(
         [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", *words],
-        cwd=MAIN,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        **options,
+        **{"cwd": MAIN, **options},
     )
 
 

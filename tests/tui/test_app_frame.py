@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from textual.widgets._toast import Toast
 
+from aisp.engine.protocol import events
 from aisp.tui.app import Workbench
+from aisp.tui.link import ModelChanged
 from aisp.tui.screens.confirm import ConfirmScreen
 from aisp.tui.settings import Settings
 from tests.tui.app_support import fill_store, make_catalog, make_link, opened, screen_name, screen_text, until
@@ -30,6 +32,23 @@ async def test_what_is_told_takes_two_rows_at_most_and_none_of_the_list(tmp_path
         lines = screen_text(app).splitlines()
         assert all("/folder" not in line and "Copied" not in line for line in lines[2:])
         assert "target" in lines[3] and "speed-up" in lines[3]
+
+
+async def test_the_header_says_who_else_is_on_the_gpu_its_clock_and_power_where_there_is_room(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        first = screen_text(app).splitlines()[0]
+        assert "NVIDIA H100 80GB HBM3 · others - · - MHz · - W" in first, "before the driver was asked"
+        use = events.GpuUse(index=0, others=2, others_bytes=3 * 10**9, sm_clock_mhz=1755.0, power_w=312.4)
+        app.on_model_changed(ModelChanged(app.model.set_gpus([use])))
+        await until(pilot, lambda: "others 2, 3.00 GB · 1755 MHz · 312 W" in screen_text(app).splitlines()[0])
+        reading = {"gpu": 0, "memory_clock_mhz": [1.0], "temperature_c": [50.0], "throttle": [0]}
+        for at_ns, clock in ((5_000_000_000, 1800.0), (5_500_000_000, 900.0)):  # a second reading within the second
+            told = events.TelemetryBatch(at_ns=[at_ns], sm_clock_mhz=[clock], power_w=[float("nan")], **reading)  # type: ignore[arg-type]
+            app.on_model_changed(ModelChanged(app.model.apply([told])))
+        await until(pilot, lambda: "others 2, 3.00 GB · 1800 MHz · - W" in screen_text(app).splitlines()[0])
+        await pilot.resize_terminal(60, 24)
+        await until(pilot, lambda: "MHz" not in screen_text(app).splitlines()[0])
+        assert "H100" in screen_text(app).splitlines()[0]
 
 
 async def test_a_zoomed_table_has_all_rows_and_gets_its_few_ones_back(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from tests.tui.app_support import (
     opened,
     screen_name,
     screen_text,
+    ship,
     told,
     until,
 )
@@ -92,6 +93,59 @@ async def test_every_row_says_how_its_target_stands(tmp_path: Path) -> None:
     assert "needs sm_100" in by_name["scan"]
     assert "▲" in by_name["transpose"]
     assert any("● running" in row for row in rows)
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+async def test_what_is_shipped_stands_where_there_is_no_result_and_says_where_it_is_of(
+    tmp_path: Path, gpu: bool
+) -> None:
+    ship(tmp_path)
+    async with opened(tmp_path, link=make_link(gpu=gpu, told=False), size=(120, 40)) as (app, pilot):
+        await until(pilot, lambda: "26x on H200" in screen_text(app))
+        await pilot.press("slash", *"gather", "enter")
+        await until(pilot, lambda: "shipped    optimized 26x, 0.1285 ms on NVIDIA H200" in screen_text(app))
+        drawn = screen_text(app)
+        assert "Not run yet" in drawn
+        assert "dim: shipped, measured elsewhere" in drawn
+        cells = app.screen.table.row("target ch07:gather")  # type: ignore[attr-defined]
+        assert any("dim" in str(cell.style) for cell in cells if str(cell) == "26x on H200")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen_name(app) == "LessonScreen" and "on H200" in screen_text(app))
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "shipped: optimized 26x, 0.1285 ms on" in screen_text(app))
+
+
+async def test_a_result_of_ones_own_stands_before_what_is_shipped(tmp_path: Path) -> None:
+    ship(tmp_path)
+    keep(tmp_path / "state", "ch07:gather")
+    async with opened(tmp_path, link=make_link(told=False), size=(120, 40)) as (app, pilot):
+        await until(pilot, lambda: app.shipped and app.board)
+        drawn = screen_text(app)
+    assert "H200" not in drawn
+    assert "shipped" not in drawn
+
+
+async def test_without_a_gpu_the_catalogue_says_what_can_be_done_here_and_o_shows_it_alone(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    collate, transpose, *rest = catalog.targets
+    triton = replace(transpose, rungs=tuple(replace(rung, kind=Kind.TRITON) for rung in transpose.rungs))
+    catalog = replace(catalog, targets=(collate, triton, *rest))
+    async with opened(tmp_path, link=make_link(gpu=False, told=False), catalog=catalog) as (app, pilot):
+        drawn = screen_text(app)
+        here = {
+            line.split()[1]: line.split("││")[0].split()[-1] for line in drawn.splitlines() if line.startswith("│  ")
+        }
+        assert here["collate"] == "timed"
+        assert here["transpose"] == "checked"
+        assert here["scan"] == "GPU"
+        assert "of SOL" not in drawn
+        assert "3 of 5 can be timed here" in drawn
+        await pilot.press("o")
+        await until(pilot, lambda: "only: can be timed here: 3" in screen_text(app))
+        assert "transpose" not in screen_text(app)
+        assert app.screen.target_id == "ch05:collate"  # type: ignore[attr-defined]
+        await pilot.press("escape")
+        await until(pilot, lambda: "only:" not in screen_text(app))
 
 
 async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) -> None:
@@ -170,7 +224,7 @@ async def test_a_filter_finds_techniques_and_says_when_nothing_is_left(tmp_path:
         assert app.screen.target_id == "ch05:collate"  # type: ignore[attr-defined]
         await pilot.press(*"zzz")
         await pilot.pause()
-        assert "Nothing contains" in screen_text(app)
+        assert "No target is left by" in screen_text(app)
 
 
 async def test_a_malformed_target_stands_under_problems_with_file_key_and_fix(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def _state(app: Any) -> tuple[object, ...]:
 
 
 async def test_help_begins_with_the_screens_words_and_has_all_others_at_its_end(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+    async with opened(tmp_path, size=(119, 60)) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: "Words here" in screen_text(app))
         drawn = screen_text(app)
@@ -249,8 +249,17 @@ async def test_help_begins_with_the_screens_words_and_has_all_others_at_its_end(
         assert set(getattr(entry.load(), "words", ())) <= set(WORDS)
 
 
+async def test_from_120_columns_on_help_has_its_words_beside_its_keys(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "Words here" in screen_text(app))
+        first = next(line for line in screen_text(app).splitlines() if "Words here" in line)
+        assert "This pane: Targets" in first
+        assert "One version of a lesson's kernel" in screen_text(app)
+
+
 async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+    async with opened(tmp_path, size=(119, 60)) as (app, pilot):
         await pilot.press("d")
         await until(pilot, lambda: screen_name(app) == "DiffScreen")
         await pilot.press("question_mark")

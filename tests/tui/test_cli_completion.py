@@ -110,7 +110,15 @@ def test_what_cannot_be_read_offers_nothing_and_says_nothing(state: Path) -> Non
     state.mkdir(mode=0o700)
     (state / "aisp.db").write_bytes(b"no database" * 1000)
     assert offered("aisp compare 0") == []
-    assert offered("aisp run --root /nonexistent mi") == []
+    assert offered("aisp run --root /nonexistent mi") == ["file,mi"]  # which the shell looks for
+
+
+def test_the_app_is_completed_like_its_command_line(root: str) -> None:
+    asked = {"_AISP_TUI_COMPLETE": "bash_complete", "COMP_LINE": "aisp-tui ch07:transpo"}
+    words = [sys.executable, "-c", "from aisp.tui.start import main; main()"]
+    done = subprocess.run(words, cwd=MAIN, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["plain,transpose"], "")
+    assert "_AISP_TUI_COMPLETE=bash_complete" in CliRunner().invoke(cli, ["completion", "bash"]).stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

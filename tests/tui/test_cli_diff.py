@@ -177,14 +177,14 @@ def test_open_becomes_the_app_at_that_place(monkeypatch: pytest.MonkeyPatch, sta
     run = remember(state, "mine:one").id
     for words in (["transpose"], ["ch07:transpose"], [run[:20]], ["one", "--root", root]):
         assert CliRunner().invoke(cli, ["open", *words]).exit_code == 0
-    assert begun == [["ch07:transpose"], ["ch07:transpose"], ["run", run], [f"{root}/one"]]
+    assert begun == [["ch07:transpose"], ["ch07:transpose"], [run], [f"{root}/one"]]
 
 
 def test_open_as_json_says_what_it_would_open_and_opens_nothing(state: Path) -> None:
     run = remember(state, "mine:one").id
     shown = CliRunner().invoke(cli, ["open", run, "--json"])
     assert json.loads(shown.stdout) == {
-        "schema": 1, "target": None, "run_id": run, "command": ["aisp-tui", "run", run]
+        "schema": 1, "target": None, "run_id": run, "command": ["aisp-tui", run]
     }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_a_folder_of_problems_is_listed_and_a_problem_is_shown(tmp_path: Path) -
     assert (shown["weights"], shown["inputs"]["x"]) == (True, "float32 [batch_size, in_features] normal")
     assert f"aisp judge CANDIDATE --against {problem}" in judge(problem).stdout
     alone = judge(answer)
-    assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
+    assert (alone.exit_code, f"`aisp run {answer} --against PROBLEM`" in alone.output) == (2, True)
 
 
 def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
@@ -108,7 +108,7 @@ def test_a_pair_that_cannot_be_judged_is_wrong_usage_with_its_lines(
     assert "answer.py is no problem; formats that are read: " in told
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "holds no problems" in judge(empty).output
+    assert "holds no targets" in judge(empty).output
 
 
 def test_a_file_that_is_no_target_is_wrong_usage_with_its_lines(file: Path) -> None:
@@ -159,6 +159,18 @@ async def test_a_file_of_three_functions_gets_a_verdict(shared: EngineUnderTest,
     assert set(files) == {"lesson.md", "reference.py", "baseline.py", "optimized.py", "optimized_last.py"}
     assert b"in_order" not in files["reference.py"]
     assert shown.returncode in (0, 1)  # 1 where a busy machine made the times suspect
+
+
+@pytest.mark.slow
+async def test_this_folder_and_a_file_in_it_run_by_their_paths_and_again_as_the_export_says(
+    shared: EngineUnderTest, file: Path
+) -> None:
+    for word in (".", file.name):
+        shown = aisp("run", word, "--quick", "--device", "cpu", "--json", env=environment(shared), cwd=file.parent)
+        (found,) = map(json.loads, shown.stdout.splitlines())
+        assert (found["target"], found["correctness"]) == ("sums:sums", "correct"), shown.stderr
+    page = aisp("export", found["run_id"], env=environment(shared)).stdout
+    assert f"again: `aisp run {file} --case cpu --quick --device cpu`" in page
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_a_solution_whose_problem_is_not_there_is_wrong_usage(tmp_path: Path) ->
         True,
     )
     alone = judge(answer)
-    assert (alone.exit_code, "name its problem: --against PROBLEM" in alone.output) == (2, True)
+    assert (alone.exit_code, " --against PROBLEM`" in alone.output) == (2, True)
 
 
 @pytest.mark.slow

@@ -213,7 +213,7 @@ def test_targets_are_chosen_by_id_by_chapter_or_all_and_each_runs_once(
     ("words", "sentence"),
     [
         (["--targets", "mine:on"], "no target 'mine:on'; did you mean mine:one"),
-        ([","], "no target is named; give ids"),
+        ([","], "no target is named; give a path, ids"),
         (["mine:on"], "no target 'mine:on'; did you mean mine:one"),
         (["mine:n*"], "no target fits 'mine:n*'"),
         (["one", "tow"], "no target 'tow'; did you mean mine:two?"),

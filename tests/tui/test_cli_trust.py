@@ -189,10 +189,10 @@ def test_the_run_may_be_named_by_its_id_or_its_target(state: Path) -> None:
         shown = bench("checks", wanted).stdout
         assert f"timing.wall_clock: CAUGHT, optimized: {EVIDENCE}" in shown
         assert f"run {old.id} of mine:one" in shown
-    for wanted in ("mine:three", "01C"):
+    for wanted, told in (("mine:three", "no target 'mine:three'; did you mean mine:"), ("01C", "no run")):
         missing = bench("checks", wanted)
         assert (missing.exit_code, missing.stdout) == (2, "")
-        assert "no run" in missing.stderr
+        assert told in missing.stderr
 
 
 def test_every_issue_is_listed_with_its_answer() -> None:

@@ -22,6 +22,7 @@ from textual.app import App
 
 from aisp.tui.driver import (
     LONGEST_REST_S,
+    LONGEST_TYPED_S,
     LOST_S,
     ORDINARY_S,
     PATIENCE_S,
@@ -232,15 +233,18 @@ def test_on_a_slow_line_a_rest_follows_the_answer_so_that_keys_find_the_line_emp
     clock = Clock()
     pace = Pace(clock)
 
-    def rest_after(round_trip_s: float, *, frames: int = TRIPS) -> float:
+    def rest_after(round_trip_s: float, *, frames: int = TRIPS, typing_s: float = 0.0) -> float:
         for _ in range(frames):
             pace.ask()
             clock.now_s += round_trip_s
             pace.answered()
         start_s = clock.now_s
-        while pace.waiting:
+        while True:
+            if clock.now_s - start_s < typing_s:
+                pace.typed()
+            if not pace.waiting:
+                return clock.now_s - start_s
             clock.now_s += 0.01
-        return clock.now_s - start_s
 
     assert rest_after(ORDINARY_S) == 0
     assert rest_after(ORDINARY_S + 0.2, frames=1) == 0, "the machine was busy for once; the line is as it was"
@@ -248,9 +252,11 @@ def test_on_a_slow_line_a_rest_follows_the_answer_so_that_keys_find_the_line_emp
     # However slow it is, something is drawn now and then.
     assert rest_after(60) == pytest.approx(LONGEST_REST_S, abs=0.02)
 
-    pace.typed()
-    assert rest_after(ORDINARY_S + 0.05) == pytest.approx(0.05 * RESTS_TYPED, abs=0.02)
+    assert rest_after(ORDINARY_S + 0.05, typing_s=60) == pytest.approx(0.05 * RESTS_TYPED, abs=0.02)
+    assert rest_after(60, typing_s=60) == pytest.approx(LONGEST_TYPED_S, abs=0.02)
+    # Who has left off typing waits no longer for what is live.
     clock.now_s += TYPED_S
+    assert rest_after(ORDINARY_S + 0.2, typing_s=1.0) == pytest.approx(1.0 + TYPED_S, abs=0.02)
     assert rest_after(ORDINARY_S + 0.05) == pytest.approx(0.05 * RESTS, abs=0.02)
 
 

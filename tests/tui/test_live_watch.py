@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.table import LiveTable
 from tests import heard
 from tests.replacing import replace
+from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import NOW_NS, FakeLink, failing_run_events, quick_run_events, watch_events
 from tests.tui.live_support import SIZES, check_snapshot, isolate
@@ -84,6 +86,31 @@ async def test_a_watch_that_is_on_is_shown_as_it_stands(tmp_path: Path) -> None:
         assert len(table._rows) == 6
         assert table.cursor_key == "5"
         assert "best: edit 4, 1.818 ms" in screen_text(app)
+
+
+async def test_edits_of_an_engine_before_are_there_again_with_number_best_and_diff(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    folder = next(target.folder for target in catalog.targets if target.id == TARGET)
+    with Store.open(paths.database_file()) as store:
+        for number, speedup in ((0, 1.5), (1, 3.0), (3, 2.0)):
+            snapshot = store.put_snapshot({"optimized.py": f"TILE = {number}\n".encode()})
+            edit = {"edit": {"number": number, "files": ["optimized.py"] if number else []}}
+            run = planned(TARGET, snapshot=snapshot, trigger="watch", manifest=edit, folder=os.fsencode(folder))
+            store.plan([run])
+            end = finished(run, speedup=speedup, flags=())
+            store.finish(end, {arm.rung: samples_of(100) for arm in end.arms})
+        assert store.last_edit(TARGET, os.fsencode(folder)) == 3
+        assert store.last_edit(TARGET, b"/elsewhere") is None
+    link = FakeLink()
+    async with opened(tmp_path, size=(140, 40), link=link, catalog=catalog) as (app, pilot):
+        await open_watch(app, pilot)
+        link.push(events.WatchChanged(target=TARGET, folder=str(folder), active=True))
+        await until(pilot, lambda: "best: edit 1" in screen_text(app))
+        assert list(table_rows(app)) == ["3", "1", "0"]
+        await pilot.press("end", "k")
+        await until(pilot, lambda: "edit 1 against edit 0" in screen_text(app) and "TILE = 1" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
 
 
 async def test_edits_are_compared_with_the_one_before_and_the_best(tmp_path: Path) -> None:

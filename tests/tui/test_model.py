@@ -295,14 +295,15 @@ def test_a_suspect_time_is_never_the_best() -> None:
     assert best is not None and best.number == 5
 
 
-def test_a_watch_that_begins_again_starts_a_new_list() -> None:
+def test_a_watch_that_begins_again_goes_on_with_its_edits_and_one_of_another_folder_starts_a_new_list() -> None:
     model = Model()
-    model.apply(watch_events())
+    model.apply(watch_events(folder="/f"))
     model.apply([events.WatchChanged(target="ch05:collate", folder="/f", active=False)])
-    assert len(model.watches["ch05:collate"].edits) == 6
     model.apply([events.WatchChanged(target="ch05:collate", folder="/f", active=True, polling=True)])
-    assert model.watches["ch05:collate"].edits == []
+    assert [edit.number for edit in model.watches["ch05:collate"].edits] == list(range(6))
     assert model.watches["ch05:collate"].polling
+    model.apply([events.WatchChanged(target="ch05:collate", folder="/g", active=True)])
+    assert model.watches["ch05:collate"].edits == []
 
 
 def test_sentences_of_every_verdict() -> None:

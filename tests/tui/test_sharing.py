@@ -215,12 +215,15 @@ def test_a_run_or_a_target_s_last_result_is_written_to_stdout_or_into_a_file(
 
 def test_what_cannot_be_exported_says_why(state: Path, tmp_path: Path) -> None:
     run = keep(state)
-    assert "no result of 'ch07:nope' is stored" in bench("export", "ch07:nope").stderr
+    assert "no target 'ch07:nope'; did you mean ch07:transpose" in bench("export", "ch07:nope").stderr
+    assert (
+        "no result of 'ch05:collate' is stored; `aisp run TARGET` makes one" in bench("export", "ch05:collate").stderr
+    )
     assert bench("export", "01NOPE").exit_code == 2
     assert "no target 'transpoze'" in bench("export", "transpoze").stderr
     several = bench("export", "ch09")
     assert several.exit_code == 2
-    assert "'ch09' means 4 targets; one run is exported at a time" in several.stderr
+    assert "'ch09' means 4 targets; name one" in several.stderr
     refused = bench("export", run.id, str(tmp_path / "none" / "x.md"))
     assert refused.exit_code == 2
     assert "cannot be written" in refused.stderr

@@ -46,14 +46,21 @@ def test_a_target_opens_by_its_id_and_by_a_name_that_only_it_has(name: str, monk
     assert place.catalog is not None and place.folder is None  # not read a second time
 
 
-def test_a_folder_comes_before_a_target_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_comes_before_a_folder_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("transpose").mkdir()
+    for word in ("./transpose", "transpose/"):
+        place, _ = start(monkeypatch, word)
+        assert place == Place(folder=Path("transpose").absolute())
     place, _ = start(monkeypatch, "transpose")
-    assert place == Place(folder=Path("transpose").absolute())
-    place, _ = start(monkeypatch, "ch07:transpose")
     assert place is not None and place.screen == "lesson"
     said = CliRunner().invoke(app, ["--help"])
-    assert "A folder of that name comes first" in " ".join(said.output.split())
+    assert "It comes before a folder of that name, which is ./transpose" in " ".join(said.output.split())
+
+
+def test_a_chapter_opens_with_its_lessons_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, said = start(monkeypatch, "ch01")
+    assert place is not None and place.folder is not None, said.output
+    assert place.folder.name.startswith("ch01_")
 
 
 def test_piped_it_prints_the_list_with_last_results(tmp_path: Path) -> None:
@@ -65,9 +72,10 @@ def test_piped_it_prints_the_list_with_last_results(tmp_path: Path) -> None:
     assert "faster 1.50x" in row and row in listed
 
 
-def test_a_run_opens_by_the_beginning_of_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", [(), ("run",)])
+def test_a_run_opens_by_the_beginning_of_its_id(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     ids = fill_store(runs=1)
-    place, said = start(monkeypatch, "run", ids[0][:-4])
+    place, said = start(monkeypatch, *words, ids[0][:-4])
     assert said.exit_code == 0, said.output
     assert place == Place(screen="run", arguments={"run_id": ids[0]})
 
@@ -75,11 +83,11 @@ def test_a_run_opens_by_the_beginning_of_its_id(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("trnspose",), "no folder and no target 'trnspose'; did you mean transpose"),
+        (("trnspose",), "no target 'trnspose'; did you mean ch07:transpose"),
         (("run", "01NOSUCHRUN"), "no run '01NOSUCHRUN'"),
         (("run",), "which run? `aisp history` lists them"),
         (("transpose", "gather"), "one place at a time"),
-        (("a_file.txt",), "'a_file.txt' is a file; give the folder"),
+        (("a_file.txt",), "a_file.txt: not a folder; give the folder"),
         (("--theme", "nope"), "no theme 'nope'; there are aisp-dark, aisp-light, aisp-safe,"),
         (("--theme", "aisp-drak"), "no theme 'aisp-drak'"),
     ],

@@ -346,15 +346,34 @@ async def test_scrolling_keys() -> None:
         assert "identical" in drawn(app.view)[0]
 
 
-async def test_sideways_moves_both_sides_alike() -> None:
+@pytest.mark.parametrize("size", [(60, 12), (100, 12), (160, 12)])
+async def test_what_changed_far_to_the_right_is_in_sight_at_every_width(size: tuple[int, int]) -> None:
+    line = "    return torch.stack([torch.softmax(logits(request, first_weights, second_weights), dim=0) for "
     app = DiffApp()
-    async with app.run_test(size=(100, 6)) as pilot:
-        line = "".join(f"{n:<8}" for n in range(12))
-        await shown(app, pilot, line + "a\n", line + "b\n")
-        await pilot.press("l", "l")
-        assert drawn(app.view)[1].count(" 2       3 ") == 2
-        await pilot.press("0")
-        assert drawn(app.view)[1].count(" 0       1 ") == 2
+    async with app.run_test(size=size) as pilot:
+        await shown(
+            app, pilot, f"{line}request in x])\n" + "pass\n" * 9, f"{line}request in reversed(x)])\n" + "pass\n" * 9
+        )
+        whole = "".join("".join(line.split()) for line in drawn(app.view)).replace("│", "")
+        assert "reversed(x)])" in whole or "rsed(x)])" in whole
+        assert " 1 " in drawn(app.view)[1]
+        assert not drawn(app.view)[2][:5].strip(), "a line that goes on has no number"
+        await pilot.press("j", "n")
+        assert drawn(app.view)[1].startswith("▌")
+        app.view.find("reversed")
+        assert app.view.match_told == "1 of 1"
+
+
+async def test_another_width_wraps_anew_and_stays_at_the_line() -> None:
+    app = DiffApp()
+    async with app.run_test(size=(160, 12)) as pilot:
+        await shown(app, pilot, numbered({7: "x " * 60}), numbered({7: "x " * 59 + "y"}))
+        await pilot.press(*["j"] * 8)
+        await pilot.pause()
+        first = drawn(app.view)[1].split()[0]
+        await pilot.resize_terminal(110, 12)
+        await pilot.pause()
+        assert drawn(app.view)[1].split()[0] == first
 
 
 async def test_y_hands_the_hunk_over_once_as_lines_with_signs() -> None:

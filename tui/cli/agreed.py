@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from aisp.kernels.catalog import expected as files
+from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.expected import Agreed, AgreedTarget, Scope
+from aisp.store.given import regular_bytes
 from aisp.store.results import expected, hardware, suite
 from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
@@ -469,7 +471,7 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
         files.folders(given)[0] / f"{_slug(scope, name)}.toml",
     )
     try:
-        before = path.read_text("utf-8")
+        before = _text(path)
     except FileNotFoundError:
         return "", Agreed(scope, "" if scope is Scope.PORTABLE else name, {}, path)
     except (OSError, ValueError) as error:
@@ -482,6 +484,10 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
         told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
         raise click.UsageError(f"{clean_line(str(path))} {told}; give --out FILE with another name")
     return before, now
+
+
+def _text(path: Path) -> str:
+    return regular_bytes(path, sources.MAX_FILE_BYTES, follow=True).decode("utf-8")
 
 
 def _slug(scope: Scope, name: str) -> str:
@@ -533,7 +539,7 @@ def write(fresh: Fresh, taken: Sequence[str]) -> None:
     partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        there = path.read_text("utf-8") if path.exists() else ""
+        there = _text(path) if path.exists() else ""
         if there != fresh.before:
             raise NotHereError(f"{clean_line(str(path))} has changed meanwhile; nothing was written, ask again")
         partial.write_text(files.text(fresh.taking(taken)), "utf-8")

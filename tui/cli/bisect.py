@@ -8,6 +8,7 @@ about log2(N) runs. Which versions there are, the store says, and git where the 
 from __future__ import annotations
 
 import enum
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.kernels.catalog import choosing
 from aisp.store.outcomes import State, Verdict
 from aisp.store.results import regression
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 
 if TYPE_CHECKING:
@@ -167,7 +169,7 @@ def command(
     rung: str | None,
     quick: bool,
     device: str,
-    root: str | None,
+    roots: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find the edit that made a rung of TARGET slower, between two of its runs.
@@ -185,8 +187,8 @@ def command(
 
     begun = time.monotonic()
     with stored.history() as opened:
-        older, newer = _ends(opened, target_id, good, bad, [root] if root else [])
-        folder = _folder(newer, root)
+        older, newer = _ends(opened, target_id, good, bad, roots)
+        folder = _folder(newer, target_id, roots)
         had = _stored(opened, older, newer)
         chosen = rung or _lost_most(opened.read(older), opened.read(newer), had[0], had[-1])
     commits, git = _commits(folder, older.wall, newer.wall)
@@ -234,15 +236,10 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
     return older, newer
 
 
-def _folder(run: Run, root: str | None) -> Path:
-    """Where the target lies: below `root` where that has it, else where it was run."""
-    import os  # beside its one use
-
-    if root:
-        from aisp.kernels.catalog import list_ids  # only where a root is named
-
-        if found := list_ids([Path(root)]).get(run.target):
-            return found
+def _folder(run: Run, word: str, roots: Sequence[str]) -> Path:
+    """Where the target lies: at the path that was given, else where it was run."""
+    if roots or choosing.is_path(word):
+        return resolve.target(word, roots).folder
     return Path(os.fsdecode(run.folder))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
-    from aisp.kernels.catalog.model import Catalog, Needs, Target
+    from aisp.kernels.catalog.model import Catalog, Needs, Problem
     from aisp.store.results.reading import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -98,19 +98,14 @@ def roots_option(function: Function) -> Function:
         "roots",
         multiple=True,
         metavar="PATH",
-        type=click.Path(exists=True, file_okay=False),
-        help="Look for targets in this folder instead of the shipped ones. Repeatable.",
+        type=click.Path(exists=True),
+        help="Look for targets there instead of among the shipped ones. Repeatable.",
     )(function)
 
 
 def root_option(function: Function) -> Function:
-    """`--root PATH`, for what is about one target, as the argument `root`."""
-    return click.option(
-        "--root",
-        metavar="PATH",
-        type=click.Path(exists=True, file_okay=False),
-        help="Look for the target in this folder instead of the shipped ones.",
-    )(function)
+    """`--root PATH` where TARGET may be a path itself: hidden, and goes on to work."""
+    return click.option("--root", "roots", multiple=True, type=click.Path(exists=True), hidden=True)(function)
 
 
 def target_argument(function: Function) -> Function:
@@ -148,82 +143,14 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
 
     # Absolute, but links stay as they were named: the name of the folder is part of the targets' ids.
     catalog = load([Path(root).absolute() for root in roots] or None)
-    for problem in catalog.problems:
-        click.echo(f"aisp: warning: {clean_line(str(problem), limit=1000)}", err=True)
+    warn(catalog.problems)
     return catalog
 
 
-def place(word: str, roots: Sequence[str]) -> tuple[str, list[str]]:
-    """What a person typed for a target, and its roots: a Python file that is a target by itself is both."""
-    if roots or not word.endswith(".py") or not os.path.isfile(word):  # noqa: PTH113  a word may be no path at all
-        return word, list(roots)
-    from aisp.kernels.catalog import list_ids  # with the catalogue: only where a file is named
-
-    return next(iter(list_ids([Path(word).absolute()])), word), [word]
-
-
-def find_target(catalog: Catalog, word: str) -> Target:
-    """The target of that id or unique name; wrong usage where there is none, with what would work."""
-    from aisp.kernels.catalog import TargetError  # with the catalogue
-
-    try:
-        return catalog.find(word)
-    except TargetError as error:
-        raise meant_error(error) from None
-
-
-def choose_targets(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
-    """The targets that `selectors` mean (ids, names, chapters, globs, all; with commas too), each once, in the order
-    given; and the ids of those that were named one by one.
-
-    Raises:
-        MeantError: one of them means nothing.
-        click.UsageError: there is none.
-    """
-    from aisp.kernels.catalog import TargetError, choosing  # with the catalogue
-
-    chosen: dict[str, Target] = {}
-    named: list[str] = []
-    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
-    if not words:
-        raise click.UsageError("no target is named; give ids (ch01:batching), a chapter (ch07), a glob or all")
-    for word in words:
-        if word == "all" and not catalog.targets:
-            raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
-        if any(chapter.id == word for chapter in catalog.chapters) and word not in {t.chapter for t in catalog.targets}:
-            raise click.UsageError(f"the chapter {word} has no targets that load")
-        try:
-            found = catalog.choose(word)
-        except TargetError as error:
-            raise meant_error(error) from None
-        if not choosing.is_group(word, catalog.ids):
-            named += [target.id for target in found]
-        for target in found:
-            chosen.setdefault(target.id, target)
-    return list(chosen.values()), named
-
-
-def begins_a_run(word: str) -> bool:
-    """Whether a word that names nothing was meant as the beginning of a run's id: they begin with a digit."""
-    return word[:1].isdigit()
-
-
-def target_or_run(catalog: Catalog, word: str) -> Target | str:
-    """The target that `word` means, or else the id of the one stored run that it begins; MeantError where neither."""
-    try:
-        return find_target(catalog, word)
-    except MeantError as error:
-        if ":" in word or error.kind != "unknown":  # every target's id has a colon, no run's id does
-            raise
-        from aisp.tui.cli import stored  # the store and numpy
-
-        with stored.history() as opened:
-            try:
-                return opened.run(word).id
-            except LookupError:
-                if begins_a_run(word):
-                    raise
-                raise error from None
+def warn(problems: Iterable[Problem]) -> None:
+    """Name what could not be loaded on stderr."""
+    for problem in problems:
+        note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
 
 
 def meant_error(error: TargetError) -> MeantError:
@@ -231,47 +158,27 @@ def meant_error(error: TargetError) -> MeantError:
     return MeantError(clean_line(str(error), limit=2000), error.near, kind=error.kind)
 
 
-def complete_targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Ids of targets, for a shell."""
-    from aisp.tui.cli import completing  # here and below: only where a shell asks
+def _offering(*kinds: str, files: bool = False) -> Callable[..., list[CompletionItem]]:
+    """What offers a shell these kinds of words (functions of `completing`), and files where none fits."""
 
-    return completing.targets(ctx, incomplete)
+    def offered(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # only where a shell asks
 
+        from aisp.tui.cli import completing
 
-def complete_groups(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Ids of targets, chapters and all, for a shell."""
-    from aisp.tui.cli import completing
+        found = [item for kind in kinds for item in getattr(completing, kind)(ctx, incomplete)]
+        return found or [CompletionItem(incomplete, type="file")] * files
 
-    return completing.groups(ctx, incomplete)
-
-
-def complete_groups_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Ids of targets, chapters and runs, for a shell."""
-    return [*complete_groups(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
+    return offered
 
 
-def complete_rungs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Rungs of the targets named before, for a shell."""
-    from aisp.tui.cli import completing
-
-    return completing.rungs(ctx, incomplete)
-
-
-def complete_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Ids of the newest runs, for a shell."""
-    from aisp.tui.cli import completing
-
-    return completing.runs(ctx, incomplete)
-
-
-def complete_targets_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Both, for a shell."""
-    return [*complete_targets(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
-
-
-def complete_rungs_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Rungs of the target named before and its runs, for a shell."""
-    return [*complete_rungs(ctx, parameter, incomplete), *complete_runs(ctx, parameter, incomplete)]
+complete_targets = _offering("targets", files=True)
+complete_groups = _offering("groups", files=True)
+complete_groups_and_runs = _offering("groups", "runs", files=True)
+complete_targets_and_runs = _offering("targets", "runs", files=True)
+complete_rungs = _offering("rungs")
+complete_runs = _offering("runs")
+complete_rungs_and_runs = _offering("rungs", "runs")
 
 
 def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> MeantError:
@@ -295,7 +202,7 @@ def needs_text(needs: Needs) -> str:
     return ", ".join(parts) or plain.DASH
 
 
-def engine_roots(roots: Sequence[str]) -> list[str]:
+def engine_roots(roots: Iterable[str | Path]) -> list[str]:
     """`roots` as the engine wants them: absolute. Wrong usage where a name is not UTF-8 and cannot be
     sent."""
     absolute = [str(Path(root).absolute()) for root in roots]

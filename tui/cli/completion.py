@@ -18,9 +18,8 @@ from click.shell_completion import (
 
 from aisp.tui.cli import common
 
-PROGRAM = "aisp"
-VARIABLE = "_AISP_COMPLETE"
-"""Set by the shell's function: what it wants, as "bash_complete"."""
+PROGRAMS = {"aisp": "_AISP_COMPLETE", "aisp-tui": "_AISP_TUI_COMPLETE"}
+"""Each with what the shell's function sets: what it wants, as "bash_complete"."""
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -67,7 +66,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 @common.json_option
 @click.pass_context
 def command(ctx: click.Context, shell: str, as_json: bool) -> None:
-    """Print the script that makes SHELL complete commands, options, targets, rungs and runs.
+    """Print the script that makes SHELL complete commands, options, targets, rungs and runs of `aisp` and `aisp-tui`.
 
     \b
     bash, in ~/.bashrc:                  source <(aisp completion bash)
@@ -78,5 +77,6 @@ def command(ctx: click.Context, shell: str, as_json: bool) -> None:
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None  # SHELLS are click's
-    script = shell_class(ctx.find_root().command, {}, PROGRAM, VARIABLE).source()
-    common.answer(as_json, lambda: {"shell": shell, "script": script}, lambda *, width: [script.rstrip("\n")])
+    root = ctx.find_root().command
+    script = "\n".join(shell_class(root, {}, *program).source().strip("\n") for program in PROGRAMS.items())
+    common.answer(as_json, lambda: {"shell": shell, "script": script}, lambda *, width: [script])

@@ -77,12 +77,12 @@ def _of_yaml(path: Path) -> Contract:
 
 @click.command()
 @click.argument("file", metavar="FILE", type=_A_FILE)
-@click.argument("run", metavar="[RUN]", required=False, shell_complete=common.complete_runs)
+@click.argument("run", metavar="[RUN|TARGET]", required=False, shell_complete=common.complete_targets_and_runs)
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print a BenchmarkRun document, with what RUN came to.")
 @common.json_option
 @click.pass_context
 def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json: bool) -> None:
-    """Say whether FILE is a contract, and whether RUN keeps it.
+    """Say whether FILE is a contract, and whether RUN, or the last result of TARGET, keeps it.
 
     A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
     stays what it is. A run that keeps the contract and misses the wanted value of its figure is a result, and the
@@ -106,7 +106,7 @@ def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json
     from aisp.tui.cli import stored
 
     with stored.history() as opened:
-        record = opened.run(run)
+        record = opened.run(opened.one(run))
         if not record.state.final:
             raise click.UsageError(f"run {record.id} is still {record.state}; ask again when it has ended")
         facts = opened.facts_and_temperature(record)

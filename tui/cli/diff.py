@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.kernels.catalog.model import Role
+from aisp.kernels.catalog.model import Role, Target
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import MeantError
 from aisp.tui.widgets.alignment import Row, align, hunks_of, split_lines
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store.record import Run
 
 NOW = "now"
@@ -47,7 +46,7 @@ class Side:
 
     def label(self, name: str) -> str:
         """A file of it, as a head of the diff shows it."""
-        return f"{name} ({self.at if self.at == NOW else f'run {self.at}'})"
+        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'run {self.at}'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Pair:
     metavar="N",
     help="Equal lines around a change.",
 )
-@common.roots_option
+@common.root_option
 @common.json_option
 def command(
     wanted: str, left: str, right: str, side_by_side: bool, context: int, roots: tuple[str, ...], as_json: bool
@@ -91,14 +90,11 @@ def command(
     run with now. A rung beside a run is that rung now and as it ran. `aisp diff RUN [RUN]` needs no target: the run
     knows its folder; where that is gone, its baseline is compared with its optimized rung, as they ran.
 
-    A Python file that `aisp judge` takes is a TARGET too.
-
     On a terminal $PAGER shows it, in a pipe it is plain text.
 
     Exit status: 0, whether or not they differ; 2 no such target, rung or run; 3 the store cannot be read.
     """
-    wanted, places = common.place(wanted, roots)
-    target, one, other = sides(common.load_catalog(places), wanted, left, right)
+    target, one, other = sides(resolve.target_or_run(wanted, roots), left, right, roots)
     pairs = list(compared(one, other))
     if as_json:
         common.say_document(as_document(target, one, other, pairs, context))
@@ -117,19 +113,21 @@ def command(
         click.echo_via_pager(coloured(text, side_by_side=side_by_side) + "\n", color=True)
 
 
-def sides(catalog: Catalog, wanted: str, left: str, right: str) -> tuple[str, Side, Side]:
-    """The target's id, and both sides. MeantError, or click.UsageError, where a word means nothing."""
-    found = common.target_or_run(catalog, wanted)
-    if isinstance(found, str):
+def sides(found: Target | Run, left: str, right: str, roots: Sequence[str] = ()) -> tuple[str, Side, Side]:
+    """The id of the target that is meant, by itself or by its run, and both sides. MeantError, or click.UsageError,
+    where a word means nothing."""
+    if not isinstance(found, Target):
         if right:
             raise click.UsageError("two runs at most; put the target before them: aisp diff TARGET LEFT RIGHT")
-        record, one = of_run(found)
+        record, one = of_run(found.id)
         if left and left != NOW:
             return record.target, one, of_run(left)[1]
-        from aisp.tui.earlier import where_it_ran  # the store and numpy
-
-        target = where_it_ran(record, catalog)
-        return record.target, *((one, now(target)) if target is not None else _within(record, one, left))
+        try:
+            return record.target, one, now(resolve.of_run(record, roots))
+        except MeantError as error:
+            if error.kind != "unknown":
+                raise
+            return record.target, *_within(record, one, left)
     if not left:
         left, right = found.pair()
     elif not right:
@@ -185,7 +183,7 @@ def _side(target: Target, word: str) -> Side:
     try:
         return of_run(word)[1]
     except click.UsageError:
-        if common.begins_a_run(word):
+        if resolve.begins_a_run(word):
             raise
         rungs = [rung.name for rung in target.rungs]
         near = difflib.get_close_matches(word, [*rungs, *target.files], n=3, cutoff=0.5)

@@ -22,7 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Meas
 from aisp.store.results.reading import Bar
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import agreed, common
+from aisp.tui.cli import agreed, common, resolve
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation, Target
@@ -93,7 +93,7 @@ def command(
     if kept and not asked:
         raise click.UsageError("--from goes with --refresh, --strict, --portable or --min-speedup")
     catalog = common.load_catalog(roots)
-    targets = common.choose_targets(catalog, selectors)[0] if selectors else list(catalog.targets)
+    targets = resolve.targets(selectors, roots, catalog=catalog)[0] if selectors else list(catalog.targets)
     if not asked:
         ctx.exit(predictions(targets, hardware, as_json=as_json))
     with runs(kept) as known:

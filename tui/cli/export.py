@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,11 +12,8 @@ from aisp.engine import paths
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, MeantError, NotHereError
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
 from aisp.tui.sharing import FORMS
-
-if TYPE_CHECKING:
-    from aisp.tui.cli.stored import Opened
 
 
 @click.command("export")
@@ -41,8 +38,7 @@ if TYPE_CHECKING:
 def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
     """Write a stored run for somebody else, into a file or to stdout.
 
-    A run is named by its id or the beginning of it; a target by its id or name, which means its last
-    result.
+    A run is named by its id or the beginning of it; a target by its id, name or path, which means its last result.
 
     Exit status: 0; 1 the run cannot be packed, or has nothing for that form; 2 no such run, or FILE cannot be written;
     3 the store cannot be read.
@@ -53,7 +49,7 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
 
     try:
         with stored.history() as opened:
-            text = FORMS[form][1](opened, run_of(opened, wanted))
+            text = FORMS[form][1](opened, opened.one(wanted))
     except (PackageError, NothingError) as error:
         common.note(f"aisp: {clean_line(str(error), limit=1000)}")
         ctx.exit(EXIT_NO)
@@ -65,26 +61,6 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     except OSError as error:
         raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
     common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
-
-
-def run_of(opened: Opened, wanted: str) -> str:
-    """The id of a run, or of a target's last result.
-
-    Raises:
-        LookupError: there is none.
-        MeantError: `wanted` means no target, or several.
-    """
-    meant = opened.meant(wanted, ())
-    if isinstance(meant, str):
-        return meant
-    if len(meant) != 1:
-        raise MeantError(
-            f"{clean_line(wanted)!r} means {len(meant)} targets; one run is exported at a time", meant, kind="ambiguous"
-        )
-    found = opened.board(all_findings=False).get(meant[0])
-    if found is None:
-        raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run ID` makes one")
-    return found.id
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -23,9 +23,8 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, MeantError, NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.doors.fleet.messages import Agent
-    from aisp.engine.doors.fleet.running import Batch
     from aisp.engine.doors.many import Brought, Ended, Terms
-    from aisp.store.candidates import Candidates, Level, Row
+    from aisp.store.candidates import Candidates, Row
 
 MOST_BATCHES = 20
 """Batches that `status` lists, those that were planned last."""
@@ -109,6 +108,7 @@ def run(
     from aisp.engine import filesystem, paths  # here and below: only where there is something to run
     from aisp.engine.doors.fleet import running
     from aisp.engine.doors.many import Terms
+    from aisp.store.candidates import TakenError, TooManyError
     from aisp.tui.cli import judge_many
 
     if not running.installed():
@@ -120,20 +120,24 @@ def run(
     terms = Terms(device, case or "", patience or 0.0, finalists, again=again)
     logged = not filesystem.network(paths.state_dir())
     with common_table(paths.candidates_file(), logged) as table:
-        session = Session(table, f"{Path(folder).absolute()} against {against}", brought, terms, as_json=as_json)
+        session = Session(
+            table, f"{Path(folder).absolute()} against {against}", brought, terms, address, wait_s, as_json=as_json
+        )
         try:
-            asyncio.run(session.run(address, patience_s=wait_s))
+            ends = asyncio.run(session.fleet.work())
         except running.NoFleetError as error:
             told = f"{error}; {plain.counted(session.left, 'candidate')} left, and the same command goes on with them"
             raise NotHereError(clean_line(told, limit=2000)) from None
+        except (TakenError, TooManyError) as error:
+            raise NotHereError(clean_line(str(error), limit=1000)) from None
         finally:
             session.clear()
     if not as_json:
-        common.say("\n".join(judge_many.table_lines(session.ends, width=common.terminal_width())))
+        common.say("\n".join(judge_many.table_lines(ends, width=common.terminal_width())))
         common.say()
-    for line in [*judge_many.summary_lines(session.ends, finalists=finalists), *session.summary_lines()]:
+    for line in [*judge_many.summary_lines(ends, finalists=finalists), *session.summary_lines()]:
         (common.note if as_json else common.say)(line)
-    ctx.exit(judge_many.exit_status(session.ends, full=finalists > 0))
+    ctx.exit(judge_many.exit_status(ends, full=finalists > 0))
 
 
 def common_table(path: Path, logged: bool) -> Candidates:
@@ -182,100 +186,55 @@ def agents(ctx: click.Context, address: str, wait_s: float, as_json: bool) -> No
 
 
 class Session:
-    """One `fleet run` from the first plan to the last outcome.
+    """One `fleet run` from the first plan to the last outcome, on the terminal.
 
     Attributes:
-        ends: every candidate at every level at which it was judged.
-        left: how many have no outcome at the level that is under way.
+        fleet: which does the work.
     """
 
     def __init__(
-        self, table: Candidates, title: str, brought: Sequence[Brought], terms: Terms, *, as_json: bool
+        self,
+        table: Candidates,
+        title: str,
+        brought: Sequence[Brought],
+        terms: Terms,
+        address: str,
+        patience_s: float,
+        *,
+        as_json: bool,
     ) -> None:
-        self.ends: list[Ended] = []
-        self.left = len(brought)
-        self._table, self._title, self._brought, self._terms = table, title, brought, terms
+        from aisp.engine.doors.fleet import running
+
         self._as_json = as_json
         self._progress = common.Progress()
-        self._names: dict[int, list[str]] = {}
-        self._told: set[int] = set()
         self._began_s = time.monotonic()
-        self._here = 0
-        self._by_agent: Counter[str] = Counter()
-
-    async def run(self, address: str, *, patience_s: float) -> None:
-        """Judge them all: quick, and those that are worth it in full. Raises NoFleetError (engine.doors.fleet)."""
-        from aisp.engine.doors.fleet import running
-        from aisp.engine.doors.many import apart
-        from aisp.store.candidates import Level
-
-        self._brought = apart(self._table, self._brought)
-        quick = self._plan(self._brought, Level.QUICK)
-        for one in self._brought:
-            if one.refused:
-                self._end(running.refused_at_sight(one), {})
-        await self._level(quick, address, patience_s)
-        if chosen := running.finalists(self._table, quick, self._brought):
-            await self._level(self._plan(chosen, Level.FULL), address, patience_s)
-
-    def _plan(self, brought: Sequence[Brought], level: Level) -> Batch:
-        from aisp.engine.doors.fleet import running
-        from aisp.store.candidates import TakenError, TooManyError
-
-        try:
-            return running.plan(self._table, self._title, brought, self._terms, level=level)
-        except (TakenError, TooManyError) as error:
-            raise NotHereError(clean_line(str(error), limit=1000)) from None
-
-    async def _level(self, batch: Batch, address: str, patience_s: float) -> None:
-        from aisp.engine.doors.fleet import running
-
-        self._names, self._told = {}, set()
-        for name, number in batch.numbers.items():
-            self._names.setdefault(number, []).append(name)
-        self.left = len(self._names)
-        self._look()
-        fleet = running.Fleet(
-            self._table, batch, address=address, tell=self._tell, ended=self._ended, patience_s=patience_s
+        self._by: dict[tuple[str, str], str] = {}  # candidate and level: the agent that had it run
+        self.fleet = running.Fleet(
+            table, title, brought, terms, self._end, address=address, say=self._say, patience_s=patience_s
         )
-        await fleet.run()
-        self._look()
 
-    def _look(self) -> None:
-        """Tell of what has come to its end and not through us: before, or through another command."""
-        for number in self._names.keys() - self._told:
-            row = self._table.row(number)
-            if row.state.ended:
-                self._ended(row, known=bool(row.run_id or row.attempts))
+    @property
+    def left(self) -> int:
+        """How many have no outcome at the level that is under way."""
+        return self.fleet.total - self.fleet.ended
 
-    def _ended(self, row: Row, *, known: bool = False) -> None:
-        """One row has come to its end."""
-        from aisp.engine.doors.fleet import running
+    @property
+    def _pace(self) -> str:
+        return f"{len(self._by) / max(time.monotonic() - self._began_s, 1e-3) * 3600:,.0f} an hour"
 
-        self.left -= 1
-        self._told.add(row.number)
-        where = running.where_of(row)
-        if not known:
-            self._here += 1
-            self._by_agent[clean_line(str(where.get("agent") or ""))] += 1
-        for name in self._names.get(row.number, ()):
-            self._end(running.end_of(name, row, known=known), where)
-        if not known:
-            took_s = max(time.monotonic() - self._began_s, 1e-3)
-            pace = f"{self._here / took_s * 3600:,.0f} an hour"
-            self._progress.show(f"{self.left:,} of {len(self._names):,} candidates wait, {pace}", now=True)
-
-    def _end(self, end: Ended, where: Mapping[str, Any]) -> None:
+    def _end(self, end: Ended) -> None:
         from aisp.tui.cli import judge_many
 
-        self.ends.append(end)
         if self._as_json:
             self._progress.clear()
-            common.say_line({**judge_many.document(end), "where": where_document(where)})
+            common.say_line({**judge_many.document(end), "where": where_document(end.where)})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
         self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
+        if end.where and not end.known:
+            self._by[end.candidate, end.level] = clean_line(str(end.where.get("agent") or "nobody"))
+            self._progress.show(f"{self.left:,} of {self.fleet.total:,} candidates wait, {self._pace}", now=True)
 
-    def _tell(self, sentence: str) -> None:
+    def _say(self, sentence: str) -> None:
         """Something to know beside the results."""
         self._progress.clear()
         common.note(f"aisp: {clean_line(sentence, limit=1000)}")
@@ -286,12 +245,11 @@ class Session:
 
     def summary_lines(self) -> list[str]:
         """How many were judged by whom, and how fast."""
-        if not self._here:
+        if not self._by:
             return []
-        took_s = max(time.monotonic() - self._began_s, 1e-3)
-        by = ", ".join(f"{count:,} by {agent or 'nobody'}" for agent, count in sorted(self._by_agent.items()))
-        pace = f"{self._here / took_s * 3600:,.0f} an hour"
-        return [f"{self._here:,} ended in {plain.duration(took_s)}, {pace}: {by}"]
+        by = ", ".join(f"{count:,} by {agent}" for agent, count in sorted(Counter(self._by.values()).items()))
+        took = plain.duration(max(time.monotonic() - self._began_s, 1e-3))
+        return [f"{len(self._by):,} ended in {took}, {self._pace}: {by}"]
 
 
 def where_document(where: Mapping[str, Any]) -> dict[str, str | None]:

@@ -36,7 +36,7 @@ from aisp.store.results.fuzz import (
 )
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 
@@ -97,63 +97,50 @@ STEPS = 10
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     target_id: str,
     rungs: tuple[str, ...],
-    cases: int,
-    seed: int | None,
     strategies: tuple[str, ...],
-    device: str,
-    root: str | None,
+    roots: tuple[str, ...],
     naive: bool | None,
-    again: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
-    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. A Python file that `aisp judge`
-    takes is a TARGET too.
+    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways.
 
     Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
     file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C.
     """
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
-    target_id, roots = common.place(target_id, [root] if root else [])
-    root = roots[0] if roots else None
-    of_corpus = root is None and (target_id == CORPUS or is_operator(target_id))
-    asked: dict[str, Any] = {
-        "seq": 0,  # the connection numbers it
-        "device": device,
-        "cases": cases,
-        "seed": seed,
-        "strategies": list(dict.fromkeys(strategies)),
-        "naive": of_corpus if naive is None else naive,
-        "again": again,
-    }
+    of_corpus = not roots and (target_id == CORPUS or is_operator(target_id))
+    how |= {"seq": 0, "strategies": list(dict.fromkeys(strategies))}  # the connection numbers it
+    how["naive"] = of_corpus if naive is None else naive
     if of_corpus and not is_operator(target_id):
         if rungs:
             raise click.UsageError("an operator of the corpus has one rung to try: leave --rung out")
         operators = corpus_operators()
         following = Following(
             [
-                Ask(requests.FuzzTarget(root=CORPUS, target=operator.target, rungs=[operator.rung], **asked))
+                Ask(requests.FuzzTarget(root=CORPUS, target=operator.target, rungs=[operator.rung], **how))
                 for operator in operators
             ]
         )
         interrupted = asyncio.run(following.run())
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
-        common.answer(as_json, lambda: corpus_document(drawn, cases, judged), corpus_lines, drawn, judged)
+        common.answer(as_json, lambda: corpus_document(drawn, how["cases"], judged), corpus_lines, drawn, judged)
         ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
-    sent = "" if root is None else common.engine_roots([root])[0]
-    target = find_target(target_id, root)
+    root, target = find_target(target_id, roots)
     for name in rungs:
         try:
             target.rung(name)
         except LookupError as error:
             raise click.UsageError(str(error.args[0])) from None
     ask = Ask(
-        requests.FuzzTarget(root=CORPUS if of_corpus else sent, target=target.id, rungs=list(rungs), **asked),
+        requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how),
     )
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
@@ -181,9 +168,9 @@ def is_operator(target_id: str) -> bool:
     return target_id.startswith(f"{CORPUS}:")
 
 
-def find_target(target_id: str, root: str | None) -> Target:
-    """The target of that id: of `root`, of the corpus where it is named so, else of the shipped ones."""
-    if root is None and is_operator(target_id):
+def find_target(target_id: str, roots: Sequence[str]) -> tuple[str, Target]:
+    """The target that a word means, an operator of the corpus too, after its collection as the engine takes it."""
+    if not roots and is_operator(target_id):
         from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
 
         operators = {target.id.rpartition(":")[2]: target for target in corpus.load().targets}
@@ -193,8 +180,9 @@ def find_target(target_id: str, root: str | None) -> Target:
 
             near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
             raise click.UsageError(f"no operator {clean_line(name)!r} in the corpus; there are {', '.join(near)}")
-        return operators[name]
-    return common.find_target(common.load_catalog([root] if root else []), target_id)
+        return CORPUS, operators[name]
+    target = resolve.target(target_id, roots)
+    return common.engine_roots([target.root])[0], target
 
 
 def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:

@@ -7,7 +7,6 @@ From there on it is the run of an ordinary target.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,26 +16,24 @@ import click
 from aisp.store.results import repeating
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import exit_status
-from aisp.tui.cli.run import Session
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError, NotHereError
+from aisp.tui.cli.resolve import MOST_TOLD
+from aisp.tui.cli.run import measure
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aisp.kernels.catalog.formats import Dialect, Listed, Opened
-    from aisp.kernels.catalog.model import Problem, Target
 
 FINALISTS = 3  # what store.results.candidate has; a test compares them
-MOST_TOLD = 20
-"""Problems of a file that are told at once."""
 ALIKE = ("task", "definition")
 """What the one file of a problem is called in formats where its folder has the name."""
 
 
 @click.command()
-@click.argument("file", metavar="PATH", type=click.Path(exists=True))
+@click.argument("file", metavar="PATH|TARGET", shell_complete=common.complete_targets)
 @click.option(
     "--against",
     metavar="TARGET",
@@ -80,6 +77,7 @@ ALIKE = ("task", "definition")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     file: str,
     against: str | None,
     sweep: tuple[str, ...],
@@ -88,12 +86,13 @@ def command(
     jobs: int | None,
     rungs: str | None,
     quick: bool,
-    device: str,
     case: str | None,
-    again: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Check and time one Python file at PATH: its functions reference, baseline, optimized and optimized_*.
+
+    Any other TARGET is run as `aisp run` does.
 
     The parameters of reference are annotated with the inputs (x: "float32 [M, N] normal"), its result with the outputs
     (-> "float32 [M, N]"), and a dictionary axes at the top gives the sizes. Nothing else is needed, and the file is not
@@ -112,76 +111,28 @@ def command(
     """
     if against is None and sweep:
         raise click.UsageError("--sweep makes candidates; say of which target: --against TARGET")
-    if against is not None and _is_runs(file):
-        from aisp.tui.cli import judge_runs  # numpy: only once there is something to judge
-
-        if rungs or sweep:
-            raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
-        folder, checkout = map(Path, common.engine_roots([file, against]))
-        status = judge_runs.judge(
-            folder,
-            checkout,
-            device=device,
-            case=case or "",
-            patience_s=patience or 0.0,
-            jobs=jobs or 0,
-            again=again,
-            as_json=as_json,
-        )
-        ctx.exit(status)
+    if against is None and tell(file, as_json=as_json):
+        return
+    how["patience_s"] = patience or 0.0
     if against is not None:
-        against = _named(file, against)
-        from aisp.tui.cli import judge_many  # the results: only where something is judged against a target
+        if not Path(file).exists():
+            raise resolve.no_path(Path(file))
+        from aisp.tui.cli import judge_many, judge_runs  # the results: only where something is judged against a target
 
+        many: dict[str, Any] = {"case": case or "", "jobs": jobs or 0, "as_json": as_json, **how}
+        if _is_runs(file):
+            if rungs or sweep:
+                raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
+            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), **many))
+        against = _named(file, against)
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
-            ctx.exit(
-                judge_many.judge(
-                    file,
-                    against,
-                    sweep=sweep,
-                    finalists=0 if quick else finalists,
-                    device=device,
-                    case=case or "",
-                    patience_s=patience or 0.0,
-                    jobs=jobs or 0,
-                    again=again,
-                    as_json=as_json,
-                )
-            )
-    sent = _sent(file, against, as_json=as_json)
-    if sent is None:
-        return
-    target = read(sent)
-    wanted = [name.strip() for name in (rungs or "").split(",") if name.strip()]
-    try:
-        for name in wanted:
-            target.rung(name)
-        if case is not None:
-            target.case(case)
-    except LookupError as error:
-        raise click.UsageError(clean_line(str(error.args[0]))) from None
-
-    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
-
-    request = requests.StartRuns(
-        seq=0,  # the connection numbers it
-        roots=[sent],
-        targets=[target.id],
-        rungs=wanted,
-        device=device,
-        case=case or "",
-        quick=quick,
-        trigger="cli",
-        patience_s=patience or 0.0,
-        again=again,
-    )
-    session = Session(request, as_json=as_json)
-    interrupted = asyncio.run(session.run())
-    runs = list(session.runs)
-    status = exit_status(runs, required=[target.id], refused=session.refused)
-    if status == 0 and runs and all(run.not_here for run in runs):
+            ctx.exit(judge_many.judge(file, against, sweep=sweep, finalists=0 if quick else finalists, **many))
+    target = resolve.target(file, against=against)
+    session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
+    status = exit_status(session.runs, required=[target.id], refused=session.refused)
+    if status == 0 and session.runs and all(run.not_here for run in session.runs):
         status = EXIT_NOT_HERE  # what is right is the baseline alone
     ctx.exit(EXIT_INTERRUPTED if interrupted else status)
 
@@ -212,37 +163,25 @@ def _named(file: str, against: str) -> str:
     return str(found.get(path, against))
 
 
-def _sent(file: str, against: str | None, *, as_json: bool) -> str | None:
-    """The root to be sent to the engine; None where the path was listed or shown and there is nothing to run.
-
-    Raises:
-        MeantError: it is nothing that can be judged.
-    """
+def tell(file: str, *, as_json: bool) -> bool:
+    """List or show the problems in a format of others at a path; whether there are any."""
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
-    if against is not None:
-        return answer_root(file, against)
     (path,) = map(Path, common.engine_roots([file]))
-    found = formats.recognise(path)
-    if found is None:
-        if path.is_dir():
-            raise MeantError(f"{clean_line(file)} holds no problems; {known_formats()}", kind="broken")
-        return str(path)
-    dialect, part = found
+    dialect, part = formats.recognise(path) or (None, None)
+    if dialect is None or part is formats.Part.CANDIDATE:
+        return False
     if part is formats.Part.COLLECTION:
         listed = list(formats.listed(path))
         common.answer(as_json, lambda: listed_document(listed), listed_lines, listed)
     elif part is formats.Part.PROBLEM:
         opened = _opened(dialect, path)
         common.answer(as_json, lambda: opened_document(dialect, opened), opened_lines, dialect, opened)
-    elif part is formats.Part.RUNS:
+    else:
         from aisp.tui.cli import judge_runs  # for generations alone
 
         judge_runs.listing(path, as_json=as_json)
-    else:
-        told = f"{clean_line(file)} is an answer in the form of {dialect.TITLE}; name its problem: --against PROBLEM"
-        raise MeantError(told, kind="broken")
-    return None
+    return True
 
 
 def answer_root(file: str, against: str) -> str:
@@ -250,6 +189,8 @@ def answer_root(file: str, against: str) -> str:
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
     path, problem = map(Path, common.engine_roots([file, against]))
+    if gone := [each for each in (path, problem) if not each.exists()]:
+        raise resolve.no_path(gone[0])
     dialect = formats.answered(problem, path)
     if dialect is None:
         raise MeantError(f"{clean_line(against)} is no problem; {known_formats()}", kind="broken")
@@ -272,7 +213,7 @@ def _together(dialect: Dialect, candidate: Path, problem: Path) -> str:
     except OSError as error:
         raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
     if parts.problems:
-        raise _broken(parts.problems)
+        raise resolve.refused(parts.problems)
     name = folder_name(candidate)
     root = written.write(paths.judged_dir(), folder_name(problem), {name: parts.files}, most=written.JUDGED)
     return str(root / name)
@@ -291,15 +232,8 @@ def _opened(dialect: Dialect, path: Path) -> Opened:
     except OSError as error:
         raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
     if opened.problems:
-        raise _broken(opened.problems)
+        raise resolve.refused(opened.problems)
     return opened
-
-
-def _broken(problems: Sequence[Problem]) -> click.ClickException:
-    if lacks := next((problem.not_here for problem in problems if problem.not_here), ""):
-        return NotHereError(lacks)
-    told = [clean_line(str(problem), limit=1000) for problem in problems[:MOST_TOLD]]
-    return MeantError("\n".join(told), kind="broken")
 
 
 def listed_document(listed: Sequence[tuple[Dialect, Listed]]) -> dict[str, Any]:
@@ -362,14 +296,3 @@ def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
 def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
     """The same for people."""
     return [*problems.opened_lines(dialect, opened), problems.command(opened)]
-
-
-def read(file: str) -> Target:
-    """The target that the file is. MeantError with every line that is wrong where it is none."""
-    from aisp.kernels.catalog import load  # parses: only where a file is read
-
-    found = load([Path(file)])
-    if len(found.targets) == 1:
-        return found.targets[0]
-    told = [clean_line(str(problem), limit=1000) for problem in found.problems[:MOST_TOLD]]
-    raise MeantError("\n".join(told) or f"{clean_line(file)} holds no target", kind="broken")

@@ -19,7 +19,7 @@ from aisp.store.results import candidate as results
 from aisp.store.results import numbers
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import (
     EXIT_GOOD,
@@ -144,19 +144,15 @@ def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brou
 def _common(against: str, case: str) -> Common:
     """The target of that id, name or path."""
     from aisp.engine.doors import many
-    from aisp.kernels.catalog import load
     from aisp.tui.cli.judge import known_formats
 
-    if Path(against).exists():
-        found = load([Path(against).absolute()])
-        if len(found.targets) != 1:
-            told = [clean_line(str(problem), limit=1000) for problem in found.problems[:20]]
-            what = f"{clean_line(against)} holds {len(found.targets)} targets; name one"
-            told = [f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:", *told]
-            raise MeantError("\n".join(told if told[1:] else [*told, what]), kind="broken")
-        (target,) = found.targets
-    else:
-        target = common.find_target(common.load_catalog(()), against)
+    try:
+        target = resolve.target(against)
+    except MeantError as error:
+        if not Path(against).exists():
+            raise
+        told = f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
+        raise MeantError(told, error.near, kind="broken") from None
     if case:
         try:
             target.case(case)

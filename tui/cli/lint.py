@@ -11,7 +11,7 @@ import click
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.fuzz import CORPUS, Ask, Following, apart, find_target, is_operator
+from aisp.tui.cli.fuzz import Ask, Following, apart, find_target
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
 
 if TYPE_CHECKING:
@@ -40,14 +40,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
 @common.json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    target_id: str,
-    cases: int,
-    seed: int | None,
-    device: str,
-    root: str | None,
-    again: bool,
-    as_json: bool,
+    ctx: click.Context, /, target_id: str, seed: int | None, roots: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
     """Ask whether careless answers would pass for TARGET, whether every input matters, and whether the tolerance fits.
 
@@ -55,19 +48,8 @@ def command(
     """
     from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
 
-    target = find_target(target_id, root)
-    sent = "" if root is None else common.engine_roots([root])[0]
-    request = requests.FuzzTarget(
-        seq=0,  # the connection numbers it
-        root=CORPUS if root is None and is_operator(target_id) else sent,
-        target=target.id,
-        device=device,
-        cases=cases,
-        seed=seed,
-        lint=True,
-        again=again,
-    )
-    ask = Ask(request)
+    root, target = find_target(target_id, roots)
+    ask = Ask(requests.FuzzTarget(seq=0, root=root, target=target.id, seed=seed, lint=True, **how))
     interrupted = asyncio.run(Following([ask]).run())
     end = ask.end
     if interrupted or not isinstance(end, events.LintFinished):

@@ -42,7 +42,9 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
         return
     if sys.stdin.isatty():
         common.note("aisp: this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
-    asyncio.run(made.run_stdio_async())
+    from aisp.engine.doors import mcp  # loaded by now
+
+    asyncio.run(mcp.serve(made))
 
 
 def server(roots: Sequence[Path], device: str) -> MCPServer[None]:

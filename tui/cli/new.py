@@ -8,13 +8,13 @@ import click
 
 from aisp.store.results import repeating
 from aisp.store.text import clean_line
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import NotHereError
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--from", "origin", metavar="TARGET", help="Copy this shipped target, all its rungs and files.")
+@click.option("--from", "origin", metavar="TARGET", help="Copy this target, all its rungs and files.")
 @common.out_option(
     "into", "--into", "Where to make its folder; the current one by default.", type=click.Path(file_okay=False)
 )
@@ -30,7 +30,7 @@ def command(name: str | None, origin: str | None, into: str | None, as_json: boo
 
     if name is None and origin is None:
         raise click.UsageError("give a NAME for the new target, or --from TARGET to copy a shipped one")
-    source = common.find_target(common.load_catalog([]), origin) if origin is not None else None
+    source = resolve.target(origin) if origin is not None else None
     # A person writes ~ where the shell leaves it alone: --out=~/mine.
     collection = Path(into or ".").expanduser().absolute()
     try:
@@ -44,9 +44,8 @@ def command(name: str | None, origin: str | None, into: str | None, as_json: boo
         raise NotHereError(f"{folder_name(collection)} cannot be written: {error.strerror}") from None
     found = [target for target in load([collection]).targets if target.folder.samefile(folder)]
     target_id = found[0].id if found else ""
-    root = str(collection)
-    commands = [repeating.shell("aisp", verb, target_id, "--root", root) for verb in ("run", "watch")]
-    commands.append(repeating.shell("aisp-tui", root))
+    commands = [repeating.command(verb, target_id, folder) for verb in ("run", "watch")]
+    commands.append(repeating.shell("aisp-tui", str(collection)))
     if as_json:
         files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         common.say_document(

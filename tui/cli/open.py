@@ -7,7 +7,9 @@ import sys
 
 import click
 
-from aisp.tui.cli import common
+from aisp.kernels.catalog.model import Target
+from aisp.store.results import repeating
+from aisp.tui.cli import common, resolve
 
 APP = (sys.executable, "-c", "from aisp.tui.start import main; main()")
 """The app as a program: it is not imported here, so that this command line needs no Textual."""
@@ -15,7 +17,7 @@ APP = (sys.executable, "-c", "from aisp.tui.start import main; main()")
 
 @click.command()
 @click.argument("wanted", metavar="TARGET|RUN", shell_complete=common.complete_targets_and_runs)
-@common.roots_option
+@common.root_option
 @common.json_option
 def command(wanted: str, roots: tuple[str, ...], as_json: bool) -> None:
     """Open the app on TARGET's lesson, or on RUN.
@@ -34,9 +36,7 @@ def command(wanted: str, roots: tuple[str, ...], as_json: bool) -> None:
 
 def place(wanted: str, roots: tuple[str, ...]) -> tuple[list[str], dict[str, str | None]]:
     """The app's words, and what they open. MeantError where `wanted` is neither a target nor a run."""
-    catalog = common.load_catalog(roots)
-    found = common.target_or_run(catalog, wanted)
-    if isinstance(found, str):
-        return ["run", found], {"target": None, "run_id": found}
-    # A target of a folder of one's own is named by its folder, which the app opens like any other.
-    return [str(found.folder) if roots else found.id], {"target": found.id, "run_id": None}
+    found = resolve.target_or_run(wanted, roots)
+    if not isinstance(found, Target):
+        return [found.id], {"target": None, "run_id": found.id}
+    return [repeating.named(found.id, found.folder)], {"target": found.id, "run_id": None}

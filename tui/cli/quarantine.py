@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from aisp.store.errors import StoreError
 from aisp.store.readonly import uri_to_read
 from aisp.store.results.reading import Bar
 
@@ -54,7 +55,11 @@ class Marks:
 
 def open_read_only(database: Path) -> sqlite3.Connection:
     """Open the store for reading. Raises sqlite3.Error."""
-    connection = sqlite3.connect(uri_to_read(database), uri=True, timeout=OPEN_TIMEOUT_S)
+    try:
+        uri = uri_to_read(database)
+    except StoreError as error:
+        raise sqlite3.OperationalError(str(error)) from None
+    connection = sqlite3.connect(uri, uri=True, timeout=OPEN_TIMEOUT_S)
     connection.execute("PRAGMA query_only = 1")
     return connection
 

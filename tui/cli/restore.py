@@ -15,7 +15,7 @@ from aisp.store.results import edits, repeating
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import NotHereError
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ HASH_DIGITS = 64
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None, yes: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context, target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as_json: bool
+) -> None:
     """Write the sources of an earlier run back into TARGET's folder.
 
     SNAPSHOT is the beginning of a snapshot's hash or of a run's id; `best` means the fastest version on the
@@ -44,9 +46,7 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
 
     Exit status: 0; 1 not confirmed; 2 no such snapshot; 3 the engine could not do it.
     """
-    roots = [root] if root else []
-    sent = common.engine_roots(roots)
-    target = common.find_target(common.load_catalog(roots), target_id)
+    target = resolve.target(target_id, roots, live=True)
     run = _kept(snapshot) or choose(_stored_runs(target.id), target.id, snapshot)
     facts = [
         run.record.snapshot[:12],
@@ -64,7 +64,7 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
         common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
         if not click.confirm("Write it back?", err=True):
             ctx.exit(1)
-    reply = asyncio.run(_restore(sent[0] if sent else "", target.id, run.record.snapshot))
+    reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
         raise NotHereError(clean_line(reply.error, limit=2000))
     if as_json:

@@ -6,7 +6,6 @@ else: kept beside the page, the document shows that no figure was typed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ import click
 
 from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
+from aisp.store.given import json_of, regular_bytes
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State, Verdict
 from aisp.store.results import expected, standing
 from aisp.store.results.expected import Answered, Seen, Sighting, packages, today
@@ -22,6 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, meas
 from aisp.store.results.reading import Reading
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
+from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -229,7 +230,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
 def read(path: Path) -> Document:
     """A document that an earlier --json gave; wrong usage where the file is none."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json_of(regular_bytes(path, MOST_BYTES, follow=True))
         page(document)  # everything that is read of it anywhere
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise click.UsageError(f"{clean_line(str(path))} is no document of `dev results --json`: {error}") from None

@@ -17,7 +17,7 @@ from aisp.store.results import repeating
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest, of_case, timed
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import AnswerNoError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Chart:
 @click.command()
 @common.target_argument
 @common.picture_option
-@common.roots_option
+@common.root_option
 @common.json_option
 def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
@@ -45,7 +45,7 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
     read, or matplotlib is not installed.
     """
-    target = common.find_target(common.load_catalog(roots), target_id)
+    target = resolve.target(target_id, roots)
     chart = look(target)
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))

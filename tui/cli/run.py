@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ from aisp.store.outcomes import State
 from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, summary
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
@@ -28,6 +28,7 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
+    from aisp.kernels.catalog.model import Target
     from aisp.store.record import Arm
 
 
@@ -82,33 +83,31 @@ def _cache(warm: bool, flush: str | None) -> Cache:
     default=None,
     help="Also ask what a naive harness would say; by default in full runs.",
 )
+@click.option(
+    "--against", metavar="PROBLEM", help="What TARGET is an answer to: a problem in a format of others, by its path."
+)
 @common.again_option
-@common.roots_option
+@common.root_option
 @common.verbose_option
 @common.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     selectors: tuple[str, ...],
-    rungs: str | None,
-    quick: bool,
-    replicas: int | None,
     warm: bool,
     flush: str | None,
     no_interleave: bool,
-    device: str,
-    case: str | None,
-    validity: str,
     left_out: tuple[str, ...],
-    naive: bool | None,
-    again: bool,
+    replicas: int | None,
+    against: str | None,
     roots: tuple[str, ...],
-    as_json: bool,
+    **how: Any,
 ) -> None:
     """Check and time targets: correctness first, then time, then a verdict.
 
-    TARGET is an id (ch07:transpose), a name that one target alone has (transpose), a chapter (ch07), a glob ("ch07:*")
-    or all.
+    TARGET is a folder (.), a Python file (softmax.py), an id (ch07:transpose), a name that one target alone has
+    (transpose), a chapter (ch07), a glob ("ch07:*"), all, or a RUN, whose folder is meant.
 
     The engine is started by itself. A target that is queued or under way alike is followed. Ctrl-C cancels what this
     command queued; a second one leaves at once and the engine goes on.
@@ -116,44 +115,55 @@ def command(
     Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
     target named by its id could not be run here, or none could; 130 left by Ctrl-C.
     """
-    sent = common.engine_roots(roots)
-    catalog = common.load_catalog(roots)
-    targets, named = common.choose_targets(catalog, selectors)
-    wanted_rungs = [name.strip() for name in (rungs or "").split(",") if name.strip()]
+    if against is not None:
+        if len(selectors) != 1:
+            raise click.UsageError("--against is about one answer; `aisp judge FOLDER` takes many")
+        answer = resolve.target(selectors[0], against=against)
+        targets, named = [answer], [answer.id]
+    else:
+        targets, named = resolve.targets(selectors, roots)
+    how |= {"cache": _cache(warm, flush), "interleave": not no_interleave, "without": check_ids(left_out)}
+    session, interrupted = measure(targets, replicas=replicas or 0, **how)
+    if len(session.runs) > 1:
+        session.report_suite()
+    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
+
+
+def measure(
+    targets: Sequence[Target], *, rungs: str | None, case: str | None, as_json: bool, **how: Any
+) -> tuple[Session, bool]:
+    """Have the engine run targets and print what each came to; the session, and whether it was left by Ctrl-C.
+
+    Args:
+        rungs: names with commas between; all honest ones where there are none.
+        how: further fields of the request.
+
+    Raises:
+        click.UsageError: a target has no such rung or case.
+    """
+    wanted = [name.strip() for name in (rungs or "").split(",") if name.strip()]
     for target in targets:
         try:
-            for name in wanted_rungs:
+            for name in wanted:
                 target.rung(name)
             if case is not None:
                 target.case(case)
         except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
-    without = check_ids(left_out)
+            raise click.UsageError(clean_line(str(error.args[0]))) from None
 
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     request = requests.StartRuns(
         seq=0,  # the connection numbers it
-        roots=sent,
+        roots=common.engine_roots(dict.fromkeys(target.root for target in targets)),
         targets=[target.id for target in targets],
-        rungs=wanted_rungs,
-        device=device,
+        rungs=wanted,
         case=case or "",
-        quick=quick,
-        replicas=replicas or 0,
-        cache=_cache(warm, flush),
-        interleave=not no_interleave,
         trigger="cli",
-        validity=validity,
-        without=without,
-        naive=naive,
-        again=again,
+        **how,
     )
     session = Session(request, as_json=as_json)
-    interrupted = asyncio.run(session.run())
-    if len(session.runs) > 1:
-        session.report_suite()
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
+    return session, asyncio.run(session.run())
 
 
 def check_ids(names: Sequence[str]) -> list[str]:

@@ -10,18 +10,17 @@ import functools
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-import click
-
 from aisp.engine import paths
+from aisp.kernels.catalog import choosing
 from aisp.store import History
 from aisp.store.errors import StoreError
 from aisp.store.record import ContradictionError, Run
 from aisp.store.results.contract import TEMPERATURE
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
-from aisp.tui.cli import common, quarantine
+from aisp.tui.cli import common, quarantine, resolve
 from aisp.tui.cli.quarantine import Marks
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import MeantError, NotHereError
 from aisp.tui.earlier import environment
 
 
@@ -47,32 +46,33 @@ class Opened(History):
         catalogue of `roots` has: a target that was deleted keeps its history.
 
         Raises:
-            LookupError: it means no run.
-            MeantError: it means no target.
+            MeantError: it means neither.
         """
-        from aisp.kernels.catalog import Miss, TargetError, choosing  # the catalogue only for what was never run
-
-        ran = self.targets()
-        if word in ran:
-            return [word]
-        if ":" not in word:  # every target's id has one, no run's id does
+        if not choosing.is_path(word):
             try:
-                return self.run(word).id
-            except LookupError:
-                if common.begins_a_run(word):
-                    raise
-        elif not choosing.is_group(word, ran):
-            return [word]
-        try:
-            return choosing.some(word, ran)
-        except TargetError as error:
-            if error.kind is not Miss.UNKNOWN:
-                raise common.meant_error(error) from None
-        catalog = common.load_catalog(roots)
-        try:
-            return choosing.some(word, catalog.ids, catalog.broken)
-        except TargetError as error:
-            raise common.meant_error(error) from None
+                return choosing.some(word, self.targets())
+            except choosing.TargetError as error:
+                if error.kind is not choosing.Miss.UNKNOWN:
+                    raise common.meant_error(error) from None
+        found = resolve.meant(word, lambda: common.load_catalog(roots))
+        return [target.id for target in found] if isinstance(found, list) else found.id
+
+    def one(self, word: str) -> str:
+        """The id of the run that `word` begins, or of the last result of the target that it means.
+
+        Raises:
+            LookupError: there is none.
+            MeantError: it means no target, or several.
+        """
+        meant = self.meant(word, ())
+        if isinstance(meant, str):
+            return meant
+        if len(meant) != 1:
+            raise MeantError(f"{clean_line(word)!r} means {len(meant)} targets; name one", meant, kind="ambiguous")
+        found = self.board(all_findings=False).get(meant[0])
+        if found is None:
+            raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run TARGET` makes one")
+        return found.id
 
     def facts(self, record: Run) -> dict[str, object]:
         """What a run ran on; empty where it was not kept."""
@@ -95,7 +95,7 @@ def history() -> Iterator[Opened]:
             # KeyError and IndexError are ours to repair, not the person's.
             if type(error) is not LookupError:
                 raise
-            raise click.UsageError(clean_line(str(error), limit=2000)) from None
+            raise MeantError(clean_line(str(error), limit=2000)) from None
         except (StoreError, ContradictionError) as error:
             raise NotHereError(str(error)) from None
     for run_id, why in opened.damaged.items():

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from aisp.store.given import regular_bytes
 from aisp.store.results import beside
 from aisp.store.results.beside import Row
 from aisp.store.results.expected import Sighting
+from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -115,13 +117,13 @@ def _runs(one: Package) -> dict[str, Sighting]:
 
     file = one.folder / RUNS
     try:
-        entries = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("targets")
+        entries = msgspec.json.decode(regular_bytes(file, MOST_BYTES, follow=True), type=dict[str, Any]).get("targets")
         if not isinstance(entries, list):
             raise NotHereError(f"{clean_line(str(file))} lists no targets")
         return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
     except OSError as error:
         raise NotHereError(f"{clean_line(str(file))} cannot be read: {error.strerror or error}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise NotHereError(f"{clean_line(str(file))} is not what a run of a suite writes: {error}") from None
 
 

@@ -21,6 +21,7 @@ import msgspec
 from aisp.engine import paths
 from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
+from aisp.store.given import regular_bytes
 from aisp.store.outcomes import Trigger
 from aisp.store.results.reading import cache_of
 from aisp.store.text import clean_line
@@ -108,8 +109,8 @@ def unfinished(suite: str) -> tuple[list[Plan], list[str]]:
     for path in sorted(folder(suite).glob(f"[!.]*{SUFFIX}"), reverse=True):
         why = ""
         try:
-            plan = msgspec.json.decode(paths.regular_bytes(path, MOST_BYTES), type=Plan)
-        except msgspec.DecodeError as error:
+            plan = msgspec.json.decode(regular_bytes(path, MOST_BYTES), type=Plan)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             why = f"is no plan of a run of a suite ({clean_line(str(error))})"
         except OSError as error:
             why = f"cannot be read: {clean_line(error.strerror or str(error))}"

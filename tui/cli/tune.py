@@ -12,7 +12,7 @@ import click
 
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, MeantError, NotHereError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET", shell_complete=common.complete_targets)
+@common.target_argument
 @click.argument("rung", metavar="RUNG", shell_complete=common.complete_rungs)
 @click.option(
     "--budget",
@@ -51,7 +51,7 @@ def command(
     given: tuple[str, ...],
     grid: bool,
     device: str,
-    root: str | None,
+    roots: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Search the launch parameters of RUNG in TARGET: constants at the top of its file.
@@ -72,8 +72,7 @@ def command(
         wanted = [parameters.read(text) for text in given]
     except parameters.ParameterError as error:
         raise click.UsageError(clean_line(str(error), limit=1000)) from None
-    word, roots = common.place(target_id, [root] if root else [])
-    target = common.find_target(common.load_catalog(common.engine_roots(roots)), word)
+    target = resolve.target(target_id, roots)
     progress = common.Progress()
     try:
         tuning.prepare(target, rung, wanted)  # what is wrong here is wrong usage, and nothing was run yet

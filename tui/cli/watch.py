@@ -21,7 +21,7 @@ from aisp.store.record import Arm
 from aisp.store.results import edits
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, summary
 from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
 
@@ -36,19 +36,15 @@ if TYPE_CHECKING:
 @common.device_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, target_id: str, root: str | None, device: str, as_json: bool) -> None:
+def command(ctx: click.Context, target_id: str, roots: tuple[str, ...], device: str, as_json: bool) -> None:
     """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
-
-    A Python file that `aisp judge` takes is a TARGET too.
 
     A syntax error or a wrong answer is shown as such and the watch goes on.
 
     Exit status: 0 ended by Ctrl-C; 3 the engine refused the watch or went away.
     """
-    target_id, roots = common.place(target_id, [root] if root else [])
-    sent = common.engine_roots(roots)
-    target = common.find_target(common.load_catalog(roots), target_id)
-    watching = Watching(target.id, sent[0] if sent else "", device, as_json=as_json)
+    target = resolve.target(target_id, roots, live=True)
+    watching = Watching(target.id, common.engine_roots([target.root])[0], device, as_json=as_json)
     ctx.exit(asyncio.run(watching.run()))
 
 

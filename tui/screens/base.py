@@ -26,6 +26,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from aisp.store.text import clean_line
+from aisp.tui import plain
 from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
 from aisp.tui.widgets.finding import WordsInput
@@ -104,6 +105,9 @@ class HeaderLine(OneRow):
         title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
         left.append(f" {clean_line(title)}", style="bold")
         right = machine_line(self.app, short=width < WORDY_COLUMNS)
+        whole = machine_line(self.app, short=width < WORDY_COLUMNS, strip=True)
+        if cell_len(left.plain) + cell_len(whole.plain) + 3 <= width:
+            right = whole  # only where the strip hides nothing else
         room = width - cell_len(right.plain) - 2
         if room < 16:
             right.truncate(max(0, width - 16 - 2), overflow="ellipsis")
@@ -113,8 +117,9 @@ class HeaderLine(OneRow):
         return Text.assemble(left, " " * max(1, gap), right)
 
 
-def machine_line(app: Any, *, short: bool = False) -> Text:
-    """The machine's GPU and what the engine does, as told in the header; in `short` words where room is scarce."""
+def machine_line(app: Any, *, short: bool = False, strip: bool = False) -> Text:
+    """The machine's GPU and what the engine does, for the header; in `short` words where room is scarce, with the strip
+    of the GPU's state where there is plenty."""
     parts: list[Text] = []
     running, waiting, watches = app.work_counts() if hasattr(app, "work_counts") else (0, 0, 0)
     words = ("run", "wait") if short else ("running", "waiting")
@@ -135,8 +140,26 @@ def machine_line(app: Any, *, short: bool = False) -> Text:
     else:
         parts.append(Text(f"engine {state[:40]}"))
     if machine := getattr(app, "machine", ""):
-        parts.insert(len(parts) if short else 0, Text(machine[:48]))  # what is cut off is at the end
+        at = len(parts) if short else 0  # what is cut off is at the end
+        parts[at:at] = [Text(machine[:48]), *([device_strip(app)] if strip else [])]
     return Text(" · ").join(parts)
+
+
+def device_strip(app: Any) -> Text:
+    """Who else is on the GPUs, and the clock and the power of the first, as far as the driver says."""
+    model = getattr(app, "model", None)
+    if model is None or model.status is None:
+        return Text("")
+    there = model.connection.state == "connected"
+    gpus = [model.gpus[index] for index in sorted(model.gpus)] if there else []
+    counts, sizes = [gpu.others for gpu in gpus], [gpu.others_bytes for gpu in gpus]
+    others = plain.DASH if None in counts or not counts else str(sum(counts))
+    if others not in (plain.DASH, "0"):
+        others += f", {plain.DASH if None in sizes else plain.quantity(sum(sizes), 'bytes')}"
+    clock, power = (gpus[0].sm_clock_mhz, gpus[0].power_w) if gpus else (None, None)
+    watts = plain.DASH if power is None else f"{power:.0f}"
+    told = f"others {others} · {plain.megahertz(clock)} MHz · {watts} W"
+    return Text(told, "dim" if others in ("0", plain.DASH) else "bold")
 
 
 class BannerLine(OneRow):

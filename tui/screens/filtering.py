@@ -12,11 +12,22 @@ from textual.widgets import Input
 from aisp.store.text import clean_line
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import LiveTable
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
+
+
+class FilterInput(WordsInput):
+    """One line under the table; what is typed filters at once."""
+
+    DEFAULT_CSS = """
+    FilterInput { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    FilterInput:focus { border: none; }
+    FilterInput.-shown { display: block; }
+    """
+    ALLOW_MAXIMIZE = False
 
 
 class FilteringScreen(WorkScreen):
@@ -52,6 +63,14 @@ class FilteringScreen(WorkScreen):
         """Draw the rows, filtered."""
         raise NotImplementedError
 
+    def nothing(self, one: str = "target") -> str:
+        """Why no row is left, and what brings some back."""
+        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
+        wanted += [self._only] if self._only != "all" else []
+        ways = ["escape clears the words"] if self.filter_words else []
+        ways += ["o shows another choice"] if self._only != "all" else []
+        return f"No {one} is left by {' and '.join(wanted)}; {', '.join(ways)}"
+
     def action_sort(self) -> None:
         """Sort by the next order."""
         self._sort = _next(self._sort, self.sorts)
@@ -71,7 +90,8 @@ class FilteringScreen(WorkScreen):
         """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
-        field.focus()
+        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
+        self.set_focus(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
@@ -90,6 +110,7 @@ class FilteringScreen(WorkScreen):
         field = self.query_one("#filter", FilterInput)
         field.value = self.filter_words = ""
         field.remove_class("-shown")
+        field.display = False
         self.table.focus()
         self.draw()
         self.refresh_bindings()  # what escape does from here on

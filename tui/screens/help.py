@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -28,6 +28,7 @@ def sentence_of(binding: Binding) -> str:
 
 Row = tuple[list[str], str, str]  # keys, what they do in a sentence, and the action's name for settings
 
+BESIDE_COLUMNS = 120  # from here on the words stand beside the keys
 NAMED_COLUMNS = 100  # from here on the help has room for the names that settings.toml gives keys by
 
 # What a container can do sideways is said only where there is something to the side.
@@ -136,7 +137,9 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; }
     HelpScreen #help { width: 84; max-width: 96%; height: auto; max-height: 90%; border: round $accent;
         background: $surface; padding: 0 1; border-title-style: bold; scrollbar-size-vertical: 1; }
-    HelpScreen Static { height: auto; }
+    HelpScreen #help.-wide { width: 96%; }
+    HelpScreen Horizontal, HelpScreen Static, HelpScreen .side { height: auto; }
+    HelpScreen .side { width: 1fr; padding: 0 1; }
     HelpScreen .rows { margin: 0 0 1 1; }
     """
 
@@ -146,19 +149,28 @@ class HelpScreen(ModalScreen[None]):
         self._words: Sequence[str] = getattr(subject, "words", ())
 
     def compose(self) -> ComposeResult:
-        named = self.app.size.width >= NAMED_COLUMNS
+        width = self.app.size.width
+        named = width >= NAMED_COLUMNS
+        keys = [(title, _grid(rows, named)) for title, rows in self._sections]
+        words = [("Words here", _words(self._words))] if self._words else []
+        more = ("More words", _words([word for word in WORDS if word not in self._words]))
         with VerticalScroll(id="help") as panel:
             panel.border_title = "Keys and words (escape closes)"
-            if self._words:
-                yield from self._part("Words here", _words(self._words))
-            for title, rows in self._sections:
-                yield from self._part(title, _grid(rows, named))
-            yield from self._part("More words", _words([word for word in WORDS if word not in self._words]))
+            if width < BESIDE_COLUMNS:
+                yield from self._parts([*words, *keys, more])
+                return
+            panel.add_class("-wide")
+            with Horizontal():
+                with Vertical(classes="side"):
+                    yield from self._parts(keys)
+                with Vertical(classes="side"):
+                    yield from self._parts([*words, more])
 
     @staticmethod
-    def _part(title: str, rows: Table) -> ComposeResult:
-        yield Static(Text(title, style="bold underline"), markup=False)
-        yield Static(rows, markup=False, classes="rows")
+    def _parts(parts: Iterable[tuple[str, Table]]) -> ComposeResult:
+        for title, rows in parts:
+            yield Static(Text(title, style="bold underline"), markup=False)
+            yield Static(rows, markup=False, classes="rows")
 
     def on_mount(self) -> None:
         self.query_one("#help").focus()

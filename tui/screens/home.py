@@ -8,7 +8,7 @@ threads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -26,6 +26,8 @@ from textual.widgets import Input, Static
 from aisp.kernels.catalog.model import Goal, Kind, Role
 from aisp.store.outcomes import TWIN_SUFFIX, State, Validity
 from aisp.store.record import Comparison
+from aisp.store.results import hardware, overview
+from aisp.store.results.overview import Here, Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
@@ -37,15 +39,16 @@ from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import ScrollPane, entitle
+from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
-from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
     from aisp.store import History
+    from aisp.store.results.expected import Shipped
 
 # What the details are made of: paragraphs, and lists of labels with values.
 Parts: TypeAlias = "list[Text | list[tuple[Text, Text]]]"
@@ -54,7 +57,9 @@ BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, bel
 BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
+SHIPPED = "dim: shipped, measured elsewhere"
 WHAT = "Pairs of kernels, slow and fast: checked for right results, then timed here."
+WHAT_OF_IT = "Kernels, slow and fast, checked for right results: {} of {} can be timed here."
 FILTER_AT = TARGET.index("roofline")  # of the footer: before what a newcomer does not need
 WHAT_ROWS = 20  # from here on there is a row for it
 SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
@@ -72,16 +77,18 @@ _KINDS = {
 }
 
 
-def columns_for(width: int, *, cheats: bool = False) -> list[Column]:
+def columns_for(width: int, *, cheats: bool = False, gpu: bool = True) -> list[Column]:
     """The tree's columns on a terminal of `width` columns.
 
     Args:
         cheats: whether every target is a cheat with its twin, which nobody holds against the speed of light.
+        gpu: whether there is one: without, the last column says what can be done here.
     """
+    narrow = width < BADGE_COLUMNS
     columns = [
         Column("name", "target", None if width < TITLE_COLUMNS else 30, ratio=1 if width < TITLE_COLUMNS else 0),
-        Column("verdict", "last run" if cheats else "speed-up", 9 if width < BADGE_COLUMNS else 12, align="right"),
-        Column("sol", "of SOL", 6, align="right"),
+        Column("verdict", "last run" if cheats else "speed-up", 10 if narrow else 13, align="right"),
+        Column("sol", "of SOL", 6, align="right") if gpu else Column("here", "here", 7 if narrow else 9, align="right"),
     ]
     if cheats:
         columns.pop()
@@ -90,24 +97,16 @@ def columns_for(width: int, *, cheats: bool = False) -> list[Column]:
     return columns
 
 
-class FilterInput(WordsInput):
-    """One line under the tree; what is typed filters at once."""
-
-    DEFAULT_CSS = """
-    FilterInput { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
-    FilterInput:focus { border: none; }
-    FilterInput.-shown { display: block; }
-    """
-    ALLOW_MAXIMIZE = False
-
-
-class HomeScreen(FoldingScreen):
+class HomeScreen(FilteringScreen, FoldingScreen):
     """See the module."""
 
+    sorts = ("chapter",)
+    choices = ("all", overview.HERE, "not run", "not faster", "failed or doubted")  # those that need no look-up
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
         *("lesson", *TARGET[:FILTER_AT]),
-        Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        FILTER,
+        Key("only", "o", "only", f"Show the next choice of: {', '.join(choices)}."),
         *TARGET[FILTER_AT:],
         *folding_keys("chapter"),
         "reload",
@@ -116,9 +115,9 @@ class HomeScreen(FoldingScreen):
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
-    HomeScreen #left { width: 1fr; height: 1fr; }
+    HomeScreen #left { width: 8fr; height: 1fr; }
     HomeScreen #tree { height: 1fr; }
-    HomeScreen #details { width: 1fr; height: 1fr; padding: 0 1; }
+    HomeScreen #details { width: 7fr; height: 1fr; padding: 0 1; }
     HomeScreen.-low #what { display: none; }
     HomeScreen.-stacked #panes { layout: vertical; }
     HomeScreen.-stacked #left { width: 100%; height: 55%; }
@@ -127,7 +126,6 @@ class HomeScreen(FoldingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._filter = ""
         self._shown_details = ""
         self._title = ""
         self._answers: dict[str, Answer] = {}  # to predictions, by target
@@ -158,14 +156,6 @@ class HomeScreen(FoldingScreen):
 
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
-        self.say("what", Text(f" {WHAT}", style="dim"))
-        self.table.focus()
-        self.draw()
-
-    @property
-    def table(self) -> LiveTable:
-        """The tree."""
-        return self.query_one("#tree", LiveTable)
 
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
@@ -174,12 +164,16 @@ class HomeScreen(FoldingScreen):
         if self._arrange(width):
             self.draw()
 
+    @property
+    def _targets(self) -> Sequence[Target]:
+        catalog = self.workbench.catalog
+        return catalog.targets if catalog is not None else ()
+
     def _arrange(self, width: int) -> bool:
         """Give the tree its columns; whether they changed."""
-        catalog = self.workbench.catalog
-        targets = catalog.targets if catalog is not None else ()
+        targets = self._targets
         cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
-        columns = columns_for(width, cheats=cheats)
+        columns = columns_for(width, cheats=cheats, gpu=not self.workbench.no_gpu)
         changed = columns != self.table.columns
         self.table.columns = columns
         return changed
@@ -204,11 +198,6 @@ class HomeScreen(FoldingScreen):
         return [name] if kind == "target" else []
 
     @property
-    def filtering(self) -> bool:
-        """Whether the line of the filter is open: escape closes it."""
-        return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
-
-    @property
     def _run_here(self) -> RunView | None:
         """The run of the highlighted target that is under way."""
         active = self._active.get(self.target_id)
@@ -217,8 +206,6 @@ class HomeScreen(FoldingScreen):
     def key_label(self, binding: Binding) -> str:
         if binding.id == "lesson" and self.is_mounted and self._run_here is not None:
             return "open run"
-        if binding.id == "back" and self.is_mounted and self.filtering:
-            return "clear"
         return super().key_label(binding)
 
     def copy_text(self) -> str:
@@ -229,7 +216,7 @@ class HomeScreen(FoldingScreen):
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
-        if self.is_mounted and "catalog" in names:
+        if self.is_mounted and names & {"catalog", "status"}:
             self._arrange(self.size.width)
         if self.is_mounted and (not names or names & SHOWN):
             self.draw()
@@ -258,21 +245,30 @@ class HomeScreen(FoldingScreen):
         table = self.table
         catalog = self.workbench.catalog
         if catalog is not None and not rows:
-            table.empty = (
-                f"Nothing contains “{self._filter}”; escape clears the filter"
-                if self._filter
-                else "No targets here; `aisp new NAME` makes one"
-            )
+            table.empty = self.nothing() if catalog.targets else "No targets here; `aisp new NAME` makes one"
         first = table.cursor_key is None
         table.show(rows)
         if first and not table.move_to(f"target {self.workbench.place.arguments.get('target_id', '')}"):
             self._to_first_target()
         shown = sum(1 for key, _ in rows if key.startswith("target "))
-        if self._filter:
-            entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
-        else:
-            entitle(table, "Targets")
+        only = "" if self._only == "all" else f", only: {self._only}"
+        words = f" with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
+        entitle(table, f"Targets{words}{only}{f': {shown}' if words or only else ''}")
+        dim = any(self._shipped(target) for target in self._targets)
+        table.border_subtitle = SHIPPED if dim else ""
+        self.say("what", Text(f" {self._what()}", style="dim"))
         self._describe()
+
+    def _what(self) -> str:
+        """What stands below, and how much of it can be timed here."""
+        here = [self.workbench.here(target) for target in self._targets]
+        count = here.count(Here.TIMED)
+        return WHAT if count == len(here) or None in here else WHAT_OF_IT.format(count, len(here))
+
+    def _shipped(self, target: Target) -> Shipped | None:
+        """What the collection says of a target that has no result here."""
+        said = self.workbench.shipped.get(target.id)
+        return said if said is not None and said.lead and self.result(target.id) is None else None
 
     def _to_first_target(self) -> None:
         """Highlight the first target: the first row is a chapter, and what one comes for is a target."""
@@ -294,7 +290,8 @@ class HomeScreen(FoldingScreen):
         for target in catalog.targets:
             if self._wanted(target, titles.get(target.chapter, "")):
                 by_chapter.setdefault(target.chapter, []).append(target)
-        if catalog.problems and not self._filter:
+        narrowed = bool(self.filter_words) or self._only != "all"
+        if catalog.problems and not narrowed:
             folded = PROBLEMS in self.folded
             label = f"{closed if folded else opened} Problems ({len(catalog.problems)})"
             yield f"problems {PROBLEMS}", row(Text(label, style="bold"))
@@ -306,7 +303,7 @@ class HomeScreen(FoldingScreen):
             targets = by_chapter.get(chapter.id, [])
             if not targets:
                 continue
-            folded = chapter.id in self.folded and not self._filter
+            folded = chapter.id in self.folded and not narrowed
             head = Text(f"{closed if folded else opened} ")
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
@@ -322,41 +319,57 @@ class HomeScreen(FoldingScreen):
                     )
 
     def _wanted(self, target: Target, chapter: str) -> bool:
-        words = self._filter.lower().split()
+        app, words = self.workbench, self.filter_words.lower().split()
+        if self._only != "all":
+            timed = app.here(target) in (None, Here.TIMED)
+            result, attempt = self._last(target.id)
+            missing, held = app.missing(target), app.held(target)
+            one = Lesson(target, result, attempt, held=held, missing=missing, timed_here=timed)
+            if not overview.FILTERS[self._only](one):
+                return False
         if not words:
             return True
         text = " ".join((target.id, target.title, *target.techniques, chapter)).lower()
         return all(word in text for word in words)
 
     def _cells(self, target: Target) -> list[Cell]:
-        """Verdict with speed-up, and share of the speed of light; or what is going on, or what is missing."""
+        """Verdict with speed-up, or what is going on, or what is missing; and share of the speed of light, or what can
+        be done here."""
         active = self._active.get(target.id)
         result, attempt = self._last(target.id)
         missing = self.workbench.missing(target)
+        wide = self.size.width >= BADGE_COLUMNS
+        badge = missing if wide else missing.removeprefix("needs ")
         sol: Cell = ""
-        if result is not None and result.sol is not None:
+        if self.workbench.no_gpu:
+            here = self.workbench.here(target) or ""
+            sol = Text(here if wide else here.removeprefix("needs "), "dim")
+        elif result is not None and result.sol is not None:
             sol = plain.percent(result.sol)
         if active is not None:
             mark = "*" if self.workbench.ascii else "●"
             return [Text(f"{mark} {STATE_WORDS[active.record.state]}", style="bold"), sol]
+        if (said := self._shipped(target)) is not None:
+            on = f"{' on' if wide else ''} {hardware.short(said.on)}"
+            return [Text(f"{plain.number(said.speedup(said.lead), 2)}x{on}", "dim"), sol or Text(badge, "dim italic")]
         if missing and result is None:
-            badge = missing if self.size.width >= BADGE_COLUMNS else missing.removeprefix("needs ")
-            return [Text(badge, style="dim italic"), ""]
+            return [Text(badge, style="dim italic"), sol]
         if result is None:
-            return ["" if attempt is None else Text(STATE_WORDS[attempt.record.state], style="dim"), ""]
+            return ["" if attempt is None else Text(STATE_WORDS[attempt.record.state], style="dim"), sol]
         held, caught = self.workbench.held(target), result.caught
+        kept: Cell = sol if self.workbench.no_gpu else ""  # beside what has no figure
         sign = bar_sign(self.workbench.ascii)
         lead = result.lead.rung if result.lead is not None else ""
         if by := [held[rung] for rung in (lead, BASELINE) if rung in held]:
             word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
             word = "wrong" if all(item.mistake for item in by) else word
-            return [Text(f"{sign} {word}", verdict_style("slower")), ""]
+            return [Text(f"{sign} {word}", verdict_style("slower")), kept]
         cheats = cheats_text(result, caught, self.workbench.ascii)
         if blamed := {lead or BASELINE, BASELINE, *([] if cheats else [""])} & caught.keys():
             word = "wrong" if blamed <= result.mistaken else "caught"
-            return [Text(f"{sign} {word}", verdict_style("slower")), ""]
+            return [Text(f"{sign} {word}", verdict_style("slower")), kept]
         if cheats is not None:
-            return [cheats, ""]
+            return [cheats, kept]
         if result.record.state is not State.OK:
             return [Text(STATE_WORDS[result.record.state]), sol]
         if result.record.validity.suspect:
@@ -433,6 +446,8 @@ class HomeScreen(FoldingScreen):
         watch = app.model.watches.get(target.id)
         if watch is not None and watch.active:
             facts.append(("watch", f"on, {len(watch.edits)} edits"))
+        if (said := self._shipped(target)) is not None:
+            facts.append(("shipped", shipped_text(said, said.lead)))
         expect = target.expect
         if expect is not None:
             low, high = expect.speedup
@@ -573,43 +588,26 @@ class HomeScreen(FoldingScreen):
     def head(self, group: str) -> str:
         return f"{'problems' if group == PROBLEMS else 'chapter'} {group}"
 
-    def action_filter(self) -> None:
-        """Open the filter line."""
-        field = self.query_one("#filter", FilterInput)
-        field.add_class("-shown")
-        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
-        self.set_focus(field)
+    def draw_from_top(self) -> None:
+        """Another choice is looked at from its first target."""
+        self.draw()
+        self._to_first_target()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        message.stop()
-        self._filter = clean_line(message.value)
-        self.draw()
-        if self._filter:
+        message.prevent_default()  # Textual calls both classes' handlers, this one first
+        super().on_input_changed(message)
+        if self.filter_words:
             self._to_first_target()
 
-    def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Enter keeps the filter and goes back to the tree."""
-        message.stop()
-        self.table.focus()
-        if not self._filter:
-            self._close_filter()
-
-    def _close_filter(self) -> None:
-        field = self.query_one("#filter", FilterInput)
-        field.value = ""
-        self._filter = ""
-        field.remove_class("-shown")
-        field.display = False
-        self.table.focus()
-        self.draw()
-        self.refresh_bindings()  # what escape does from here on
-
     async def action_back(self) -> None:
-        """Leave the zoom, then the filter."""
+        """Leave the zoom, then the words, then the choice."""
         if self.maximized is not None:
             self.minimize()
-        else:
+        elif self.filtering:
             self._close_filter()
+        elif self._only != "all":
+            self._only = "all"
+            self.draw_from_top()
 
     def action_leave(self) -> None:
         """Leave the app."""
@@ -639,6 +637,14 @@ def needs_text(target: Target) -> str:
 def _gpus_text(needs: Needs) -> str:
     count = "a GPU" if needs.gpus == 1 else f"{needs.gpus} GPUs"
     return f"{count}, sm_{needs.sm} or newer" if needs.sm else count
+
+
+def shipped_text(said: Shipped, rung: str) -> str:
+    """What a rung came to elsewhere: "optimized 26x, 0.13 ms on NVIDIA H200, 2026-11-23; not measured here"."""
+    ms = said.ms(rung)
+    time = f", {plain.time_of(ms)}" if ms is not None else ""
+    figure = f" {plain.number(ratio, 2)}x" if (ratio := said.speedup(rung)) is not None else ""
+    return f"{rung}{figure}{time} on {said.on}, {said.wall[:10]}; not measured here"
 
 
 def prediction_text(said: Answer, expect: Expectation) -> str:

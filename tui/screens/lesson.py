@@ -20,7 +20,7 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 from aisp.kernels.catalog.model import Role
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
-from aisp.store.results import repeating
+from aisp.store.results import hardware, overview, repeating
 from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 from aisp.store.text import clean, clean_line
@@ -33,17 +33,20 @@ from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle
+from aisp.tui.screens.home import shipped_text
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
-from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Target
+    from aisp.kernels.catalog.model import Rung, Target
+    from aisp.store.results.expected import Shipped
 
 WIDE_COLUMNS = 120
+FRAME = 4  # cells of a pane's border and scrollbar
 REFUSED = (Role.WRONG, Role.CHEAT)
 MAX_FILE_BYTES = 2_000_000
 
@@ -112,7 +115,7 @@ class LessonScreen(WorkScreen):
     LessonScreen MarkdownH1 { content-align: left middle; margin: 0 0 1 0; }
     LessonScreen MarkdownH2 { margin: 1 0; }
     LessonScreen.-wide #panes { layout: horizontal; }
-    LessonScreen.-wide #side { width: 50; height: 1fr; max-height: 100%; dock: right; }
+    LessonScreen.-wide #side { max-width: 45%; height: 1fr; max-height: 100%; dock: right; }
     LessonScreen.-wide #rungs { height: 1fr; }
     LessonScreen.-wide #rung-about { display: block; height: 14; }
     """
@@ -146,14 +149,7 @@ class LessonScreen(WorkScreen):
                 yield SourceView(id="source", classes="pane")
                 yield LogPane(id="samples", classes="pane", empty="nothing here")
             with Container(id="side"):
-                table = LiveTable(id="rungs", classes="pane", empty="Reading the catalogue")
-                table.columns = [
-                    Column("name", "rung", None, ratio=1),
-                    Column("median", "median ms", 10, align="right"),
-                    Column("verdict", "speed-up", 9, align="right"),
-                    Column("sol", "of SOL", 6, align="right"),
-                ]
-                yield table
+                yield LiveTable(id="rungs", classes="pane", empty="Reading the catalogue")
                 yield Static(id="rung-about", classes="pane", markup=False)
 
     def on_mount(self) -> None:
@@ -165,6 +161,22 @@ class LessonScreen(WorkScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+        if self.is_mounted:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Give the table its columns and, beside the text, the room that they need and no more."""
+        gpu, target = not self.workbench.no_gpu, self.workbench.target(self._target_id)
+        columns = [
+            Column("name", "rung", None, ratio=1),
+            Column("median", "median ms", 10, align="right"),
+            Column("verdict", "speed-up", 9, align="right"),
+            Column("sol", "of SOL", 6, align="right") if gpu else Column("here", "here", 9, align="right"),
+        ]
+        self.table.columns = columns
+        names = [*(rung.name for rung in target.rungs), *target.files] if target is not None else []
+        needed = max(map(plain.cells, names), default=0) + sum((one.width or 0) + GAP for one in columns) + FRAME
+        self.query_one("#side").styles.width = needed if self.has_class("-wide") else None
 
     def on_refitted(self, message: Refitted) -> None:
         if message.pane.id == "samples":
@@ -177,7 +189,7 @@ class LessonScreen(WorkScreen):
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "quarantines"}):
+        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "status", "quarantines"}):
             if "catalog" in names:
                 self._told = False
             self._fill()
@@ -252,8 +264,10 @@ class LessonScreen(WorkScreen):
             if not lesson.startswith("# "):
                 lesson = f"# {clean_line(target.title)}\n\n{lesson}"
             self.query_one(Markdown).update(lesson)
+        self._arrange()
         last, attempt = self._last()
         self._find_earlier(last, target)
+        said = self.workbench.shipped.get(self._target_id)
         held = self.workbench.held(target)
         ascii_only = self.workbench.ascii
         rows: list[tuple[str, list[Cell]]] = []
@@ -269,6 +283,7 @@ class LessonScreen(WorkScreen):
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
             barred = rung.name in held or rung.name in caught or "" in caught or rung.role is Role.CHEAT
             shown = arm if not barred else None
+            elsewhere = said if said is not None and self._is_shipped(rung, said) else None
             name = Text(rung.name, style="bold" if rung.role not in REFUSED else "")
             verdict: Cell = ""
             if rung.name in caught or "" in caught:
@@ -285,19 +300,15 @@ class LessonScreen(WorkScreen):
                 verdict = verdict_text(comparison.verdict.value, comparison.speedup, ascii_only)
             elif arm is not None and arm.state.final and arm.median_ms is None:
                 verdict = STATE_WORDS[arm.state]
-            rows.append(
-                (
-                    rung.name,
-                    [
-                        name,
-                        _figure(
-                            plain.number(shown.median_ms) if shown and shown.median_ms is not None else "", earlier
-                        ),
-                        verdict,
-                        plain.percent(shown.sol) if shown is not None and shown.sol is not None else "",
-                    ],
-                )
-            )
+            elif elsewhere is not None:
+                verdict = Text(f"{plain.number(elsewhere.speedup(rung.name), 2)}x", "dim")
+            median: Cell = _figure(plain.number(shown.median_ms) if shown and shown.median_ms else "", earlier)
+            if elsewhere is not None:
+                median = Text(f"on {hardware.short(elsewhere.on)}", "dim")
+            sol: Cell = plain.percent(shown.sol) if shown is not None and shown.sol is not None else ""
+            if self.workbench.no_gpu:
+                sol = Text(overview.without_gpu(rung) if rung.role not in REFUSED else "", "dim")
+            rows.append((rung.name, [name, median, verdict, sol]))
         known = {rung.path.name for rung in target.rungs}
         rows += [(name_, [Text(name_, style="dim"), "", "", ""]) for name_ in target.files if name_ not in known]
         self.table.show(rows)
@@ -308,6 +319,10 @@ class LessonScreen(WorkScreen):
             title += f"; {STATE_WORDS[active.record.state]}: . opens the run"
         entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.record.state]}" if attempt is not None else title)
         self._about()
+
+    def _is_shipped(self, rung: Rung, said: Shipped) -> bool:
+        """Whether what the collection says of a rung stands in the place of a result here."""
+        return self._of(rung.name) is None and rung.role not in REFUSED and said.speedup(rung.name) is not None
 
     def _about(self) -> None:
         target = self.workbench.target(self._target_id)
@@ -326,6 +341,9 @@ class LessonScreen(WorkScreen):
                     text.append(" must be refused", style="dim")
                 text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
                 result = self._of(rung.name)
+                said = self.workbench.shipped.get(self._target_id)
+                if said is not None and self._is_shipped(rung, said):
+                    text.append(f"shipped: {shipped_text(said, rung.name)}\n", style="dim")
                 marks = self._marks(target, result, rung.name)
                 if result is not None and result.record.state is State.CHANGED:
                     text.append(

@@ -29,8 +29,7 @@ from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
 from aisp.tui.themes import style_of, verdict_style, verdict_text
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
@@ -232,7 +231,7 @@ class LessonsScreen(FilteringScreen):
             columns = [Column("bar", scale, self._bar) if column.key == "bar" else column for column in columns]
         table.columns = columns
         if not self._shown:
-            table.empty = self._nothing() if every else "No lessons here; `aisp new NAME` makes one"
+            table.empty = self.nothing("lesson") if every else "No lessons here; `aisp new NAME` makes one"
         keys = [column.key for column in columns]
         table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
         self._say_title(len(every))
@@ -240,13 +239,6 @@ class LessonsScreen(FilteringScreen):
         self.say("legend", self._legend())
         if ask:
             self._look_up(every)
-
-    def _nothing(self) -> str:
-        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
-        wanted += [self._only] if self._only != "all" else []
-        ways = ["escape clears the words"] if self.filter_words else []
-        ways += ["o shows another choice"] if self._only != "all" else []
-        return f"No lesson is left by {' and '.join(wanted)}; {', '.join(ways)}"
 
     def _say_title(self, count: int) -> None:
         words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""

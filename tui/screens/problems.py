@@ -20,8 +20,7 @@ from aisp.tui import plain, problems
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens.base import entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable

@@ -40,8 +40,7 @@ from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen
-from aisp.tui.screens.home import FilterInput
+from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable

@@ -7,6 +7,7 @@ below that one at a time.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -20,11 +21,13 @@ from textual.timer import Timer
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
+from aisp.store.outcomes import Trigger
 from aisp.store.results import edits as rule
 from aisp.tui import edits, plain
+from aisp.tui.aside import begin
 from aisp.tui.edits import Against
 from aisp.tui.keymap import Key, bind
-from aisp.tui.model import RunView, WatchView
+from aisp.tui.model import MAX_EDITS, RunView, WatchView
 from aisp.tui.runplot import run_series, time_unit
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -38,6 +41,8 @@ from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
+    from aisp.store import History
+    from aisp.store.record import Run
     from aisp.tui.screens.confirm import Rewrite
 
 WIDE_COLUMNS = 120
@@ -136,6 +141,19 @@ class WatchScreen(WorkScreen):
         if watch is None or not watch.active:
             self.run_worker(self._start(), group="watch", exit_on_error=False)
         self.set_interval(CLOCK_PERIOD_S, self._tick)
+        begin(self, self._read_earlier, group="earlier")
+        self._draw()
+
+    async def _read_earlier(self) -> None:
+        """The edits of this folder that engines before this one ran: their runs are in the store."""
+        target = self.workbench.target(self._target)
+        folder = os.fsencode(target.folder) if target is not None else b""
+
+        def read(history: History) -> list[Run]:
+            runs = history.newest(MAX_EDITS, self._target, all_findings=False)
+            return [run for run in runs if run.trigger is Trigger.WATCH and run.state.final and run.folder == folder]
+
+        self.workbench.model.take_watched(await self.workbench.stored(read) or ())
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -464,7 +482,7 @@ class WatchScreen(WorkScreen):
             if older.number < edit.number <= newer.number and edit.files:
                 name = edit.files[0]
                 return name.removesuffix(".py") if "/" not in name else name
-        run = self.workbench.model.runs.get(newer.run_id)
+        run = edits.run_of(self.workbench.model, newer)
         return run.lead.rung if run is not None and run.lead is not None else "optimized"
 
     def action_mark(self) -> None:

@@ -1,14 +1,15 @@
 """Two texts side by side, whole, with what changed marked by signs and, where there is colour, by colour.
 
 Aligning and highlighting run in a thread: the alignment is shown as soon as it is there, colours follow.
-Only lines in sight are built. Under 100 columns the view is unified by itself; `u` chooses.
+Only lines in sight are built. Under 100 columns the view is unified by itself; `u` chooses. A line that is longer than
+its side goes on below, so that what changed in it is always to be seen.
 
     - removed     + added     ~ changed inside, the words marked     ⋯ equal lines left out
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -34,18 +35,20 @@ Runs = list[tuple[str, str]]  # (kind of code, text) along a line; kinds as in t
 UNIFIED_UNDER_COLUMNS = 100
 CONTEXT_LINES = 3  # equal lines kept around a hunk when only changes are shown
 TAB_CELLS = 4
-_SIDEWAYS_CELLS = 8
+LEAST_CELLS = 8  # of a text, before it is cut rather than continued
 # Highlighting a file longer than this takes longer than anybody wants to wait for colours.
 _HIGHLIGHT_CHARACTERS = 1_000_000
 
 
 class Item(NamedTuple):
-    """One line of the view: a row of the alignment on one side or both, or `folded` rows from `row` on."""
+    """One line of the view: a row of the alignment on one side or both, the `part`-th of as many as its text takes, or
+    `folded` rows from `row` on."""
 
     row: int
     left: bool
     right: bool
     folded: int = 0
+    part: int = 0
 
 
 @dataclass
@@ -163,9 +166,6 @@ class DiffView(LineView, Findable, can_focus=True):
         Binding("ctrl+d", "pages(1)", "Half page down", show=False),
         Binding("home,g", "edge(-1)", "Top", show=False),
         Binding("end,G", "edge(1)", "End", show=False),
-        Binding("left,h", "sideways(-1)", "Left", show=False),
-        Binding("right,l", "sideways(1)", "Right", show=False),
-        Binding("0", "sideways(0)", "Line start", show=False),
         *FIND_KEYS,
     ]
 
@@ -216,9 +216,7 @@ class DiffView(LineView, Findable, can_focus=True):
         self._changes_only = changes_only
         self._sentence = ""
         self._unified: bool | None = None
-        self._shift = 0
-        self._longest = 0
-        self._laid_out: tuple[bool, bool] | None = None
+        self._laid_out: tuple[bool, int] | None = None  # whether unified, and cells of a text
         self._sides: dict[tuple[int, int], Strip] = {}
 
     # -- what it holds ---------------------------------------------------------------------------------------
@@ -328,8 +326,7 @@ class DiffView(LineView, Findable, can_focus=True):
             return
         self._comparison = message.comparison
         self._wanted = None
-        self._current = self._shift = 0
-        self._longest = max((cell_len(line) for side in message.comparison.lines for line in side), default=0)
+        self._current = 0
         self._lay_out()
         self.go_to(0)
         self.refresh()
@@ -351,15 +348,15 @@ class DiffView(LineView, Findable, can_focus=True):
             first.append(len(items))
             if unified:
                 rows = range(start, end)
-                items += [Item(row, True, False) for row in rows if comparison.rows[row].left >= 0]
-                items += [Item(row, False, True) for row in rows if comparison.rows[row].right >= 0]
+                items += self._whole(Item(row, True, False) for row in rows if comparison.rows[row].left >= 0)
+                items += self._whole(Item(row, False, True) for row in rows if comparison.rows[row].right >= 0)
             else:
-                items += [Item(row, True, True) for row in range(start, end)]
+                items += self._whole(Item(row, True, True) for row in range(start, end))
             position = end
         self._items = items
         self._first_item = first[:-1]
         had = self._laid_out
-        self._laid_out = (unified, self._changes_only)
+        self._laid_out = (unified, self._text_width)
         self.renew_matches()
         self.set_line_count(len(items) + 1)
         if had:
@@ -372,19 +369,33 @@ class DiffView(LineView, Findable, can_focus=True):
         folded = end - start - head - tail
         # Folding a single line would save nothing.
         if not self._changes_only or folded < 2:
-            return [Item(row, True, True) for row in range(start, end)]
+            return self._whole(Item(row, True, True) for row in range(start, end))
         return [
-            *(Item(row, True, True) for row in range(start, start + head)),
+            *self._whole(Item(row, True, True) for row in range(start, start + head)),
             Item(start + head, True, True, folded),
-            *(Item(row, True, True) for row in range(end - tail, end)),
+            *self._whole(Item(row, True, True) for row in range(end - tail, end)),
         ]
+
+    def _whole(self, items: Iterable[Item]) -> list[Item]:
+        """Each of these as often as its longer text needs lines."""
+        width = self._text_width
+        if width < LEAST_CELLS or self._comparison is None:
+            return list(items)
+        rows, lines = self._comparison.rows, self._comparison.lines
+        found: list[Item] = []
+        for item in items:
+            texts = [lines[side][rows[item.row][side]] for side in self._sides_of(item)]
+            parts = max((-(-cell_len(text) // width) for text in texts if len(text) > width // 2), default=1)
+            found.append(item)
+            found += [item._replace(part=part) for part in range(1, parts)]
+        return found
 
     def _theme_changed(self, theme: Theme) -> None:
         self._sides.clear()
         super()._theme_changed(theme)
 
     def on_resize(self, _event: events.Resize) -> None:
-        if self._laid_out is not None and self._laid_out[0] != self.unified:
+        if self._laid_out is not None and self._laid_out != (self.unified, self._text_width):
             self._lay_out()
         self.refresh()
 
@@ -422,7 +433,6 @@ class DiffView(LineView, Findable, can_focus=True):
     def action_unified(self) -> None:
         """Change between side by side and unified."""
         self._unified = not self.unified
-        self._shift = 0
         self._lay_out()
         self._back_to_hunk()
 
@@ -450,14 +460,6 @@ class DiffView(LineView, Findable, can_focus=True):
         """Go to the top (-1) or the end (1)."""
         self.go_to(0 if side < 0 else len(self._items))
 
-    def action_sideways(self, steps: int) -> None:
-        """Move the text sideways; 0 goes back to where lines begin."""
-        most = max(0, self._longest - self._text_width)
-        shift = 0 if steps == 0 else max(0, min(self._shift + steps * _SIDEWAYS_CELLS, most))
-        if shift != self._shift:
-            self._shift = shift
-            self.refresh()
-
     def _hunk_in_sight(self) -> int:
         """The first hunk of which something is shown, from 1, or 0."""
         comparison = self._comparison
@@ -482,12 +484,14 @@ class DiffView(LineView, Findable, can_focus=True):
         return tuple(side for side in ((0,) if row.equal else (0, 1)) if row[side] >= 0)
 
     def find_lines(self) -> Sequence[str]:
-        """Two per item: the left text and the right one, "" where it has none of its own."""
+        """Two per item: the left text and the right one, "" where it has none of its own and where it goes on."""
         comparison = self._comparison
         if comparison is None:
             return []
         return [
-            comparison.lines[side][comparison.rows[item.row][side]] if side in self._sides_of(item) else ""
+            comparison.lines[side][comparison.rows[item.row][side]]
+            if not item.part and side in self._sides_of(item)
+            else ""
             for item in self._items
             for side in (0, 1)
         ]
@@ -497,11 +501,17 @@ class DiffView(LineView, Findable, can_focus=True):
         return 2 * self.top
 
     def show_match(self, match: Match) -> None:
-        item = match.line // 2
+        item = match.line // 2 + self._part_of(match)
         if not self.top <= item < self.top + self.size.height - 1:
             self.go_to(max(0, item - self.size.height // 2))
-        if not self._shift <= match.start <= match.end <= self._shift + self._text_width:
-            self._shift = 0 if match.end <= self._text_width else max(0, match.start - self._text_width // 2)
+
+    def _part_of(self, match: Match) -> int:
+        """In which of a text's lines a match begins."""
+        if self._comparison is None or self._text_width < LEAST_CELLS:
+            return 0
+        item, side = self._items[match.line // 2], match.line % 2
+        text = self._comparison.lines[side][self._comparison.rows[item.row][side]]
+        return cell_len(text[: match.start]) // self._text_width
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """In a search `n` and `N` go to matches, not to changes."""
@@ -560,9 +570,9 @@ class DiffView(LineView, Findable, can_focus=True):
             left = self._left_width
             strip = Strip(
                 [
-                    *self._side_line(row, 0, left, index),
+                    *self._side_line(row, 0, left, index, item.part),
                     bar,
-                    *self._side_line(row, 1, max(0, width - 3 - left), index),
+                    *self._side_line(row, 1, max(0, width - 3 - left), index, item.part),
                 ]
             )
         return Strip([marker, *strip]).adjust_cell_length(width, self.rich_style)
@@ -619,7 +629,7 @@ class DiffView(LineView, Findable, can_focus=True):
             return "~", "~"
         return "-" if row.left >= 0 else " ", "+" if row.right >= 0 else " "
 
-    def _side_line(self, row: Row, side: int, width: int, index: int) -> list[Segment]:
+    def _side_line(self, row: Row, side: int, width: int, index: int, part: int) -> list[Segment]:
         """One side of a row: number, sign, text."""
         line = row[side]
         base = self.rich_style
@@ -628,9 +638,11 @@ class DiffView(LineView, Findable, can_focus=True):
         sign = self._signs(row)[side]
         behind = self._behind(row, side)
         gutter = f"{line + 1:>{self._number_width}} {sign} "[: max(0, width)]
-        text_width = width - len(gutter)
-        strip = self._found(row, side, index).crop_extend(self._shift, self._shift + text_width, behind)
-        return [Segment(gutter, self._gutter_style(row, side)), *strip]
+        gutter = " " * len(gutter) if part else gutter
+        start = part * self._text_width
+        strip = self._found(row, side, index - part).crop_extend(start, start + self._text_width, behind)
+        rest = Segment(" " * max(0, width - len(gutter) - self._text_width), behind)
+        return [Segment(gutter, self._gutter_style(row, side)), *strip, rest]
 
     def _unified_line(self, row: Row, item: Item, index: int) -> Strip:
         number = self._number_width
@@ -639,9 +651,10 @@ class DiffView(LineView, Findable, can_focus=True):
         right = f"{row.right + 1:>{number}}" if item.right and row.right >= 0 else " " * number
         sign = " " if row.equal else "-+"[side]
         gutter = f"{left} {right} {sign} "
-        text_width = max(0, self.size.width - 1 - len(gutter))
+        gutter = " " * len(gutter) if item.part else gutter
         behind = self._behind(row, side)
-        strip = self._found(row, side, index).crop_extend(self._shift, self._shift + text_width, behind)
+        start = item.part * self._text_width
+        strip = self._found(row, side, index - item.part).crop_extend(start, start + self._text_width, behind)
         return Strip([Segment(gutter, self._gutter_style(row, side)), *strip])
 
     def _behind(self, row: Row, side: int) -> Style:

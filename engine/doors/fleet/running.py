@@ -13,19 +13,19 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aisp.engine import client, paths, start
 from aisp.engine.doors.fleet import messages
 from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Why
-from aisp.engine.doors.many import ENTRY, Brought, Common, Ended, Terms, outcome_of, rung_of, unparsed
+from aisp.engine.doors.many import ENTRY, Brought, Ended, Stages, Tell, Terms, rung_of
 from aisp.engine.protocol.framing import Decoder, Encoder, FrameError
 from aisp.store import identity
-from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, Wanted, owner_here
+from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, owner_here
 from aisp.store.content import snapshot_hash
-from aisp.store.results.candidate import refused, worth
+from aisp.store.results.candidate import refused
 from aisp.store.text import clean_line
 
 AT_ONCE = 2
@@ -36,8 +36,6 @@ BETWEEN_S = 3.0
 """Between two drivers, where the cluster does not answer."""
 TICK_S = 1.0
 RENEW_S = 60.0
-AT_A_TIME = 500
-"""Candidates that are put into the table in one transaction."""
 MISSING = "a fleet needs Ray: pip install 'aisp[fleet]' (or pip install ray), on every host"
 
 _RAYS = {
@@ -45,31 +43,9 @@ _RAYS = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # it ends its client then, and we have another one
 }
 
-Tell = Callable[[str], None]
-"""Takes a sentence for the person who waits."""
-
 
 class NoFleetError(Exception):
     """There is no Ray, no cluster, or nobody in it to give a row to; the message says what would work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Candidates as they stand in the table, at one level.
-
-    Attributes:
-        name: of the batch: after its title and what the candidates are, so that the same ones make the same batch.
-        numbers: of the rows, by the candidate's name.
-        commons: what candidates stand beside, by its hash.
-        terms: how they are judged.
-        level: quick or full.
-    """
-
-    name: str
-    numbers: Mapping[str, int]
-    commons: Mapping[str, Common]
-    terms: Terms
-    level: Level
 
 
 @dataclass(slots=True)
@@ -86,116 +62,62 @@ class Seen:
     given: dict[int, Row] = field(default_factory=dict)
 
 
-def plan(table: Candidates, title: str, brought: Sequence[Brought], terms: Terms, *, level: Level) -> Batch:
-    """Put candidates into the table. What cannot be run has its outcome at once; what was given up is tried once more.
-
-    Args:
-        brought: as `many.apart` lets them through.
-
-    Raises:
-        TooManyError: more rows would wait than may.
-        TakenError: a batch of other candidates has the digest of these.
-    """
-    fit = [one for one in brought if not one.refused]
-    told = sorted((one.name, snapshot_hash(one.files), one.common.sources) for one in fit)
-    digest = identity.of_words(*(word for each in told for word in each))
-    name = f"fleet: {clean_line(title, limit=300)} ({level}, {terms.device}) {digest}"
-    ours = {(clean_line(one), candidate, sources) for one, candidate, sources in told}
-    if any((one, row.candidate, row.sources) not in ours for one, row in table.rows(name)):
-        raise TakenError(f"another batch has the name {name}; rename a candidate")
-    given = {"device": terms.device, "case": terms.case, "patience_s": terms.patience_s}
-    conditions = json.dumps({**given, "fleet": True, "build": client.build_id()}, sort_keys=True)
-    commons = {one.common.sources: one.common for one in fit}
-    by_common: dict[str, list[Brought]] = {}
-    for one in fit:
-        by_common.setdefault(one.common.sources, []).append(one)
-    numbers: dict[str, int] = {}
-    for sources, here in by_common.items():
-        common = commons[sources]
-        for start_at in range(0, len(here), AT_A_TIME):
-            some = here[start_at : start_at + AT_A_TIME]
-            rows = table.plan(
-                name,
-                target=common.target,
-                sources=common.sources,
-                wanted=[Wanted(one.name, one.files) for one in some],
-                level=level,
-                conditions=conditions,
-                priority=level is Level.FULL,
-                again=terms.again,
-            )
-            for one, row in zip(some, rows, strict=True):
-                numbers[one.name] = row.number
-                if not row.state.ended and level is Level.QUICK and (outcome := unparsed(one.files)) is not None:
-                    table.finish(row.number, outcome.document())
-            table.again([row.number for row in rows if row.state is Standing.DEAD])
-    return Batch(name, numbers, commons, terms, level)
-
-
-def finalists(table: Candidates, batch: Batch, brought: Sequence[Brought]) -> list[Brought]:
-    """Those that a full run is worth after the quick ones."""
-    rows = {number: table.row(number) for number in batch.numbers.values()}
-    outcomes = {number: found for number, row in rows.items() if (found := outcome_of(row)) is not None}
-    chosen = {rows[number].candidate for number in worth(outcomes, batch.terms.finalists)}
-    return [one for one in brought if not one.refused and snapshot_hash(one.files) in chosen]
-
-
-def refused_at_sight(one: Brought) -> Ended:
-    """The end of a candidate that never comes into the table."""
-    return Ended(one.name, Level.QUICK, refused(one.refused))
-
-
-def end_of(name: str, row: Row, *, known: bool = False) -> Ended:
-    """A row that has come to its end, for whoever knows it by this name."""
-    return Ended(name, row.level, outcome_of(row), row.candidate, row.reason, known)
-
-
-def where_of(row: Row) -> Mapping[str, Any]:
-    """Which agent had it run, on which host and GPU; empty for what was not run."""
-    found = (row.outcome or {}).get("where")
-    return found if isinstance(found, Mapping) else {}
-
-
 def installed() -> bool:
     """Whether Ray is there; it is not imported."""
     return importlib.util.find_spec("ray") is not None
 
 
-class Fleet:
-    """One driver at a time over the rows of a batch.
+class Fleet(Stages):
+    """Candidates judged by the agents of a cluster, one driver at a time.
 
     Args:
-        table: where the rows are.
-        batch: which.
+        title: of the batch, whose name has what the candidates are as well: the same ones make the same batch.
         address: of the cluster; "" for the one of this machine.
-        tell: hears what is waited for.
-        ended: called with each row that has come to its end by this fleet.
+        tell: hears of each candidate that has come to its end.
+        say: hears what is waited for.
         patience_s: how long no agent at all is waited for.
     """
 
     def __init__(
         self,
         table: Candidates,
-        batch: Batch,
+        title: str,
+        brought: Sequence[Brought],
+        terms: Terms,
+        tell: Tell,
         *,
         address: str = "",
-        tell: Tell,
-        ended: Callable[[Row], None],
+        say: Callable[[str], None],
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._table, self._batch, self._address = table, batch, address
-        self._tell, self._ended, self._patience_s = tell, ended, patience_s
+        super().__init__(table, brought, terms, tell)
+        self._title, self._address, self._say, self._patience_s = title, address, say, patience_s
         self._owner = owner_here("fleet")
-        self._told: set[str] = set()
+        self._notes: set[str] = set()  # of agents that take no rows
         self._had = False  # an agent, ever
         self.agents: list[Agent] = []
+        given = {"device": terms.device, "case": terms.case, "patience_s": terms.patience_s}
+        self._conditions = json.dumps({**given, "fleet": True, "build": client.build_id()}, sort_keys=True)
 
-    async def run(self) -> None:
-        """Until every row of the batch has come to its end.
+    async def work(self) -> list[Ended]:
+        """Judge all of them; every candidate at every level at which it was judged.
 
         Raises:
             NoFleetError: there is nobody to run them; those that have no outcome wait.
+            TakenError: a batch of other candidates has the digest of these.
+            StoreError: the table cannot be written, or too many rows would wait.
         """
+        return await self._judge()
+
+    def _begin(self, wanted: Sequence[Brought], level: Level) -> None:
+        content = sorted((one.name, snapshot_hash(one.files), one.common.sources) for one in wanted)
+        digest = identity.of_words(*(word for each in content for word in each))
+        self.batch = f"fleet: {clean_line(self._title, limit=300)} ({level}, {self._terms.device}) {digest}"
+        ours = {(clean_line(name), candidate, sources) for name, candidate, sources in content}
+        if any((name, row.candidate, row.sources) not in ours for name, row in self._table.rows(self.batch)):
+            raise TakenError(f"another batch has the name {self.batch}; rename a candidate")
+
+    async def _carry(self, level: Level) -> None:
         since_s = time.monotonic()
         try:
             while self._left():
@@ -214,13 +136,13 @@ class Fleet:
                     since_s = time.monotonic()
                 if time.monotonic() - since_s > self._patience_s or not self._had:
                     raise NoFleetError(broken.text)
-                self._tell(f"{broken.text}; it is waited for, {self._patience_s:.0f} s at most")
+                self._say(f"{broken.text}; it is waited for, {self._patience_s:.0f} s at most")
                 await asyncio.sleep(BETWEEN_S)
         finally:
             self._table.release(self._owner)
 
     def _left(self) -> bool:
-        counts = self._table.counts(self._batch.name)
+        counts = self._table.counts(self.batch)
         return any(counts[standing] for standing in counts if not standing.ended)
 
     async def _drive(self, seen: Seen) -> None:
@@ -264,33 +186,33 @@ class Fleet:
             seen.agents = message
             self.agents = message.agents
             for agent in message.agents:
-                if agent.note and agent.note not in self._told:
-                    self._told.add(agent.note)
-                    self._tell(f"{agent.name} takes no rows: {agent.note}")
+                if agent.note and agent.note not in self._notes:
+                    self._notes.add(agent.note)
+                    self._say(f"{agent.name} takes no rows: {agent.note}")
         elif isinstance(message, messages.Ended):
             seen.given.pop(message.number, None)
             outcome = {**message.outcome, "where": message.where}
             self._table.finish(message.number, outcome, run_id=message.run_id)
-            self._ended(self._table.row(message.number))
+            self._note(self._table.row(message.number))
         elif isinstance(message, Lost):
             seen.given.pop(message.number, None)
             if self._table.fail(message.number, self._owner, message.reason) is Standing.DEAD:
-                self._ended(self._table.row(message.number))
+                self._note(self._table.row(message.number))
             else:
-                self._tell(f"a row waits again: {message.reason}")
+                self._say(f"a row waits again: {message.reason}")
         elif isinstance(message, Broken):
             seen.broken = message
         else:
-            self._tell(message.text)
+            self._say(message.text)
 
     async def _give(self, give: Callable[[Give], Any], seen: Seen) -> None:
         """Lease as many rows as the agents have room for, and hand them over."""
         ready = sum(agent.ready for agent in self.agents)
         if (room := AT_ONCE * ready - len(seen.given)) <= 0:
             return
-        for row in self._table.lease(self._owner, room, batch=self._batch.name):
+        for row in self._table.lease(self._owner, room, batch=self.batch):
             seen.given[row.number] = row
-            common, terms, rung = self._batch.commons[row.sources], self._batch.terms, rung_of(row.candidate)
+            common, terms, rung = self._commons[row.sources], self._terms, rung_of(row.candidate)
             own = self._table.files(row.candidate)
             message = Give(
                 number=row.number,
@@ -300,7 +222,7 @@ class Fleet:
                 rung=rung,
                 device=terms.device,
                 case=terms.case,
-                quick=self._batch.level is Level.QUICK,
+                quick=row.level is Level.QUICK,
                 patience_s=terms.patience_s,
                 since_s=row.planned_s,
             )
@@ -309,7 +231,7 @@ class Fleet:
             except FrameError as error:
                 self._table.finish(row.number, refused(str(error)).document())
                 seen.given.pop(row.number)
-                self._ended(self._table.row(row.number))
+                self._note(self._table.row(row.number))
 
 
 def _ended_without_a_word() -> str:

@@ -35,6 +35,10 @@ MOST_AT_ONCE = 400
 """Requests that are being answered, those that wait for a task included."""
 MOST_BODIES = 16
 """Bodies that are being read at once."""
+FAIR_S = 1.0
+"""... of which one that takes longer gives way to the next."""
+PROVEN = "aisp.proven"
+"""Set in the scope of a request that has brought the token."""
 PER_S, BURST = 200.0, 400.0
 """Requests with the token."""
 STRANGERS_PER_S, STRANGERS_BURST = 20.0, 40.0
@@ -75,7 +79,8 @@ class Admission:
         self._token = token.encode()
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._rate, self._strangers = Bucket(PER_S, BURST), Bucket(STRANGERS_PER_S, STRANGERS_BURST)
-        self._at_once = self._bodies = 0
+        self._at_once = 0
+        self._reading: dict[asyncio.Timeout, float] = {}  # since when, the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request in, or refuse it."""
@@ -98,6 +103,7 @@ class Admission:
             headers = self._headers(scope)
             self._check_place(headers)
             self._check_token(headers)
+            scope[PROVEN] = True
             self._check_rate()
             await self._app(scope, await self._body(headers, receive), sent)
         except RefusalError as error:
@@ -169,18 +175,30 @@ class Admission:
         if self._at_once > MOST_AT_ONCE:
             raise RefusalError(Kind.TOO_MANY, f"{MOST_AT_ONCE} requests wait for their answers", "wait", retry_s=5)
 
+    def _make_way(self) -> None:
+        """Let one more body be read: where there are many, the one that has taken longest gives way to it."""
+        if len(self._reading) < MOST_BODIES:
+            return
+        slowest = next(iter(self._reading))
+        if time.monotonic() - self._reading[slowest] < FAIR_S:
+            raise RefusalError(Kind.TOO_MANY, f"{MOST_BODIES} bodies are being read", "wait", retry_s=FAIR_S)
+        del self._reading[slowest]
+        slowest.reschedule(asyncio.get_running_loop().time())
+
     async def _body(self, headers: dict[str, str], receive: Receive) -> Receive:
         """Read the body, which is then received at once, and behind it what becomes of the connection."""
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise RefusalError(Kind.INVALID, "the header content-length is no number", "send the body's size in bytes")
         too_large = len(length) > 12 or int(length) > MOST_BODY_BYTES
-        if self._bodies >= MOST_BODIES:
-            raise RefusalError(Kind.TOO_MANY, f"{MOST_BODIES} bodies are being read", "wait")
-        self._bodies += 1
+        if length == "0" and "transfer-encoding" not in headers:
+            return receive
+        self._make_way()
         data, passed = bytearray(), 0
+        begun_s = time.monotonic()
         try:
-            async with asyncio.timeout(BODY_S):
+            async with asyncio.timeout(BODY_S) as patience:
+                self._reading[patience] = begun_s
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -198,9 +216,10 @@ class Admission:
             if too_large:
                 raise _too_large()
         except TimeoutError:
-            raise RefusalError(Kind.TOO_SLOW, f"the body did not come within {BODY_S:.0f} s", "send it") from None
+            told = f"the body did not come within {max(1.0, time.monotonic() - begun_s):.0f} s"
+            raise RefusalError(Kind.TOO_SLOW, told, "send it at once") from None
         finally:
-            self._bodies -= 1
+            self._reading.pop(patience, None)
         read: list[Message] = [{"type": "http.request", "body": bytes(data), "more_body": False}]
 
         async def received() -> Message:

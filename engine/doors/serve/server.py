@@ -26,11 +26,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aisp.engine import paths, peers
 from aisp.engine.doors.serve import app
-from aisp.engine.doors.serve.admission import SEND_S
+from aisp.engine.doors.serve.admission import PROVEN, SEND_S
 from aisp.engine.doors.serve.clerk import Clerk
 from aisp.engine.doors.serve.feed import Feed
 from aisp.engine.doors.serve.problems import Problems
 from aisp.engine.doors.serve.shelf import Shelf
+from aisp.store.given import regular_bytes
 
 TOKEN_BYTES = 32
 MOST_CONNECTIONS = 512
@@ -53,7 +54,7 @@ def token() -> str:
         with os.fdopen(descriptor, "w") as sink:
             sink.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
     file.chmod(0o600)
-    found = paths.regular_bytes(file, 1024).decode("ascii", "replace").strip()
+    found = regular_bytes(file, 1024).decode("ascii", "replace").strip()
     if len(found) < TOKEN_BYTES:
         raise OSError(f"{file} holds no token; remove it, and a new one is made")
     return found
@@ -187,28 +188,45 @@ class Lookout:
 
 
 class Bounded(H11Protocol):
-    """A connection that is refused where there are too many, waits until it is known who asks, and knows since when it
-    owes a request.
+    """A connection that takes the place of a stranger where there are too many, waits until it is known who asks, and
+    knows since when it owes a request.
 
     Attributes:
         lookout: of the server.
         owing_s: since when, on the monotonic clock; None while a request is being answered.
+        made_s: when it was made.
     """
 
     lookout: Lookout
     owing_s: float | None = None
+    made_s: float = 0.0
+    _proven: bool = False
     _early: bytearray | None = None  # what came before it was known who asks; None since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See uvicorn."""
         super().connection_made(transport)
-        self.owing_s = time.monotonic()
-        if len(self.connections) > MOST_CONNECTIONS:
+        self.owing_s = self.made_s = time.monotonic()
+        if len(self.connections) > MOST_CONNECTIONS and not self._make_way():
             transport.write(_BUSY)
             transport.close()
             return
         self._early = bytearray()
         self.lookout.watch(self)
+
+    @property
+    def proven(self) -> bool:
+        """Whether it has brought the token."""
+        return self._proven or bool(self.scope and PROVEN in self.scope)
+
+    def _make_way(self) -> bool:
+        """End the oldest connection that has not brought the token: whoever has it needs no more than a moment, and no
+        crowd of strangers keeps its place. Returns whether there is one."""
+        others = (one for one in self.connections if isinstance(one, Bounded) and one is not self and not one.proven)
+        strangers = [one for one in others if not one.transport.is_closing()]
+        if strangers:
+            min(strangers, key=lambda one: one.made_s).transport.abort()
+        return bool(strangers)
 
     def let_in(self) -> None:
         """Answer what has come, and what comes."""
@@ -230,6 +248,7 @@ class Bounded(H11Protocol):
     def on_response_complete(self) -> None:
         """See uvicorn."""
         self.owing_s = time.monotonic()
+        self._proven = self.proven
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:

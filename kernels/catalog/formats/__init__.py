@@ -8,9 +8,11 @@ syntax tree.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..model import Problem
 from . import backendbench, gpumode, kernelbench, multikernel, robust, trace
 from .shared import Dialect, Listed, Opened, Part
 
@@ -24,6 +26,7 @@ __all__ = [
     "answers",
     "listed",
     "named",
+    "next_move",
     "recognise",
     "wanted",
 ]
@@ -42,6 +45,23 @@ def recognise(path: Path) -> tuple[Dialect, Part] | None:
             return dialect, part
     found = next(listed(path), None) if path.is_dir() else None  # checkouts, each of which is a collection
     return None if found is None else (found[0], Part.COLLECTION)
+
+
+def next_move(path: Path) -> Problem | None:
+    """That a path is in a format of others, and so no target by itself, with the command that judges what is there;
+    None where it is in none."""
+    taken = recognise(path)
+    if taken is None:
+        return None
+    dialect, part = taken
+    quoted = shlex.quote(str(path))
+    told, command = {
+        Part.PROBLEM: (f"is a {dialect.TITLE} problem, and no answer to it", f"aisp run ANSWER --against {quoted}"),
+        Part.CANDIDATE: (f"is an answer in the form of {dialect.TITLE}", f"aisp run {quoted} --against PROBLEM"),
+        Part.COLLECTION: (f"holds {dialect.TITLE} problems", f"aisp judge {quoted}"),
+        Part.RUNS: (f"holds answers in the form of {dialect.TITLE}", f"aisp judge {quoted} --against PROBLEMS"),
+    }[part]
+    return Problem(path, "", told, f"`{command}`")
 
 
 def answered(problem: Path, candidate: Path) -> Dialect | None:

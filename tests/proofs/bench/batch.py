@@ -8,10 +8,14 @@ was compiled for one serves another.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from aisp.engine.protocol import events, requests
 from aisp.store.record import Step
@@ -23,6 +27,7 @@ NAME = "batch"
 QUICK_AIM_S, SIXTH_AIM_S = Aim(3.0, "p50"), Aim(1.2, "p50")
 CLEAR_AIM_S, FIVE_AIM_S = Aim(6.0, "p50"), Aim(12.0, "p50")
 RUN_PATIENCE_S = 120.0
+LOOK_S = 0.1  # between two looks at the memory of a run
 CANDIDATES = 6
 ARMS = "two arms and the A/A arm"
 
@@ -188,12 +193,48 @@ def full_rows(environ: Mapping[str, str], home: Path, device: str, where: str, c
         yield from parts_rows(NAME, [run.parts_s() for run in taken], f"{name}, {where}", "s")
 
 
+@contextlib.contextmanager
+def held_mb(engine: psutil.Process) -> Iterator[list[float]]:
+    """What an engine and all that it started hold of the host's memory, in MB, looked at again and again until the
+    block ends: pages that several have are counted in parts (PSS)."""
+    found: list[float] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_S):
+            total = 0
+            for process in [engine, *engine.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):  # it has just ended
+                    total += process.memory_full_info().pss
+            found.append(total / 1e6)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
+
+
+def memory_row(environ: Mapping[str, str], home: Path, engine: psutil.Process, device: str, where: str) -> Row:
+    """The memory of one quick run, which nobody times."""
+    root = home / f"memory_{device}"
+    targets = write_targets(root, 1, BASELINE, OPTIMIZED)
+    with held_mb(engine) as found:
+        asyncio.run(carry_out(environ, root, targets, device, quick=True))
+    most = max(found, default=0.0)
+    note = "the engine, its standbys, the judge and all arms at once (PSS), at the most"
+    return Row(NAME, f"memory of a quick run of two arms, {where}", "MB", (most,) if most else (), note=note)
+
+
 def measure(*, quick: bool) -> Iterator[Row]:
     """On the CPU, and on the GPU where there is one."""
     for device, where, no_gpu in devices():
         if no_gpu:
             yield Row(NAME, "quick run of two arms from a batch, GPU", "s", (), QUICK_AIM_S, no_gpu)
             continue
-        with temporary() as (home, environ), real_engine(environ):
+        with temporary() as (home, environ), real_engine(environ) as engine:
             yield from quick_rows(environ, home, device, where, 4 if quick else 9)
+            yield memory_row(environ, home, engine, device, where)
             yield from full_rows(environ, home, device, where, 1 if quick else 3)

@@ -1,0 +1,58 @@
+"""What is read because somebody gave its name: a regular file of a bounded size, and JSON that is plain data.
+
+A pipe, a device or a folder under that name must not be waited for, nor read until memory ends. Imports nothing of ours
+and no more of Python than every program has loaded.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of half a surrogate pair; two that belong together are a character."""
+
+
+def regular_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes:
+    """A file's bytes. Raises OSError where it is something else than a file, longer, or a link unless `follow`."""
+    links = 0 if follow else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | links | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        data = file.read(most_bytes + 1) if found.st_size <= most_bytes else b""
+        if max(found.st_size, len(data)) > most_bytes:
+            raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", os.fspath(path))
+        return data
+
+
+def json_of(data: bytes, *, halves: bool = False) -> Any:
+    """What JSON says. Raises ValueError for all else: no UTF-8, nested too deeply, NaN, infinities, and texts that no
+    terminal takes, since they have half a surrogate pair (unless `halves`: the names of files may)."""
+    try:
+        found = json.loads(data.decode("utf-8"), parse_constant=_no_number)
+    except UnicodeDecodeError:
+        raise ValueError("it is no text in UTF-8, and so no JSON") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not halves and _HALF.search(data):
+        refuse_halves(found)
+    return found
+
+
+def refuse_halves(value: object) -> None:
+    """Raise ValueError where a text of what JSON says has half a surrogate pair."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a text in it has half of a surrogate pair, which is no character") from None
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON")
