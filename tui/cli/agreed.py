@@ -306,7 +306,7 @@ def _figure(part: Part) -> str:
         return f"{part.what} {part.measured or plain.DASH}, {part.agreed}"
     value = part.measured if isinstance(part.measured, float) else None
     low, high = (plain.number(end, 3) for end in part.agreed)
-    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high)}, {low}..{high}"
+    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high, 3)}, {low}..{high}"
 
 
 def held_document(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
