@@ -48,7 +48,7 @@ def text() -> str:
 def _section(words: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=words)
     yield f"## {words}\n"
-    yield f"    {' '.join([words, *command.collect_usage_pieces(context)])}\n"
+    yield f"    {' '.join([words, *command.collect_usage_pieces(context)]).rstrip()}\n"
     rows = list(_options(command, context))
     if rows:
         yield from ["| option | meaning |", "|---|---|", *rows, ""]

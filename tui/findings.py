@@ -18,6 +18,7 @@ from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import busy
+from aisp.store.results.numbers import beyond
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
@@ -139,7 +140,7 @@ def interval_text(item: Comparison) -> str:
     """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
     if item.low is None or item.high is None:
         return ""
-    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    low, high = (beyond(value) or speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"
 
 
