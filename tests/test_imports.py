@@ -120,7 +120,7 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
             for file in sorted((MAIN / "store/results").glob("*.py"))
             if file.stem != "__init__"
         ),
-        ("aisp.tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
+        ("aisp.tui.app", {"numpy", "sqlite_utils", "watchfiles"}),
         ("aisp.engine.server", {"textual"}),
     ],
 )

@@ -32,6 +32,7 @@ from aisp.kernels.catalog import parsing, sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.store import History, snapshot_hash
 from aisp.store.errors import StoreError
+from aisp.store.given import json_of, regular_bytes, write_new
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import ContradictionError, Fuzz, Run
 from aisp.store.results import comparison, evidence, fuzz, numbers, outcome, standing
@@ -235,7 +236,7 @@ class Tools:
         about = {"of": list(of), "note": clean_line(note, limit=MOST_NOTE)}
         kept = made.folder.parent / _SUBMISSION
         if not kept.exists() or note:
-            kept.write_text(json.dumps(about), "utf-8")
+            write_new(kept, json.dumps(about).encode("ascii"))
         broken = [why for name, text in files.items() if name.endswith(".py") and (why := parsing.refusal(text, name))]
         answer: Answer = {"run": run, "target": against.id, "rung": api.CANDIDATE, "files": sorted(files)}
         if broken:
@@ -540,7 +541,7 @@ class Tools:
             return None
         of, note = ("", ""), ""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            about = json.loads((folder / _SUBMISSION).read_text("utf-8"))
+            about = json_of(regular_bytes(folder / _SUBMISSION, MOST_BYTES))
             of, note = (str(about["of"][0]), str(about["of"][1])), clean_line(str(about["note"]), limit=MOST_NOTE)
         return Submission(run, found.targets[0], of, note)
 
@@ -772,7 +773,7 @@ def _named(told: Answer, submission: Submission | None) -> Answer:
     if submission is not None:
         told["submission"] = submission.id
         if submission.note:
-            told["quoted"] = {"untrusted": True} | told.get("quoted", {}) | {"note": submission.note}
+            told["quoted"] = {"untrusted": True} | (told.get("quoted") or {}) | {"note": submission.note}
         if submission.of[0]:
             told["target"] = submission.of[0]
     return evidence.fit(told)

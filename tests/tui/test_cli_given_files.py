@@ -100,3 +100,22 @@ def test_a_checkout_whose_git_files_are_pipes_is_looked_at_without_waiting(tmp_p
     (tmp_path / "inner").mkdir()
     os.mkfifo(tmp_path / "inner" / ".git")
     assert environment.git_changed(tmp_path / "inner") is None
+
+
+@pytest.mark.parametrize("name", ["KernelBench/level1/2_Passwd.py", "task.yml", "softmax.py", "set/definition.json"])
+def test_a_link_that_leads_out_of_a_checkout_is_refused_and_says_nothing_of_what_it_leads_to(
+    tmp_path: Path, name: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the_key = hunter2!\n")
+    (tmp_path / "checkout" / ".git").mkdir(parents=True)
+    link = tmp_path / "checkout" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(secret)
+    for path in (link, link.parent):
+        shown = CliRunner().invoke(cli, ["bench", "judge", str(path)])
+        assert shown.exit_code in (1, 2, 3) or "1 problem" in shown.output
+        assert "hunter2" not in shown.output
+    if name.endswith(".py"):
+        shown = CliRunner().invoke(cli, ["bench", "judge", str(link)])
+        assert "is a link that leads out of its checkout; name the file that it stands for" in shown.output

@@ -315,7 +315,7 @@ def test_an_answer_runs_beside_the_problem_that_it_is_judged_against(tmp_path: P
         (asked,) = engine.asked(requests.StartRuns)
     assert asked.roots == [judge.answer_root(str(candidate), str(problem))]
     many = aisp("run", "a.py", "b.py", "--against", str(problem))
-    assert many.exit_code == 2 and "`aisp bench judge FOLDER` takes many" in many.stderr
+    assert many.exit_code == 2 and "`aisp judge FOLDER` takes many" in many.stderr
 
 
 # -- what is no target -------------------------------------------------------------------------------------------------
@@ -355,7 +355,12 @@ def mistyped_name(home: Path) -> tuple[str, str]:
     return "transpoze", "no target 'transpoze'; did you mean ch07:transpose"
 
 
-WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name]
+def mistyped_folder(home: Path) -> tuple[str, str]:
+    make_target(home, "minimum_of_rows")
+    return "minimum_of_row", f"there is no folder or file {home}/minimum_of_row; did you mean {home}/minimum_of_rows?"
+
+
+WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name, mistyped_folder]
 
 
 @pytest.mark.parametrize("words", ["run", "watch", "bench fuzz", "bench lint", "bench tune", "diff", "restore", "open"])
