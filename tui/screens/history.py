@@ -211,7 +211,7 @@ class HistoryScreen(ExportingScreen):
             elif verdict.cell_len > VERDICT_COLUMNS:
                 verdict = verdict[2:]  # a word that fills the column is told from the others without its sign
             note = self._note(result)
-            lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
+            lead_ms = lead.median_ms if lead is not None and result.bar(lead.rung) is None else None
             rows.append(
                 (
                     result.id,
@@ -248,11 +248,6 @@ class HistoryScreen(ExportingScreen):
         if run_id in self.workbench.marked:
             return "*" if ascii_only else "◆"
         return "" if run_id not in self._machines else ">" if ascii_only else "»"
-
-    def _barred(self, result: Reading, rung: str) -> bool:
-        """Whether the rung's time in that run is no result."""
-        caught = result.caught
-        return rung in caught or "" in caught
 
     def _note(self, result: Reading) -> str:
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
@@ -309,7 +304,7 @@ class HistoryScreen(ExportingScreen):
             for arm in ([lead] if lead is not None else []) + list(result.record.arms):
                 if (
                     arm.median_ms is not None
-                    and not self._barred(result, arm.rung)
+                    and result.bar(arm.rung) is None
                     and arm.rung not in names
                     and not arm.twin
                 ):
@@ -329,7 +324,7 @@ class HistoryScreen(ExportingScreen):
         chosen = self.table.cursor_key
         for number, result in enumerate(reversed(alike), start=1):
             arm = result.arm(self._rung)
-            if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
+            if arm is not None and arm.median_ms is not None and result.bar(arm.rung) is None:
                 mark = Mark.BEST if result.id in marked else Mark.EDIT
                 both = self._both.of(result, arm.rung)
                 points.append(EditPoint(number, arm.median_ms, arm.low_ms, arm.high_ms, mark, both))
