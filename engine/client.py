@@ -488,6 +488,7 @@ def start_engine() -> subprocess.Popen[bytes]:
         cwd="/",
         env=environment,
         start_new_session=True,
+        umask=0o077,  # what it writes is its owner's alone
         close_fds=True,
     )
 

@@ -15,6 +15,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from msgspec import structs
+
 from aisp.engine import paths, peers
 from aisp.engine.client import build_id
 from aisp.engine.journal import ClientGoneError, Journal, Outbox
@@ -330,6 +332,7 @@ class Connections:
         answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[key] = answered
         try:
+            _refuse_nul(request)
             reply = await self.carry_out(request)
         except PlanError as error:
             reply = events.Reply(to=request.seq, error=str(error))
@@ -346,6 +349,14 @@ class Connections:
         while len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
         outbox.reply(reply)
+
+
+def _refuse_nul(request: requests.AnyRequest) -> None:
+    """Raise PlanError where a text of a request has the one sign that no path may have."""
+    for name, value in structs.asdict(request).items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and "\0" in text:
+                raise PlanError(f"{name} has a NUL in it, {clean_line(text)!r}: no path and no name has one")
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:

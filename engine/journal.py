@@ -7,13 +7,13 @@ receive. A client has a queue of bounded size. One that reads too slowly loses t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 from array import array
 from collections import deque
 from pathlib import Path
 
-from aisp.engine import paths
 from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import Encoder
 
@@ -76,12 +76,13 @@ class Outbox:
 class _File:
     """Frames of consecutive numbers, and where each begins."""
 
-    def __init__(self, path: Path, first: int) -> None:
-        self.path = path
+    def __init__(self, folder: int, name: str, first: int) -> None:
+        """`folder` is open: its path may be somebody else's by now."""
+        self._folder, self._name = folder, name
         self.first = first
         self.starts = array("Q")
         self.size = 0
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
     def append(self, frame: bytes) -> None:
         """Keep a frame. Raises OSError where it did not go in whole; nothing of it is then kept."""
@@ -111,8 +112,9 @@ class _File:
 
     def close(self) -> None:
         # Another engine that has taken this one's place has a file of that name.
-        if paths.is_at(self.path, self._fd):
-            self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self._name, dir_fd=self._folder), os.fstat(self._fd)):
+                os.unlink(self._name, dir_fd=self._folder)
         os.close(self._fd)
 
 
@@ -120,11 +122,11 @@ class Journal:
     """Numbers, keeps and spreads events."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         for old in folder.glob("*.events"):
             old.unlink()
         self._encoder = Encoder()
-        self._files: list[_File] = [_File(folder / "1.events", 1)]
+        self._files: list[_File] = [_File(self._folder, "1.events", 1)]
         self.outboxes: set[Outbox] = set()
 
     @property
@@ -139,7 +141,7 @@ class Journal:
         frame = self._encoder.frame(event)
         try:
             if current.size > KEPT_BYTES:
-                current = _File(self._folder / f"{event.seq}.events", event.seq)
+                current = _File(self._folder, f"{event.seq}.events", event.seq)
                 self._files.append(current)
                 for old in self._files[:-2]:
                     old.close()
@@ -170,3 +172,4 @@ class Journal:
         for file in self._files:
             file.close()
         self._files.clear()
+        os.close(self._folder)

@@ -7,6 +7,7 @@ out a full disk and a foreign lock; somebody who waits for an answer hears of th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import os
@@ -21,7 +22,7 @@ from aisp.engine.plan import Plan
 from aisp.engine.planning import PlanError
 from aisp.kernels.catalog.sources import size_text
 from aisp.store import upkeep
-from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
+from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreHeldError, StoreLockedError
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 from aisp.store.writer import Store
@@ -31,6 +32,13 @@ T = TypeVar("T")
 
 LOCK_PAUSE_S = 0.5
 MOST_FOLLOWED = 3  # stores that one call may follow at the path; then it waits as for a full disk
+
+
+def _look(store: Store) -> None:
+    """Look whether the store is the one that was opened, and put modes right that were changed."""
+    with contextlib.suppress(OSError, paths.UnsafePathError):  # whoever wants to write there says what is wrong
+        paths.keep_private()
+    store.look()
 
 
 _answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
@@ -129,7 +137,7 @@ class Keeper:
                 except (StoreFullError, StoreLockedError, StoreGoneError) as error:
                     if _answer_awaited.get():
                         raise
-                    full = isinstance(error, StoreFullError)
+                    full = isinstance(error, StoreFullError) and not isinstance(error, StoreHeldError)
                     if full and await asyncio.to_thread(upkeep.release_ballast, self._store.path):
                         self._banner("disk", f"{error}; a reserve of 16 MiB was given up for results", "error")
                         continue
@@ -170,7 +178,7 @@ class Keeper:
         """Check once that lock and store are still ours, and mend what can be mended."""
         async with self._lock:
             try:
-                await self._attempt(Store.look)
+                await self._attempt(_look)
             except StoreError as error:
                 self._report_waiting(error)
             else:

@@ -129,7 +129,7 @@ def make_private(path: Path, variable: str = "AISP_STATE") -> Path:
         path.mkdir(mode=0o700)
     try:
         # Held open: what is looked at is what is changed, whatever is put in its place meanwhile.
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = _opened(path)
     except OSError as error:
         _check_folder(path, path.lstat(), variable)  # a link, or somebody else's, and so told better than by the system
         raise error
@@ -138,11 +138,39 @@ def make_private(path: Path, variable: str = "AISP_STATE") -> Path:
         _check_folder(path, found, variable)
         if found.st_mode & 0o022:
             _check_entries(path, folder, variable)
-        if found.st_mode & 0o077:
+        if found.st_mode & 0o077 or not _usable(found):
             os.fchmod(folder, 0o700)
     finally:
         os.close(folder)
     return path
+
+
+def _opened(path: Path) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except PermissionError:
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or _usable(found):
+            raise
+        path.chmod(0o700)  # shut to its owner, by an umask or by hand
+        return os.open(path, flags)
+
+
+def _usable(found: os.stat_result) -> bool:
+    """Whether a folder's owner may enter and read it; one that he may not write to can be meant so."""
+    return found.st_mode & 0o500 == 0o500
+
+
+def keep_private() -> None:
+    """Put the modes of the state folder and the files in it right where they were changed: what nobody else may read or
+    write, and its owner can read. Some 50 us."""
+    folder = make_private(state_dir())
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+            if entry.is_file(follow_symlinks=False) and (mode & 0o177 or not mode & 0o400):
+                os.chmod(entry.path, mode & 0o600 if mode & 0o400 else 0o600)  # noqa: PTH101  a text
 
 
 def _make_parents(folder: Path) -> None:
@@ -154,6 +182,7 @@ def _make_parents(folder: Path) -> None:
     for path in reversed(missing):
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o755)
+            path.chmod(path.stat().st_mode & 0o777 | 0o700)
 
 
 def _check_folder(path: Path, found: os.stat_result, variable: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aisp.engine import paths
 from aisp.kernels.catalog.sources import MAX_BYTES, list_files
-from aisp.store.given import regular_bytes
+from aisp.store.given import regular_bytes, write_new
 
 JUDGED = 256
 """Collections that are kept in paths.judged_dir()."""
@@ -43,7 +43,7 @@ def write(base: Path, collection: str, folders: Mapping[str, Mapping[str, bytes]
             for relative, data in files.items():
                 path = partial / relative
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                path.write_bytes(data)
+                write_new(path, data)
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(root / name)
             partial.rename(root / name)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,10 @@ class StoreError(Exception):
 
 class StoreFullError(StoreError):
     """The disk is full, a quota or a file size limit is reached, or a write came back short."""
+
+
+class StoreHeldError(StoreFullError):
+    """It cannot grow, and not for want of room: a flag or a mode that somebody can take back. Waited for as room is."""
 
 
 class StoreLockedError(StoreError):
@@ -93,16 +99,54 @@ def typed(error: sqlite3.Error, path: Path) -> Exception:
     name = getattr(error, "sqlite_errorname", str(code))
     primary = code & 0xFF
     if primary == sqlite3.SQLITE_FULL or code in _FULL:
+        if held := hindrance(path):
+            return StoreHeldError(f"{path} cannot be written ({name}): {held}")
         return StoreFullError(f"{path} cannot grow ({name}): free some space on its disk")
     if primary in _LOCKED:
         return StoreLockedError(f"{path} is locked by another program ({name}): close it there")
     if primary in _CORRUPT or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return StoreCorruptError(f"{path} is damaged ({name}: {error}): `aisp engine stop`, then start it again")
     if primary in _UNWRITABLE:
-        return StoreUnwritableError(f"{path} cannot be opened or written ({name}): look at its owner and mode")
+        return StoreUnwritableError(f"{path} cannot be opened or written ({name}): {hindrance(path) or _LOOK}")
     if primary == sqlite3.SQLITE_CONSTRAINT:
         return ContradictionError(f"the store refused a value ({error})")
     return StoreError(f"{path}: {error} ({name})")
+
+
+_LOOK = "look at its owner and mode"
+_AT_FDCWD, _STATX_MODE = -100, 2
+_FLAGS = {0x10: ("immutable", "i"), 0x20: ("append-only", "a")}  # include/uapi/linux/stat.h: STATX_ATTR_*
+
+
+def hindrance(path: Path) -> str:
+    """What keeps the file at `path`, one beside it or its folder from being written, and what would help; "" where
+    nothing is seen."""
+    for place in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), path.parent):
+        for sign, letter in _flags(place):
+            return f"{place} is {sign}; `chattr -{letter} {place}` takes that back"
+    with contextlib.suppress(OSError):
+        if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+            return f"{path.parent} is on a read-only file system; mount it for writing"
+    for place, needed in ((path.parent, os.W_OK | os.X_OK), (path, os.R_OK | os.W_OK)):
+        with contextlib.suppress(OSError):
+            found = place.stat()
+            if not os.access(place, needed):
+                if found.st_uid != os.geteuid():
+                    return f"{place} belongs to uid {found.st_uid}, and its mode is {found.st_mode & 0o777:o}"
+                return f"the mode of {place} is {found.st_mode & 0o777:o}; `chmod u+rwX {place}` lets you"
+    return ""
+
+
+def _flags(path: Path) -> list[tuple[str, str]]:
+    """Flags of a file that forbid to write it, by statx: to open and close a database would give up its locks."""
+    import ctypes  # only on the error path
+
+    found = ctypes.create_string_buffer(256)
+    with contextlib.suppress(AttributeError, OSError):
+        if ctypes.CDLL(None).statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_MODE, found) == 0:
+            attributes = int.from_bytes(found.raw[8:16], sys.byteorder)
+            return [words for bit, words in _FLAGS.items() if attributes & bit]
+    return []
 
 
 def damage_of(error: Exception, path: Path) -> str:
@@ -128,4 +172,6 @@ def typed_errors(path: Path) -> Iterator[None]:
         place = error.filename2 or error.filename or path
         if error.errno in _OS_FULL:
             raise StoreFullError(f"{place}: {error.strerror}: free some space on its disk") from error
-        raise StoreUnwritableError(f"{place}: {error.strerror}: look at its owner and mode") from error
+        raise StoreUnwritableError(
+            f"{place}: {error.strerror}: {hindrance(Path(os.fsdecode(place))) or _LOOK}"
+        ) from error

@@ -1,4 +1,5 @@
-"""What is read because somebody gave its name: a regular file of a bounded size, and JSON that is plain data.
+"""What is read because somebody gave its name: a regular file of a bounded size, and JSON that is plain data. And how a
+file is written under a name.
 
 A pipe, a device or a folder under that name must not be waited for, nor read until memory ends. Imports nothing of ours
 and no more of Python than every program has loaded.
@@ -30,6 +31,16 @@ def regular_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes
         if max(found.st_size, len(data)) > most_bytes:
             raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", os.fspath(path))
         return data
+
+
+def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file in the place of whatever has the name: no link is followed, no pipe waited for, and its mode is the
+    one given, whatever the umask. Raises OSError."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
 
 
 def json_of(data: bytes, *, halves: bool = False) -> Any:

@@ -40,6 +40,7 @@ from aisp.store.errors import (
     damage_of,
     typed_errors,
 )
+from aisp.store.given import json_of, regular_bytes, write_new
 from aisp.store.readonly import uri_to_read
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ SALVAGE_S = 20.0
 KINDS = tuple(kind.value for kind in chain.TABLES)
 _PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
 _BOOKMARK_S = 2.0
+_MOST_BOOKMARK_BYTES = 16 << 20
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
 _CONTENT = (  # kind, columns of hash and content, table
@@ -114,14 +116,14 @@ def closed_file(path: Path) -> Path:
 def note_closed(path: Path) -> None:
     """Note that the store at `path` was whole when it was closed."""
     with contextlib.suppress(OSError):  # without the note the next to open it examines it
-        closed_file(path).write_text(_fingerprint(path))
+        write_new(closed_file(path), _fingerprint(path).encode())
 
 
 def as_closed(path: Path) -> bool:
     """Whether the file at `path` is the one that was last closed, and nobody has written to it since."""
     try:
         logged = any(Path(f"{path}{side}").stat().st_size for side in ("-wal", "-journal") if _there(path, side))
-        return not logged and closed_file(path).read_text() == _fingerprint(path)
+        return not logged and regular_bytes(closed_file(path), 4096) == _fingerprint(path).encode()
     except (OSError, ValueError):
         return False
 
@@ -192,7 +194,8 @@ def copy(connection: sqlite3.Connection, wanted: Path) -> Path:
         _want_room(wanted.parent, pages * page_bytes, "a copy of the store")
         partial.unlink(missing_ok=True)
         try:
-            os.close(os.open(partial, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            partial.chmod(0o600)
             with contextlib.closing(sqlite3.connect(partial)) as target:
                 connection.backup(target)
                 # The copy says WAL like its source; a single file is easier to keep.
@@ -698,7 +701,7 @@ class _Bookmark:
         self._known = {"file": [status.st_dev, status.st_ino], "schema": found.schema_version}
         self._known |= {"entries": head.entries, "link": head.link, "begun": migrations.wall()}
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads(self._file.read_text("utf-8"))
+            kept = json_of(regular_bytes(self._file, _MOST_BOOKMARK_BYTES))
             same = all(kept[name] == self._known[name] for name in ("file", "schema"))
             if same and chain.find(connection, kept["link"]) == kept["entries"]:
                 damage = [Damage(*each) for each in kept["damage"]]
@@ -722,8 +725,11 @@ class _Bookmark:
         self._next_write = time.monotonic() + _BOOKMARK_S
         partial = Path(f"{self._file}.partial")
         with contextlib.suppress(OSError):
-            partial.write_text(json.dumps({**self._known, "done": self.done, "checked": self.checked}), "utf-8")
-            partial.replace(self._file)
+            status = self._path.stat()
+            if [status.st_dev, status.st_ino] == self._known["file"]:  # else its folder is another one by now
+                told = {**self._known, "done": self.done, "checked": self.checked}
+                write_new(partial, json.dumps(told).encode("ascii"))
+                partial.replace(self._file)
 
     def drop(self) -> None:
         """Remove it."""

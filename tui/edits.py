@@ -301,8 +301,14 @@ def rows(
     return found[::-1]
 
 
-def points(watch: WatchView, told: Mapping[int, Told], unit: Unit) -> list[EditPoint]:
-    """Each edit as it is drawn: its time with its interval, or what became of it in the place of one."""
+def points(
+    watch: WatchView, told: Mapping[int, Told], unit: Unit, both: Mapping[int, tuple[float, float]]
+) -> list[EditPoint]:
+    """Each edit as it is drawn: its time with its interval, or what became of it in the place of one.
+
+    Args:
+        both: by number of an edit the times in ms of its two processes, as far as they are known.
+    """
     best = edits.best(times_of(told))
     found = []
     for edit in in_order(watch):
@@ -317,7 +323,9 @@ def points(watch: WatchView, told: Mapping[int, Told], unit: Unit) -> list[EditP
             mark = Mark.NO_TIME
         median, low, high = (None, None, None) if arm is None else (arm.median_ms, arm.low_ms, arm.high_ms)
         y, lowest, highest = (None if value is None else value * unit.per_ms for value in (median, low, high))
-        found.append(EditPoint(edit.number, y, lowest, highest, mark))
+        pair = both.get(edit.number) if arm is not None else None
+        scaled = None if pair is None else (pair[0] * unit.per_ms, pair[1] * unit.per_ms)
+        found.append(EditPoint(edit.number, y, lowest, highest, mark, scaled))
     return found
 
 

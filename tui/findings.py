@@ -15,10 +15,11 @@ from rich.style import Style
 from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
+from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import busy
 from aisp.store.results.numbers import beyond
+from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -95,6 +96,27 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
     return Text(f"{bar_sign(ascii)}{whose} {bar.short}{check}", verdict_style("slower"), no_wrap=True, end="")
 
 
+def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
+    """What a lesson comes to, for a narrow column: "▲ faster", "! suspect", "! timed out", "⊘ caught", "a GPU".
+
+    Args:
+        held: the word for a rung in quarantine.
+    """
+    outcome = lesson.outcome
+    if outcome.judged:
+        return verdict_text(outcome.value, None, ascii).append(f" {outcome.value}")
+    if outcome is Outcome.SUSPECT:
+        return Text("! suspect", "bold")
+    if outcome is Outcome.FAILED and lesson.ended is not None:
+        return Text(f"! {STATE_WORDS[lesson.ended.state]}", "bold")
+    if outcome.bad:
+        word = held if outcome is Outcome.QUARANTINED else outcome.value
+        return Text(f"{bar_sign(ascii)} {word}", verdict_style("slower"))
+    if outcome is Outcome.NOT_HERE and lesson.missing:
+        return Text(lesson.missing.removeprefix("needs ").partition(":")[0], "dim italic")
+    return Text(outcome.value, "dim")
+
+
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What stands in the place of the speed-up of a cheat that was not caught."""
     if run.doubts(rung):
@@ -147,9 +169,9 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     if not run.record.state.final:
         doing = progress.doing(run) or STATE_WORDS.get(run.record.state, run.record.state.value)
         return f"the checks are asked when the run ends; now: {doing}"
-    if run.record.state is State.CANCELLED or run.record.state is State.ENGINE_LOST:
+    if run.record.state.cut_short:
         return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"
-    if run.record.state is State.CHANGED:
+    if run.record.state.fault is Fault.RECORD:
         return f"{state_words(run.record.state)}: {run.record.reason}"
     return "no check is stored with this run; r runs it again, and asks them"
 
@@ -258,6 +280,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    doubts = [said.check for status in TOLD_FIRST for one in categories for said in one.checks if said.status is status]
+    if doubts:
+        text.append(f"{dot}by {', '.join(doubts)}", "bold")
     met = busy.of_run(run.record)
     if met is not None:
         text.append(f"{dot}{busy.MACHINE}", "bold")

@@ -76,8 +76,7 @@ def app(
         from aisp.tui.cli import list_targets  # only where it takes the app's place
 
         catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
-        targets = list(catalog.targets)
-        common.say("\n".join(list_targets.lines(targets, *list_targets.results_of(targets), width=None)))
+        common.say("\n".join(list_targets.lines(list_targets.read(catalog.targets), width=None)))
         common.note(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
     ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
@@ -139,6 +138,7 @@ def _problems(path: Path) -> Place | None:
 def main() -> NoReturn:
     """Entry point of `aisp-tui`."""
     tolerant_streams()
+    os.umask(os.umask(0o077) & 0o077)  # see tui.cli.tree.main
     if "_AISP_TUI_COMPLETE" in os.environ:  # click's name for it
         import aisp.tui.cli.completion  # noqa: F401  how a shell is answered
     app.main(prog_name="aisp-tui")

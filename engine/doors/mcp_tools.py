@@ -32,10 +32,12 @@ from aisp.kernels.catalog import parsing, sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.store import History, snapshot_hash
 from aisp.store.errors import StoreError
+from aisp.store.given import json_of, regular_bytes, write_new
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import ContradictionError, Fuzz, Run
-from aisp.store.results import comparison, evidence, fuzz, numbers, standing
-from aisp.store.results.evidence import Evidence, Outcome
+from aisp.store.results import comparison, evidence, fuzz, numbers, outcome, standing
+from aisp.store.results.evidence import Evidence
+from aisp.store.results.outcome import Outcome, Stage
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
 
@@ -234,7 +236,7 @@ class Tools:
         about = {"of": list(of), "note": clean_line(note, limit=MOST_NOTE)}
         kept = made.folder.parent / _SUBMISSION
         if not kept.exists() or note:
-            kept.write_text(json.dumps(about), "utf-8")
+            write_new(kept, json.dumps(about).encode("ascii"))
         broken = [why for name, text in files.items() if name.endswith(".py") and (why := parsing.refusal(text, name))]
         answer: Answer = {"run": run, "target": against.id, "rung": api.CANDIDATE, "files": sorted(files)}
         if broken:
@@ -539,7 +541,7 @@ class Tools:
             return None
         of, note = ("", ""), ""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            about = json.loads((folder / _SUBMISSION).read_text("utf-8"))
+            about = json_of(regular_bytes(folder / _SUBMISSION, MOST_BYTES))
             of, note = (str(about["of"][0]), str(about["of"][1])), clean_line(str(about["note"]), limit=MOST_NOTE)
         return Submission(run, found.targets[0], of, note)
 
@@ -620,11 +622,11 @@ class Tools:
         told = {
             "run": run_id,
             "verdict": Outcome.PENDING.value,
-            "stage": (evidence.Stage.QUEUE if item is None or item.began_ns is None else evidence.Stage.RUNNING).value,
+            "stage": (Stage.QUEUE if item is None or item.began_ns is None else Stage.RUNNING).value,
             "reason_code": item.state if item is not None else State.RUNNING.value,
             "before_it": place or 0,
             "expected_s": item.expected_s if item is not None else None,
-            "next_move": evidence.next_move(Outcome.PENDING, None, state=State.RUNNING, quick=False, sol=None),
+            "next_move": outcome.SENTENCES[Outcome.PENDING].fix,
         }
         return _named(told, submission)
 
@@ -644,7 +646,11 @@ class Tools:
             try:
                 return self._told_fuzz(history, history.fuzz(fuzz_id))
             except LookupError:
-                return {"run": fuzz_id, "verdict": Outcome.PENDING.value, "next_move": "call result(run) again"}
+                return {
+                    "run": fuzz_id,
+                    "verdict": Outcome.PENDING.value,
+                    "next_move": outcome.SENTENCES[Outcome.PENDING].fix,
+                }
 
     def _told_fuzz(self, history: History, record: Fuzz) -> Answer:
         """A fuzz that has ended: its verdict, and the smallest case that fails."""
@@ -767,7 +773,7 @@ def _named(told: Answer, submission: Submission | None) -> Answer:
     if submission is not None:
         told["submission"] = submission.id
         if submission.note:
-            told["quoted"] = {"untrusted": True} | told.get("quoted", {}) | {"note": submission.note}
+            told["quoted"] = {"untrusted": True} | (told.get("quoted") or {}) | {"note": submission.note}
         if submission.of[0]:
             told["target"] = submission.of[0]
     return evidence.fit(told)

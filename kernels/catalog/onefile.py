@@ -111,7 +111,12 @@ def read(path: Path) -> Parts:
     """Take the file apart as it stands now. Raises OSError where it cannot be read."""
     from .sources import read_bytes  # it reads parts through this module
 
-    data = read_bytes(os.fspath(path))
+    if os.path.realpath(path) == os.path.abspath(path):  # noqa: PTH100  no link is on the way
+        data = read_bytes(os.fspath(path))
+    else:
+        from .formats.shared import contents  # all dialects with it
+
+        data = contents(path)
     parts = split(path, data)
     problem = _beside(path, parts.imports)
     return parts if problem is None else Parts({path.name: data}, (problem,))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.outcomes import Correctness, State
+from aisp.store.results import outcome
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -43,15 +43,16 @@ def document(run: Reading, stats: Mapping[str, Stats], hardware: str) -> dict[st
 
 
 def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], hardware: str) -> dict[str, Any]:
-    believed = {} if run.record.validity.doubted else stats
+    ended = outcome.of(run, arm.rung)
+    right = ended.outcome.right
+    believed = stats if right and ended.outcome is not outcome.Outcome.SUSPECT else {}
     own, reference = (believed.get(rung, {}) for rung in (arm.rung, run.baseline))
-    correct = arm.correctness is Correctness.CORRECT
-    item, claim, barred = run.comparison(arm.rung), run.claim(arm.rung), run.bar(arm.rung)
+    item, claim = run.comparison(arm.rung), run.claim(arm.rung)
     return {
         "sample_id": number,
         # What ended late or took its context along was imported, though its outputs were never judged.
-        "compiled": arm.correctness.known or arm.state.timed_out or arm.state is State.CUDA_POISONED,
-        "correctness": correct and barred is None,
+        "compiled": arm.correctness.known or arm.state.late,
+        "correctness": right,
         "metadata": {
             "hardware": hardware,
             "device": run.record.device,

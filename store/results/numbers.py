@@ -6,6 +6,7 @@ Every function takes None for "could not be measured" and returns `DASH` for it;
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 from aisp.store.outcomes import Verdict
 
@@ -77,3 +78,41 @@ def speedup(
         return DASH
     sign = f"{UNDECIDED_SIGN} " if verdict == Verdict.UNDECIDED else ""
     return f"{sign}{number(value, 3)}x" + bounds(low, high)
+
+
+def saved(factor: float | None) -> str:
+    """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
+    if factor is None or math.isnan(factor) or factor <= 0:
+        return DASH
+    if abs(factor - 1) < 0.005:
+        return "the same"
+    return f"{number(factor, 3)}x less" if factor > 1 else f"{number(1 / factor, 3)}x more"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 run", "2 runs"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def count(value: int | None) -> str:
+    """A whole number with thousands separated: "12,345"."""
+    return DASH if value is None else f"{value:,}"
+
+
+def local_time(wall: str) -> str:
+    """An ISO 8601 time in UTC as local time to the minute; the text itself where it is not one; a dash for
+    ""."""
+    if not wall:
+        return DASH
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return wall
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def factors(limits: tuple[float, float]) -> str:
+    """A range of factors: "1.5x..3x"."""
+    return f"{number(limits[0], 3)}x..{number(limits[1], 3)}x"

@@ -249,7 +249,7 @@ async def test_from_an_agent(state: Path, tmp_path: Path, engine: Engine, refuse
                 answers[number] = None
                 continue
             said = await one.call("evaluate", run=answer["run"], wait_s=20)
-            assert said["note"] == str(number)
+            assert said["quoted"]["note"] == str(number)
             answers[number] = WRONG if said["verdict"] == "wrong" else said["speedup"]
     check(answers, refuses=refuses)
 

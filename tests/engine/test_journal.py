@@ -312,7 +312,7 @@ def test_when_no_new_file_can_be_made_the_stream_goes_on(
 ) -> None:
     monkeypatch.setattr(journal_module, "KEPT_BYTES", 1_000)
 
-    def refuse(*_: object) -> int:
+    def refuse(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
     for number in range(1, 8):

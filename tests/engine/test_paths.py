@@ -475,3 +475,35 @@ def test_a_setting_that_is_no_number_above_zero_counts_as_not_given(
     assert paths.positive_setting("AISP_HOUSEKEEPING_S", 7.0) == found
     monkeypatch.delenv("AISP_HOUSEKEEPING_S")
     assert paths.positive_setting("AISP_HOUSEKEEPING_S", 7.0) == 7.0
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o777, 0o070, 0o300])
+def test_a_state_folder_whose_modes_were_changed_is_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    folder = paths.state_dir()
+    modes = {"aisp.db": 0o777, "engine.log": 0o644, "shut": 0o000, "kept.bak": 0o400}
+    for name, of_file in modes.items():
+        (folder / name).touch()
+        (folder / name).chmod(of_file)
+    (folder / "link").symlink_to(tmp_path)
+    before = tmp_path.stat().st_mode
+    folder.chmod(mode)
+    paths.keep_private()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    found = {name: (folder / name).stat().st_mode & 0o777 for name in modes}
+    assert found == {"aisp.db": 0o600, "engine.log": 0o600, "shut": 0o600, "kept.bak": 0o400}
+    assert tmp_path.stat().st_mode == before
+
+
+def test_a_umask_that_shuts_everybody_out_leaves_folders_that_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "above" / "state"))
+    before = os.umask(0o777)
+    try:
+        folder = paths.state_dir()
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o700 for each in (folder, folder.parent)] == [0o700] * 2

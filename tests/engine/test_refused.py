@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.evil import corpus
@@ -69,3 +70,21 @@ async def test_of_several_targets_those_that_cannot_run_here_are_named_and_the_o
         assert (await stream.finish(run_id)).target == "mine:doubling"
         assert list(reply.refused) == ["mine:nowhere"]
         assert reply.refused["mine:nowhere"].startswith("needs ")
+
+
+async def test_a_name_with_a_nul_is_refused_by_its_field_and_leaves_no_trace(
+    shared: EngineUnderTest, root: Path
+) -> None:
+    log = paths.log_file()
+    before = log.read_text().count("Traceback")
+    async with shared.stream() as stream:
+        number = stream.connection.next_seq
+        for request in (
+            requests.StartRuns(seq=number(), roots=[f"{root}\0"], targets=["mine:doubling"]),
+            requests.StartWatch(seq=number(), root=f"{root}\0x", target="mine:doubling"),
+            requests.FuzzTarget(seq=number(), root="\0", target="mine:doubling"),
+            requests.Restore(seq=number(), root=str(root), target="mine:\0", snapshot=""),
+        ):
+            reply = await stream.connection.request(request)
+            assert reply.error.split()[0] in ("roots", "root", "target") and "has a NUL in it" in reply.error
+    assert log.read_text().count("Traceback") == before

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import sqlite3
+import subprocess
 import time
 from collections import namedtuple
 from collections.abc import Callable
@@ -27,6 +29,7 @@ from aisp.store import (
     StoreError,
     StoreFullError,
     StoreGoneError,
+    errors,
     migrations,
     upkeep,
 )
@@ -608,3 +611,38 @@ def test_a_column_that_holds_another_kind_of_value_is_damage_in_every_table(path
         connection.execute("PRAGMA foreign_keys = 0")
         assert connection.execute(sql).rowcount >= 1
     assert kind in {each.kind for each in upkeep.verify(path).damage}
+
+
+@pytest.mark.skipif(shutil.which("chattr") is None or os.geteuid() != 0, reason="only root may set such a flag")
+@pytest.mark.parametrize(("letter", "sign"), [("i", "immutable"), ("a", "append-only")])
+def test_a_flag_that_keeps_the_store_from_growing_is_named_and_not_the_disk(path: Path, letter: str, sign: str) -> None:
+    if subprocess.run(["chattr", f"+{letter}", str(path)], capture_output=True, check=False).returncode:
+        pytest.skip("this file system has no such flags")
+    try:
+        with pytest.raises(StoreError) as raised:
+            Store.open(path)
+    finally:
+        subprocess.run(["chattr", f"-{letter}", str(path)], check=True)
+    assert f"{path} is {sign}; `chattr -{letter} {path}` takes that back" in str(raised.value)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"  # type: ignore[attr-defined]
+    assert type(errors.typed(error, path)) is StoreFullError
+
+
+def test_a_bookmark_goes_through_no_link_and_into_no_other_folder(path: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    Path(f"{path}.verifying.partial").symlink_to(victim)
+    os.mkfifo(f"{path}.verifying")
+    bookmark = upkeep._Bookmark(path)
+    with closing(sqlite3.connect(path)) as connection:
+        bookmark.open(connection, upkeep.Verified(path, LATEST))
+    bookmark.done = {"run": 1}
+    bookmark.write()
+    assert victim.read_text() == "mine"
+    assert Path(f"{path}.verifying").is_file()
+    Path(f"{path}.verifying").unlink()
+    path.rename(tmp_path / "moved.db")
+    Store.open(path).close()
+    bookmark.write()
+    assert not Path(f"{path}.verifying").exists()

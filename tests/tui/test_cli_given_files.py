@@ -28,7 +28,25 @@ DOORS = (
     "store verify FILE",
     "store restore FILE --yes",
     "bench contract show FILE",
-    "bench judge FILE",
+    "judge FILE",
+    "judge CANDIDATE --against FILE",
+    "judge FILE --against CANDIDATE",
+    "run FILE",
+    "watch FILE",
+    "diff FILE",
+    "lint FILE",
+    "tune FILE",
+    "fuzz FILE",
+    "checks FILE",
+    "roofline FILE",
+    "bisect FILE",
+    "export FILE",
+    "compare FILE FILE",
+    "restore FILE",
+    "list --root FILE",
+    "score FILE",
+    "suite run FILE",
+    "fleet run FILE --against CANDIDATE",
 )
 
 
@@ -62,12 +80,15 @@ def lay(kind: str, path: Path) -> None:
             path.write_bytes(b"\xff\xfe\x00")
 
 
+@pytest.mark.parametrize("suffix", [".json", ".py"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "deep", "half", "digits", "bytes"])
-def test_a_command_that_takes_a_file_ends_with_a_sentence(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "given.json"
+def test_a_command_that_takes_a_file_ends_with_a_sentence(tmp_path: Path, kind: str, suffix: str) -> None:
+    path, candidate = tmp_path / f"given{suffix}", tmp_path / "candidate.py"
     lay(kind, path)
+    candidate.write_text("def run(x):\n    return x\n")
     for door in DOORS:
-        shown = CliRunner().invoke(cli, door.replace("FILE", str(path)).split())
+        words = door.replace("FILE", str(path)).replace("CANDIDATE", str(candidate)).split()
+        shown = CliRunner().invoke(cli, words)
         assert isinstance(shown.exception, SystemExit | None), (door, shown.exception)
         assert shown.exit_code in (1, 2, 3), (door, shown.output)
         assert "mistake in aisp" not in shown.output, (door, shown.output)
@@ -100,3 +121,22 @@ def test_a_checkout_whose_git_files_are_pipes_is_looked_at_without_waiting(tmp_p
     (tmp_path / "inner").mkdir()
     os.mkfifo(tmp_path / "inner" / ".git")
     assert environment.git_changed(tmp_path / "inner") is None
+
+
+@pytest.mark.parametrize("name", ["KernelBench/level1/2_Passwd.py", "task.yml", "softmax.py", "set/definition.json"])
+def test_a_link_that_leads_out_of_a_checkout_is_refused_and_says_nothing_of_what_it_leads_to(
+    tmp_path: Path, name: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the_key = hunter2!\n")
+    (tmp_path / "checkout" / ".git").mkdir(parents=True)
+    link = tmp_path / "checkout" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(secret)
+    for path in (link, link.parent):
+        shown = CliRunner().invoke(cli, ["bench", "judge", str(path)])
+        assert shown.exit_code in (1, 2, 3) or "1 problem" in shown.output
+        assert "hunter2" not in shown.output
+    if name.endswith(".py"):
+        shown = CliRunner().invoke(cli, ["bench", "judge", str(link)])
+        assert "is a link that leads out of its checkout; name the file that it stands for" in shown.output

@@ -361,8 +361,9 @@ def test_the_last_lines_name_the_winner_and_what_its_lead_is_worth() -> None:
     assert told[1:3] == ["by the problem's own rule: 1 of 2 as by ours", "a.py: wrong by its own rule"]
     assert told[3] == "=> b.py: 1.90x [1.71..2.09] faster, run 01RUN"
     assert "the fastest of 3 in quick runs showed 2.10x there, and is taken for" in told[4]
-    quick = judge_many.summary_lines(ENDS[:3], finalists=0)
+    quick = judge_many.summary_lines(ENDS[:3], finalists=0, quick=True)
     assert "=> a.py" in quick[3] and "leave --quick out" in quick[3]
+    assert "give --finalists 1 or more to have" in judge_many.summary_lines(ENDS[:3], finalists=0)[3]
     assert judge_many.summary_lines(ENDS[3:4], finalists=0)[-1] == "=> none is right"
     lacking = end("x.py", state=State.UNAVAILABLE, stage=Stage.LOAD, why="it needs a GPU")
     assert judge_many.summary_lines([lacking], finalists=0)[-1] == "=> none could be judged here"

@@ -355,16 +355,21 @@ def mistyped_name(home: Path) -> tuple[str, str]:
     return "transpoze", "no target 'transpoze'; did you mean ch07:transpose"
 
 
-WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name]
+def mistyped_folder(home: Path) -> tuple[str, str]:
+    make_target(home, "minimum_of_rows")
+    return "minimum_of_row", f"there is no folder or file {home}/minimum_of_row; did you mean {home}/minimum_of_rows?"
 
 
-@pytest.mark.parametrize("words", ["run", "watch", "bench fuzz", "bench lint", "bench tune", "diff", "restore", "open"])
+WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name, mistyped_folder]
+
+
+@pytest.mark.parametrize("words", ["run", "watch", "fuzz", "lint", "tune", "diff", "restore", "open"])
 @pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
 def test_what_is_no_target_is_told_alike_everywhere_with_the_next_move(
     kind: Callable[[Path], tuple[str, str]], words: str, tmp_path: Path
 ) -> None:
     word, sentence = kind(tmp_path)
-    more = {"bench tune": ["optimized"], "restore": ["best"]}.get(words, [])
+    more = {"tune": ["optimized"], "restore": ["best"]}.get(words, [])
     done = aisp(*words.split(), word, *more)
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr

@@ -6,7 +6,6 @@ Nothing here imports torch, numpy, textual or the store; the engine's client is 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
-    from aisp.kernels.catalog.model import Catalog, Needs, Problem
+    from aisp.kernels.catalog.model import Catalog, Problem
     from aisp.store.results.reading import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -190,18 +189,6 @@ def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most:
     return MeantError(f"{what}; {hint}", near)
 
 
-def needs_text(needs: Needs) -> str:
-    """The hardware that something needs, on one line: "sm_90", "2 GPUs, sm_80", "GPU", or a dash for none."""
-    parts = []
-    if needs.gpus > 1:
-        parts.append(f"{needs.gpus} GPUs")
-    if needs.sm is not None:
-        parts.append(f"sm_{needs.sm}")
-    elif needs.gpus == 1:
-        parts.append("GPU")
-    return ", ".join(parts) or plain.DASH
-
-
 def engine_roots(roots: Iterable[str | Path]) -> list[str]:
     """`roots` as the engine wants them: absolute. Wrong usage where a name is not UTF-8 and cannot be
     sent."""
@@ -232,34 +219,28 @@ async def connect_from_now() -> Connection:
 
 def mark(run: Reading) -> None:
     """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
-    import sqlite3  # only where there is a run to mark
-
-    from aisp.engine import paths
-    from aisp.tui.cli import quarantine
+    from aisp.engine import paths  # here and below: the store, only where there is a run to tell of
+    from aisp.store.errors import StoreError
+    from aisp.tui.stored import Stored
 
     try:
-        found = quarantine.of_run(paths.database_file(), run.id)
-    except sqlite3.Error as error:
+        with contextlib.suppress(LookupError), Stored(paths.database_file()) as opened:
+            run.quarantined = opened.read(opened.run(run.id)).quarantined
+    except StoreError as error:
         note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
-        return
-    run.quarantined = {name: bar for name, bar in found.items() if bar.run_id != run.id and name in run.rungs}
 
 
 def facts(run: Reading) -> dict[str, object]:
     """What a run that has just ended ran on; empty where it cannot be read, or was not kept."""
-    import sqlite3  # only where there is a run to tell of
-
     from aisp.engine import paths
-    from aisp.tui.cli import quarantine
+    from aisp.store.errors import StoreError
+    from aisp.tui.stored import Stored
 
     try:
-        with contextlib.closing(quarantine.open_read_only(paths.database_file())) as connection:
-            query = "SELECT content FROM environments WHERE hash = ?"
-            row = connection.execute(query, (run.record.environment,)).fetchone()
-        found = json.loads(row[0]) if row else {}
-    except (sqlite3.Error, ValueError):
+        with Stored(paths.database_file()) as opened:
+            return opened.facts(run.record)
+    except StoreError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def terminal_width() -> int | None:

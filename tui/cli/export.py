@@ -74,7 +74,9 @@ def write_whole(file: Path, text: str) -> None:
 
 
 @click.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @common.json_option
 @click.pass_context
 def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
@@ -83,7 +85,8 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
     A foreign run is in its target's history under its machine's name, and can be opened, compared and exported. It is
     never a result of this machine: no last result, no part of a suite, no answer to a prediction.
 
-    Exit status: 0, also for what was here already; 1 a file is no whole package; 3 the store cannot be written.
+    Exit status: 0, also for what was here already; 1 a file is no whole package; 2 it is not there; 3 the store
+    cannot be written.
     """
     from aisp.store import packages  # numpy
     from aisp.store.errors import StoreError

@@ -128,7 +128,9 @@ def command(
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
-            ctx.exit(judge_many.judge(file, against, sweep=sweep, finalists=0 if quick else finalists, **many))
+            ctx.exit(
+                judge_many.judge(file, against, sweep=sweep, finalists=0 if quick else finalists, quick=quick, **many)
+            )
     target = resolve.target(file, against=against)
     session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
     status = exit_status(session.runs, required=[target.id], refused=session.refused)

@@ -66,6 +66,7 @@ def judge(
     patience_s: float,
     jobs: int,
     again: bool,
+    quick: bool = False,
     as_json: bool,
 ) -> int:
     """Judge them and print what became of each; the exit status.
@@ -96,7 +97,7 @@ def judge(
         common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
         common.say()
     say = common.note if as_json else common.say
-    for line in summary_lines(session.ends, finalists=finalists):
+    for line in summary_lines(session.ends, finalists=finalists, quick=quick):
         say(line)
     return exit_status(session.ends, full=finalists > 0)
 
@@ -323,7 +324,7 @@ def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
     return sorted(found.items(), key=lambda item: (place(item[1]), item[0]))
 
 
-def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
+def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False) -> list[str]:
     """How they ended, which is the best, and what its lead is worth."""
     first = {end.name: end for end in ends if end.level.value == "quick"}
     counted = Counter(end.outcome.word if end.outcome is not None else "given up" for end in first.values())
@@ -338,7 +339,8 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int) -> list[str]:
     if best is None or best.outcome is None:
         return [*lines, f"=> {_no_winner(list(once.values()))}"]
     found = best.outcome
-    full = f", run {found.run_id}" if finalists else ", in a quick run: leave --quick out to have the best judged anew"
+    fix = "leave --quick out" if quick else "give --finalists 1 or more"
+    full = f", run {found.run_id}" if finalists else f", in a quick run: {fix} to have the best judged anew"
     said = f"{numbers.speedup(found.speedup, found.low, found.high)} {found.word}"
     lines.append(clean_line(f"=> {best.name}: {said}{full}", limit=1000))
     if lucky is not None and lucky.taken < lucky.shown:

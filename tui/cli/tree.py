@@ -491,6 +491,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point of `aisp`."""
     tolerant_streams()
+    os.umask(os.umask(0o077) & 0o077)  # one that shuts us out of what we write would leave a store that nobody can read
     if "_AISP_COMPLETE" in os.environ:  # click's name for it
         import aisp.tui.cli.completion  # noqa: F401  how a shell is answered
     cli.main(prog_name="aisp")

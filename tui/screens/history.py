@@ -22,20 +22,22 @@ from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import Key, bind
+from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.results import CHEAT, run_word, state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.screens.lesson import mark
 from aisp.tui.themes import verdict_text
+from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
     from aisp.store import History
-    from aisp.tui.screens.history_plot import HistoryPlot
 
 MAX_RUNS = 1000
+PLOTTED = {**NAMES, Mark.EDIT: "run", Mark.BEST: "marked"}
 WIDE_COLUMNS = 130
 VERDICT_COLUMNS = 10
 
@@ -73,14 +75,14 @@ class HistoryScreen(ExportingScreen):
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }
-    HistoryScreen #plot-box { height: 50%; width: 100%; display: none; }
-    HistoryScreen #plot-box.-filled { display: block; }
+    HistoryScreen #plot { height: 50%; width: 100%; display: none; }
+    HistoryScreen #plot.-filled { display: block; }
     HistoryScreen #empty { display: none; height: 1fr; padding: 1 2; }
     HistoryScreen.-empty #empty { display: block; }
     HistoryScreen.-empty #panes { display: none; }
     HistoryScreen.-wide #panes { layout: horizontal; }
-    HistoryScreen.-wide #plot-box { width: 40%; height: 1fr; }
-    HistoryScreen.-short #plot-box { display: none; }
+    HistoryScreen.-wide #plot { width: 40%; height: 1fr; }
+    HistoryScreen.-short #plot { display: none; }
     """
 
     def __init__(self, target_id: str) -> None:
@@ -90,7 +92,8 @@ class HistoryScreen(ExportingScreen):
         self._all = False  # whether runs that were cancelled have rows too
         self._machines: dict[str, str] = {}  # of the runs that were imported
         self._rung = ""
-        self._plot: HistoryPlot | None = None
+        self._drawn: list[str] = []  # runs by id, as they are numbered in the plot
+        self._both = ReplicaTimes(self)
         self._ended: set[str] = set()
 
     @property
@@ -118,7 +121,7 @@ class HistoryScreen(ExportingScreen):
                 Column("reason", "reason", None, ratio=1),
             ]
             yield table
-            yield Container(id="plot-box", classes="pane")
+            yield EditPlot(PLOTTED, id="plot", name="Plot of the runs", classes="pane", empty="no time to draw")
         yield Static(id="empty", markup=False)
 
     def on_mount(self) -> None:
@@ -159,7 +162,7 @@ class HistoryScreen(ExportingScreen):
         super().theme_changed()
         if self._results:
             self._fill()
-            begin(self, self._draw, group="plot", exclusive=True)
+            self._draw()
 
     def _load(self) -> None:
         begin(self, self._read, group="history", exclusive=True)
@@ -182,7 +185,7 @@ class HistoryScreen(ExportingScreen):
             return
         self.remove_class("-empty")
         self._fill()
-        await self._draw()
+        self._draw()
 
     def _say_empty(self, text: str) -> None:
         self.query_one("#empty", Static).update(Text(text))
@@ -320,42 +323,43 @@ class HistoryScreen(ExportingScreen):
                     names.append(arm.rung)
         return names
 
-    async def _draw(self) -> None:
-        rungs = self._rungs()
-        box = self.query_one("#plot-box", Container)
-        box.set_class(bool(rungs), "-filled")
+    def _draw(self) -> None:
+        """Draw the rung's time in each run; of a run with two processes what each of them took."""
+        rungs, plot = self._rungs(), self.query_one("#plot", EditPlot)
+        plot.set_class(bool(rungs), "-filled")
         if not rungs:
             return
         if self._rung not in rungs:
             self._rung = rungs[0]
-        from aisp.tui.screens.history_plot import HistoryPlot, Point  # numpy and textual-plot: 0.35 s when first shown
-
-        if self._plot is None:
-            self._plot = HistoryPlot(id="plot")
-            await box.mount(self._plot)
-        points = []
-        alike = self._alike()
-        for result in reversed(alike):
+        points, alike, marked = [], self._alike(), self.workbench.marked
+        self._drawn = [result.id for result in reversed(alike)]
+        chosen = self.table.cursor_key
+        for number, result in enumerate(reversed(alike), start=1):
             arm = result.arm(self._rung)
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
-                marked = result.id in self.workbench.marked
-                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms, marked))
+                mark = Mark.BEST if result.id in marked else Mark.EDIT
+                both = self._both.of(result, arm.rung)
+                points.append(EditPoint(number, arm.median_ms, arm.low_ms, arm.high_ms, mark, both))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
-        box.border_title = Content(f"{self._rung}: {what}, oldest run first")
-        pair = [point.median_ms for point in points if point.marked]
-        marks = (
-            f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
-        )
-        box.border_subtitle = f"{marks}rung {at} of {len(rungs)}"
-        self._plot.show(points, ascii_only=self.workbench.ascii)
+        entitle(plot, f"{self._rung}: {what}, oldest run first")
+        pair = [point.y for point in points if point.mark is Mark.BEST]
+        told = f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
+        plot.border_subtitle = f"{told}rung {at} of {len(rungs)}"
+        plot.show(points, chosen=self._drawn.index(chosen) + 1 if chosen in self._drawn else None)
+        self._both.look_up(list(reversed(alike)), self._draw)
+
+    def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
+        """The cursor goes where the plot was clicked."""
+        message.stop()
+        self.table.move_to(self._drawn[message.number - 1])
 
     def action_plot_rung(self, by: int) -> None:
         """Plot another rung."""
         rungs = self._rungs()
         if rungs:
             self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
-            begin(self, self._draw, group="plot", exclusive=True)
+            self._draw()
 
     # -- keys --------------------------------------------------------------------------------------------------
 
@@ -366,6 +370,7 @@ class HistoryScreen(ExportingScreen):
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
         self._say_reason()
+        self._draw()
 
     def _say_reason(self) -> None:
         """The highlighted run's reason under the table: at 80 columns it has no column."""
@@ -412,7 +417,7 @@ class HistoryScreen(ExportingScreen):
         else:
             self.workbench.marked = [*marked[-1:], result.id]
         self._fill()
-        begin(self, self._draw, group="plot", exclusive=True)
+        self._draw()
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the one that is marked with the highlighted one."""

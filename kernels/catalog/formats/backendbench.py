@@ -36,7 +36,7 @@ from aisp.kernels.catalog.parsing import REFUSALS, parsed
 
 from . import aten, kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, provenance, small
+from .shared import Listed, Opened, Part, contents, provenance, regular, small
 
 NAME = "backendbench"
 TITLE = "BackendBench"
@@ -190,11 +190,7 @@ def _implementations(folder: Path) -> list[str]:
 
 
 def _is_trace(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096) if path.is_file() else b""
-    except (OSError, ValueError):
-        return False
+    head = regular(path, 4096)
     return head.startswith(b"Operator:") or b"\nOperator:" in head
 
 
@@ -242,7 +238,7 @@ def against(candidate: Path, problem: Path) -> Parts:
     answer, asked = Reader(candidate), Reader(problem)
     try:
         file, operator = _implementation(answer)
-        answered = kernelbench.contents(file)
+        answered = contents(file)
         function = f"{_stem(file)}_kernel_impl"
         answer = Reader(file)
         tree = answer.tree(answered)

@@ -48,11 +48,10 @@ from aisp.kernels.catalog import frontmatter, onefile, yaml_text
 from aisp.kernels.catalog.grammar import is_axis_name
 from aisp.kernels.catalog.model import UNCOUNTED, Problem, Role
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
-from aisp.kernels.catalog.sources import read_bytes
 
 from . import gpumode_carried, gpumode_data, packed
 from .gpumode_data import Data, UnclearError
-from .shared import NEEDS_GPU, Listed, Opened, Part, checkout, contained, provenance, says_cuda, small
+from .shared import NEEDS_GPU, Listed, Opened, Part, checkout, contained, contents, provenance, says_cuda, small
 
 NAME = "gpumode"
 TITLE = "gpu-mode"
@@ -139,7 +138,7 @@ def _listed(folder: Path) -> Listed:
 def _obstacle(path: Path) -> str:
     """Why a task cannot be run, as far as the text of its task.yml shows; "" for nothing known."""
     try:
-        data = read_bytes(os.fspath(path))
+        data = contents(path)
     except OSError as error:
         return f"task.yml cannot be read: {error.strerror or 'it is too large, or no file'}"
     if len(data) > MAX_TASK_BYTES:
@@ -157,7 +156,7 @@ def _other_language(lang: str) -> str:
 def _of_set(path: Path) -> Iterator[Listed]:
     """The tasks that a set's file names, in its order."""
     try:
-        document = yaml_text.load(read_bytes(os.fspath(path)), most=MAX_SET_BYTES)
+        document = yaml_text.load(contents(path), most=MAX_SET_BYTES)
     except OSError:
         return
     except (yaml_text.MissingYamlError, yaml_text.YamlTextError) as error:
@@ -205,7 +204,7 @@ def against(candidate: Path, problem: Path) -> Parts:
     Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
     """
     task, answer = _Task(problem), Reader(candidate)
-    answered = read_bytes(os.fspath(candidate))
+    answered = contents(candidate)
     try:
         task.take()
     except _RefusedTaskError:
@@ -313,7 +312,7 @@ class _Task:
         if not contained(self.path, self.root):
             self.wrong("", f"is a link that leads out of {self.root}", "put the file there")
             self.hold()
-        self._bytes = read_bytes(os.fspath(self.path))
+        self._bytes = contents(self.path)
         try:
             document = yaml_text.load(self._bytes, most=MAX_TASK_BYTES)
         except yaml_text.MissingYamlError as error:
@@ -391,7 +390,7 @@ class _Task:
             self.wrong(place, f"{source[:200]} leads out of {self.root}", _TEMPLATES)
             return None
         try:
-            data = read_bytes(os.fspath(path))
+            data = contents(path)
         except OSError as error:
             self.wrong(place, f"{source[:200]} cannot be read: {error.strerror or error}", "add the file")
             return None

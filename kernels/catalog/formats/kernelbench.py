@@ -55,7 +55,6 @@ import contextlib
 import itertools
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +65,7 @@ from aisp.kernels.catalog.grammar import GrammarError, evaluate, is_axis_name, n
 from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
-from .shared import Listed, Opened, Part, leads_out, provenance, small
+from .shared import Listed, Opened, Part, contents, provenance, small
 
 NAME = "kernelbench"
 TITLE = "KernelBench"
@@ -214,17 +213,6 @@ def against(candidate: Path, path: Path, *, collection: str = TITLE) -> Parts:
         return Parts(problem.files(data, candidate, answered))
     except (RefusedError, RecursionError) as error:
         return Parts({}, problem.reader.ended(error))
-
-
-def contents(path: Path) -> bytes:
-    """What a regular file holds. Raises OSError."""
-    from aisp.kernels.catalog.sources import read_bytes  # it reads one-file targets, and this module is no part of it
-
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(f"{path} is not a regular file")
-    if leads_out(path):
-        raise OSError(f"{path} is a link that leads out of its checkout; name the file that it stands for")
-    return read_bytes(os.fspath(path))
 
 
 def check_candidate(reader: Reader, data: bytes) -> None:

@@ -28,7 +28,7 @@ from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, provenance, small
+from .shared import Listed, Opened, Part, checkout, contained, contents, provenance, small
 
 NAME = "multikernelbench"
 TITLE = "MultiKernelBench"
@@ -104,7 +104,7 @@ def _order(name: str) -> tuple[int, str]:
 
 def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
-    data = kernelbench.contents(path)
+    data = contents(path)
     if not _GROUPS.search(data):
         return kernelbench.read(path, collection=TITLE)
     problem = _Groups(path)
@@ -118,7 +118,7 @@ def read(path: Path) -> Opened:
 def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
-    data, answered = kernelbench.contents(problem), kernelbench.contents(candidate)
+    data, answered = contents(problem), contents(candidate)
     if not _GROUPS.search(data):
         return _as_kernelbench(candidate, problem)
     groups, answer = _Groups(problem), Reader(candidate)

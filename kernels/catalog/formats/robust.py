@@ -35,7 +35,7 @@ from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, provenance, small
+from .shared import Listed, Opened, Part, checkout, contained, contents, provenance, small
 
 NAME = "robustkbench"
 TITLE = "robust-kbench"
@@ -118,7 +118,7 @@ def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
     task = _Task(path)
     try:
-        task.take(kernelbench.contents(path))
+        task.take(contents(path))
     except (RefusedError, RecursionError) as error:
         return Opened(path, problems=task.reader.ended(error))
     return task.opened()
@@ -128,7 +128,7 @@ def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
     task, answer = _Task(problem), Reader(candidate)
-    data, answered = kernelbench.contents(problem), kernelbench.contents(candidate)
+    data, answered = contents(problem), contents(candidate)
     try:
         task.take(data)
     except (RefusedError, RecursionError) as error:

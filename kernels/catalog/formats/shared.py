@@ -116,13 +116,24 @@ def small(path: Path, *suffixes: str) -> bytes:
 
 
 def regular(path: Path, most: int) -> bytes:
-    """The first `most` bytes of a regular file; b"" where it is none, or cannot be read."""
+    """The first `most` bytes of a regular file; b"" where it is none, leads out of its checkout, or cannot be read."""
+    if leads_out(path):
+        return b""
     try:
         # A pipe without a writer would be waited for.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except (OSError, ValueError):
         return b""
+
+
+def contents(path: Path) -> bytes:
+    """What a regular file holds. Raises OSError."""
+    from aisp.kernels.catalog.sources import read_bytes  # it reads one-file targets, and this module is no part of it
+
+    if leads_out(path):
+        raise OSError(f"{path} is a link that leads out of its checkout; name the file that it stands for")
+    return read_bytes(os.fspath(path))
 
 
 # -- where it comes from -----------------------------------------------------------------------------------------------
@@ -146,6 +157,11 @@ def contained(path: Path, root: Path) -> bool:
 
 def leads_out(path: Path) -> bool:
     """Whether a path in a checkout stands, by links, for one outside of it. A folder of one's own may hold any."""
+    try:
+        if os.path.realpath(path) == os.path.abspath(path):  # noqa: PTH100  nearly all: no checkout is looked for
+            return False
+    except (OSError, ValueError):
+        return False
     root = checkout(path)
     return (root / ".git").exists() and not contained(path, root)
 

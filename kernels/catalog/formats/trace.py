@@ -27,10 +27,10 @@ from pathlib import Path
 from aisp.kernels.catalog.grammar import GrammarError
 from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.onefile import Parts
-from aisp.kernels.catalog.sources import MAX_FILE_BYTES, read_bytes
+from aisp.kernels.catalog.sources import MAX_FILE_BYTES
 
 from . import trace_definition, trace_solution
-from .shared import Listed, Opened, Part, checkout, contained, provenance
+from .shared import Listed, Opened, Part, checkout, contained, contents, provenance
 from .trace_definition import Definition, Reader, RefusedError, Source, one_line
 from .trace_solution import Solution
 from .trace_stored import Stored, StoredError, find
@@ -68,7 +68,7 @@ def part(path: Path) -> Part | None:
 def _small(path: Path) -> bytes:
     """The bytes of a file of JSON that may be a definition or a solution; b"" for all else."""
     try:
-        return read_bytes(os.fspath(path)) if path.suffix == _SUFFIX else b""
+        return contents(path) if path.suffix == _SUFFIX else b""
     except (OSError, ValueError):
         return b""
 
@@ -215,13 +215,13 @@ class Text:
 def text(problem: Path) -> Text:
     """The files of a definition. Raises OSError where it cannot be read."""
     path = _file(problem)
-    data = read_bytes(os.fspath(path))
+    data = contents(path)
     root = _root(path)
     place = _workloads(path, root)
     if place is None:
         return Text(path, root, data, b"", "there is no workload.jsonl beside it, and no workloads/**/ with its name")
     try:
-        return Text(path, root, data, read_bytes(os.fspath(place)))
+        return Text(path, root, data, contents(place))
     except OSError as error:
         why = f"{place.name} cannot be read: {error.strerror or error} ({MAX_FILE_BYTES:,} bytes are the most)"
         return Text(path, root, data, b"", why)
@@ -276,7 +276,7 @@ def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which a solution is judged against a definition. Where one of the two cannot be
     taken: its problems. Raises OSError where one cannot be read."""
     reader = Reader(candidate)
-    data = read_bytes(os.fspath(candidate))
+    data = contents(candidate)
     try:
         solution = trace_solution.read(reader, data)
         found = text(problem)
