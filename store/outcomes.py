@@ -92,6 +92,11 @@ class State(enum.StrEnum):
         return self in (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL)
 
     @property
+    def late(self) -> bool:
+        """Whether the code had been imported by then, though its outputs may never have been judged."""
+        return self.timed_out or self is State.CUDA_POISONED
+
+    @property
     def fatal(self) -> bool:
         """Whether the process is gone after it, or must never be used again."""
         return self.fault is Fault.TARGET and self not in (State.INCORRECT, State.USER_ERROR)

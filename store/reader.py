@@ -27,7 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from aisp.store import chain, commitment, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, damage_of, typed_errors
@@ -53,8 +53,10 @@ from aisp.store.rows import (
     masked,
     without_figures,
 )
-from aisp.store.samples import Samples, Telemetry
 from aisp.store.seal import Row, array_hashes, sha256
+
+if TYPE_CHECKING:
+    from aisp.store.samples import Samples, Telemetry  # numpy, which lists of runs are read without
 
 log = logging.getLogger(__name__)
 
@@ -314,6 +316,11 @@ class History:
         """Every rung that was caught and has not passed since with other code, the newest first."""
         with self._reading() as connection:
             return [] if connection is None else load_quarantines(connection, IN_FORCE, [])
+
+    def caught(self) -> list[Quarantine]:
+        """Every rung that was ever caught, the newest first."""
+        with self._reading() as connection:
+            return [] if connection is None else load_quarantines(connection, "TRUE", [])
 
     def count(self) -> int:
         """How many runs there are, in any state."""

@@ -252,14 +252,6 @@ def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
     return [*found, Column("result", "result")] if result else found
 
 
-def _interval(item: Comparison) -> str:
-    """A ratio's interval for its column: a bound that says no more than "anything" is not written out."""
-    text = interval_text(item)
-    if item.high is not None and item.high >= 1000:
-        text = f"{text.partition('..')[0]}..>999]"
-    return text
-
-
 def rows(
     watch: WatchView,
     told: Mapping[int, Told],
@@ -292,7 +284,9 @@ def rows(
         else:
             ratio: Cell = plain.DASH
             if item.ratio is not None:
-                ratio = verdict_text(item.ratio.verdict.value, item.ratio.speedup, ascii).append(_interval(item.ratio))
+                ratio = verdict_text(item.ratio.verdict.value, item.ratio.speedup, ascii).append(
+                    interval_text(item.ratio)
+                )
             median = None if own is None else own.median_ms
             against_best = plain.DASH if best is None else plain.change(edits.change(own, told[best].arm))
             cells |= {
@@ -307,8 +301,14 @@ def rows(
     return found[::-1]
 
 
-def points(watch: WatchView, told: Mapping[int, Told], unit: Unit) -> list[EditPoint]:
-    """Each edit as it is drawn: its time with its interval, or what became of it in the place of one."""
+def points(
+    watch: WatchView, told: Mapping[int, Told], unit: Unit, both: Mapping[int, tuple[float, float]]
+) -> list[EditPoint]:
+    """Each edit as it is drawn: its time with its interval, or what became of it in the place of one.
+
+    Args:
+        both: by number of an edit the times in ms of its two processes, as far as they are known.
+    """
     best = edits.best(times_of(told))
     found = []
     for edit in in_order(watch):
@@ -323,7 +323,9 @@ def points(watch: WatchView, told: Mapping[int, Told], unit: Unit) -> list[EditP
             mark = Mark.NO_TIME
         median, low, high = (None, None, None) if arm is None else (arm.median_ms, arm.low_ms, arm.high_ms)
         y, lowest, highest = (None if value is None else value * unit.per_ms for value in (median, low, high))
-        found.append(EditPoint(edit.number, y, lowest, highest, mark))
+        pair = both.get(edit.number) if arm is not None else None
+        scaled = None if pair is None else (pair[0] * unit.per_ms, pair[1] * unit.per_ms)
+        found.append(EditPoint(edit.number, y, lowest, highest, mark, scaled))
     return found
 
 

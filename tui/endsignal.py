@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aisp.store.outcomes import Validity
+from aisp.store.results import outcome
 from aisp.store.results.progress import Progress
 from aisp.store.text import clean_line
 from aisp.tui.fuzzes import FuzzView
@@ -75,17 +75,12 @@ def _ended(model: Model, job_id: str) -> str | None:
     return None
 
 
-_DOUBTS: Mapping[Validity, str] = {Validity.CAUGHT: "caught", Validity.SUSPECT: "suspect"}
-
-
 def _run_words(run: RunView) -> str:
-    word = _DOUBTS.get(run.record.validity)
-    item = run.headline
-    if word is not None or run.bars:
-        return word or run.bars[0].short
-    if item is not None and item.verdict.known and item.speedup is not None:
-        return f"{item.verdict.value} {item.speedup:.2f}x"
-    return end_words(run.record).partition(":")[0]
+    ended, item = outcome.of_run(run), run.headline
+    if ended.outcome.compared and item is not None and item.speedup is not None:
+        return f"{ended.word} {item.speedup:.2f}x"
+    failed = (ended.silent or ended.outcome is outcome.Outcome.FAILED) and ended.state is run.record.state
+    return end_words(run.record).partition(":")[0] if failed else ended.word
 
 
 def _fuzz_words(fuzz: FuzzView) -> str:

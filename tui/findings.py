@@ -15,9 +15,12 @@ from rich.style import Style
 from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
+from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
-from aisp.store.results import busy
+from aisp.store.results import busy, overview
+from aisp.store.results.numbers import beyond
+from aisp.store.results.outcome import Ended
+from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -94,6 +97,29 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
     return Text(f"{bar_sign(ascii)}{whose} {bar.short}{check}", verdict_style("slower"), no_wrap=True, end="")
 
 
+def ended_text(ended: Ended, ascii: bool, *, held: str = "held") -> Text:
+    """What became of a run or a rung, for a narrow column: "▲ faster", "! suspect", "! timed out", "⊘ caught".
+
+    Args:
+        held: the word for a rung in quarantine.
+    """
+    word = overview.called(ended)
+    if word.judged:
+        return verdict_text(word.value, None, ascii).append(f" {word.value}")
+    if word in (Outcome.SUSPECT, Outcome.FAILED):
+        return Text(f"! {word.value if word is Outcome.SUSPECT else STATE_WORDS[ended.state]}", "bold")
+    if word.bad:
+        return Text(f"{bar_sign(ascii)} {held if word is Outcome.QUARANTINED else word.value}", verdict_style("slower"))
+    return Text(word.value, "dim")
+
+
+def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
+    """The same of a lesson's last result; what is missing where it can have none here."""
+    if lesson.outcome is Outcome.NOT_HERE and lesson.missing:
+        return Text(lesson.missing.removeprefix("needs ").partition(":")[0], "dim italic")
+    return Text(lesson.outcome.value, "dim") if lesson.ended is None else ended_text(lesson.ended, ascii, held=held)
+
+
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What stands in the place of the speed-up of a cheat that was not caught."""
     if run.doubts(rung):
@@ -117,7 +143,7 @@ def interval_text(item: Comparison) -> str:
     """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
     if item.low is None or item.high is None:
         return ""
-    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    low, high = (beyond(value) or speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"
 
 
@@ -146,9 +172,9 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     if not run.record.state.final:
         doing = progress.doing(run) or STATE_WORDS.get(run.record.state, run.record.state.value)
         return f"the checks are asked when the run ends; now: {doing}"
-    if run.record.state is State.CANCELLED or run.record.state is State.ENGINE_LOST:
+    if run.record.state.cut_short:
         return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"
-    if run.record.state is State.CHANGED:
+    if run.record.state.fault is Fault.RECORD:
         return f"{state_words(run.record.state)}: {run.record.reason}"
     return "no check is stored with this run; r runs it again, and asks them"
 
@@ -257,6 +283,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    doubts = [said.check for status in TOLD_FIRST for one in categories for said in one.checks if said.status is status]
+    if doubts:
+        text.append(f"{dot}by {', '.join(doubts)}", "bold")
     met = busy.of_run(run.record)
     if met is not None:
         text.append(f"{dot}{busy.MACHINE}", "bold")

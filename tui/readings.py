@@ -15,6 +15,7 @@ from aisp.engine.protocol import events
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import SUPERSEDED, Correctness, Fault, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
+from aisp.store.results.outcome import ENDS, Stage
 from aisp.store.results.outside import judged
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
@@ -104,6 +105,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
         Verdict.UNDECIDED: " undecided",
     }
     text.append(words[item.verdict], style="bold")
+    text.stylize("reverse")  # as loud as a row can be
     text.append(interval_text(item))
     if item.floor is not None:
         text.append(f", floor {plain.percent(item.floor, 1)}")
@@ -149,7 +151,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
         head, colon, why = end_words(run.record).partition(": ")
         return Text.assemble((head + colon, "bold"), why)
     if item is None:
-        if run.record.state is State.PLANNED:
+        if ENDS[run.record.state].stage is Stage.QUEUE:
             return Text("waiting for its turn")
         if run.record.state.final:
             return Text(f"no comparison{': ' + run.record.reason if run.record.reason else ''}")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from aisp.store.outcomes import FindingStatus, Timing
 
 # The words for how a run ended stand with the line that tells it; both faces have them from here.
-from aisp.store.results.telling import STATE_WORDS as STATE_WORDS
+from aisp.store.results.outcome import STATE_WORDS as STATE_WORDS
+from aisp.store.results.outcome import state_words as state_words
 from aisp.store.results.telling import end_words as end_words
 from aisp.store.results.telling import run_word as run_word
-from aisp.store.results.telling import state_words as state_words
 from aisp.tui import plain
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported

@@ -33,7 +33,7 @@ from aisp.store import History
 from aisp.store.candidates import LEASE_S, MOST_BYTES, Candidates, Level, Row, Standing, Wanted, owner_here
 from aisp.store.content import snapshot_hash
 from aisp.store.errors import StoreError
-from aisp.store.outcomes import State
+from aisp.store.outcomes import Fault, State
 from aisp.store.results import candidate as results
 from aisp.store.results.candidate import FINALISTS, Outcome, Stage
 from aisp.store.text import clean_line
@@ -462,9 +462,9 @@ class Judging(Stages):
             told = await self._end(engine, run_id)
         reading = (await asyncio.to_thread(asking.read, run_id, told)).reading
         record = reading.record
-        if record.state is State.CANCELLED:
+        if record.state.fault is Fault.PERSON:
             raise StoppedError(f"run {run_id} was cancelled; what has an outcome keeps it")
-        if record.state is State.UNAVAILABLE and all(arm.state is State.UNAVAILABLE for arm in record.arms):
+        if {record.state.fault, *(arm.state.fault for arm in record.arms)} == {Fault.MACHINE}:
             raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
         alone = len(rows) == 1 and sum(arm.rung.startswith(_RUNG) for arm in record.arms) <= 1
         return self._finished(

@@ -35,8 +35,9 @@ from aisp.store.errors import StoreError
 from aisp.store.given import json_of, regular_bytes, write_new
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import ContradictionError, Fuzz, Run
-from aisp.store.results import comparison, evidence, fuzz, numbers, standing
-from aisp.store.results.evidence import Evidence, Outcome
+from aisp.store.results import comparison, evidence, fuzz, numbers, outcome, standing
+from aisp.store.results.evidence import Evidence
+from aisp.store.results.outcome import Outcome, Stage
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
 
@@ -621,11 +622,11 @@ class Tools:
         told = {
             "run": run_id,
             "verdict": Outcome.PENDING.value,
-            "stage": (evidence.Stage.QUEUE if item is None or item.began_ns is None else evidence.Stage.RUNNING).value,
+            "stage": (Stage.QUEUE if item is None or item.began_ns is None else Stage.RUNNING).value,
             "reason_code": item.state if item is not None else State.RUNNING.value,
             "before_it": place or 0,
             "expected_s": item.expected_s if item is not None else None,
-            "next_move": evidence.next_move(Outcome.PENDING, None, state=State.RUNNING, quick=False, sol=None),
+            "next_move": outcome.SENTENCES[Outcome.PENDING].fix,
         }
         return _named(told, submission)
 
@@ -645,7 +646,11 @@ class Tools:
             try:
                 return self._told_fuzz(history, history.fuzz(fuzz_id))
             except LookupError:
-                return {"run": fuzz_id, "verdict": Outcome.PENDING.value, "next_move": "call result(run) again"}
+                return {
+                    "run": fuzz_id,
+                    "verdict": Outcome.PENDING.value,
+                    "next_move": outcome.SENTENCES[Outcome.PENDING].fix,
+                }
 
     def _told_fuzz(self, history: History, record: Fuzz) -> Answer:
         """A fuzz that has ended: its verdict, and the smallest case that fails."""

@@ -27,7 +27,7 @@ from aisp.kernels.catalog import parsing
 from aisp.kernels.catalog.sources import read_bytes
 from aisp.store.errors import StoreError
 from aisp.store.results import evidence
-from aisp.store.results.evidence import Outcome
+from aisp.store.results.outcome import Outcome, Stage
 from aisp.store.text import clean, clean_line
 
 TARGET, LEVEL, DEVICE = "AISP_TARGET", "AISP_LEVEL", "AISP_DEVICE"
@@ -35,7 +35,6 @@ TARGET, LEVEL, DEVICE = "AISP_TARGET", "AISP_LEVEL", "AISP_DEVICE"
 ARTIFACT = "evidence"
 _THEIRS = "openevolve.evaluation_result"
 _LEVELS = ("quick", "full")
-_RIGHT = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED, Outcome.RIGHT, Outcome.SUSPECT)
 
 
 @dataclass
@@ -109,12 +108,12 @@ def _judge(program: Path, target: str, level: str, device: str) -> Any:
     if why := parsing.refusal(source, "candidate.py"):
         broken = _none(Outcome.FAILED, "syntax", "it does not parse")
         broken["quoted"] = {"text": clean(why, limit=evidence.QUOTED_CHARS), "untrusted": True}
-        return _result(broken | {"stage": evidence.Stage.CODE.value, "next_move": "repair what is quoted"})
+        return _result(broken | {"stage": Stage.CODE.value, "next_move": "repair what is quoted"})
     made = api.beside(api.target_of(target), {f"{api.CANDIDATE}.py": source})
     reading, _ = api.once(made, api.CANDIDATE, device=device, quick=level == "quick")
     said = evidence.of_run(reading, api.CANDIDATE)
     low = said.interval.lo if said.interval is not None else 0.0
-    right = said.verdict in _RIGHT
+    right = said.verdict.right
     return _result(said.plain(), score=low, speedup=said.speedup or 0.0, right=right, judged=said.verdict.settled)
 
 
@@ -122,7 +121,7 @@ def _none(verdict: Outcome, code: str, message: str) -> dict[str, Any]:
     """Evidence that there is no run."""
     return {
         "verdict": verdict.value,
-        "stage": evidence.Stage.MACHINE.value,
+        "stage": Stage.MACHINE.value,
         "reason_code": code,
         "message": clean_line(message, limit=evidence.MESSAGE_CHARS),
         "schema": evidence.SCHEMA,

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, Verdict
+from aisp.store.results.outcome import Ended, of
+from aisp.store.results.outcome import Outcome as Became
+from aisp.store.results.reading import Reading
 
 if TYPE_CHECKING:
     from aisp.store.record import Finding
-    from aisp.store.results.reading import Reading
 
 NOISE = 1.1
 """A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
@@ -145,14 +147,12 @@ def _baseline(fixture: Fixture, run: Reading) -> Row | None:
     known = run.arm(run.baseline)
     if known is None:
         return None
-    doubts, state = against(run, run.baseline), known.state
-    if not doubts and (state is State.OK or state.silent or not state.final):
+    doubts = against(run, run.baseline)
+    came_to, evidence = _of_twin(of(Reading(run.record), run.baseline), known.reason, doubts)
+    if came_to is not Outcome.FLAGGED:
         return None
-    evidence = doubts[0].evidence if doubts else f"{state.value}: {known.reason}".rstrip(": ")
     checks = tuple(dict.fromkeys(finding.check for finding in doubts))
-    return Row(
-        fixture.target_id, fixture.category, run.baseline, Kind.TWIN, Outcome.FLAGGED, checks, evidence, run_id=run.id
-    )
+    return Row(fixture.target_id, fixture.category, run.baseline, Kind.TWIN, came_to, checks, evidence, run_id=run.id)
 
 
 def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: float | None, *, alone: bool) -> Row:
@@ -160,7 +160,7 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     known = run.arm(rung)
     doubts = [*against(run, rung), *(against(run, "") if alone else [])]
     doubts.sort(key=lambda f: (f.status is not FindingStatus.CAUGHT, f.check not in fixture.checks))
-    state = known.state if known is not None and known.state.final else run.record.state
+    ended = of(Reading(run.record), rung)  # by this run alone, whatever others hold against the rung
     reason = (known.reason if known is not None else "") or run.record.reason
     ratio = next((c for c in run.comparisons if (c.rung, c.baseline) == (rung, run.baseline)), None)
     speedup = ratio.speedup if ratio is not None else None
@@ -169,10 +169,10 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     named = caught or any(finding.check in fixture.checks or not fixture.checks for finding in doubts)
     honest = 1.0 if twin_high is None else twin_high
     if kind is Kind.TWIN:
-        outcome, evidence = _of_twin(state, reason, doubts)
+        outcome, evidence = _of_twin(ended, reason, doubts)
     else:
         decides = run.replicas != 1
-        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict, named=named, decides=decides)
+        outcome, evidence = _of_cheat(ended, reason, doubts, speedup, honest, verdict, named=named, decides=decides)
     through = outcome in (Outcome.USELESS, Outcome.MISSED)
     naive = known.naive if known is not None else None
     shown = ratio is not None and outcome is not Outcome.CAUGHT and not caught
@@ -194,16 +194,18 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
     )
 
 
-def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[Outcome, str]:
+def _of_twin(ended: Ended, reason: str, doubts: Sequence[Finding]) -> tuple[Outcome, str]:
     if doubts:
         return Outcome.FLAGGED, doubts[0].evidence
-    if state.silent:
-        return Outcome.UNAVAILABLE, reason or state.value
-    return (Outcome.PASSED, "") if state is State.OK else (Outcome.FLAGGED, f"{state.value}: {reason}".rstrip(": "))
+    if ended.silent:
+        return Outcome.UNAVAILABLE, reason or ended.code
+    if ended.outcome.right or not ended.own:
+        return Outcome.PASSED, ""
+    return Outcome.FLAGGED, f"{ended.code}: {reason}".rstrip(": ")
 
 
 def _of_cheat(
-    state: State,
+    ended: Ended,
     reason: str,
     doubts: Sequence[Finding],
     speedup: float | None,
@@ -215,12 +217,12 @@ def _of_cheat(
 ) -> tuple[Outcome, str]:
     if named:
         return Outcome.CAUGHT, doubts[0].evidence
-    ended = f"{state.value}: {reason}".rstrip(": ")
-    if state.refused:
-        return Outcome.CAUGHT, ended
-    if state is not State.OK:
+    told = f"{ended.state.value}: {reason}".rstrip(": ")
+    if not ended.silent and ended.state.refused:
+        return Outcome.CAUGHT, told
+    if ended.silent or ended.outcome is Became.FAILED:
         # It broke, which is no answer to what it tried.
-        return Outcome.UNAVAILABLE, reason if state is State.UNAVAILABLE and reason else ended
+        return Outcome.UNAVAILABLE, reason if reason and ended.silent and not ended.again else told
     if speedup is None:
         return Outcome.UNAVAILABLE, "it passed and was not timed here, so that it claims nothing"
     if speedup <= honest * NOISE or (verdict in NO_FASTER and decides):

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Validity, Verdict
-from aisp.store.results import telling
+from aisp.store.outcomes import Fault, State, Validity, Verdict
+from aisp.store.results import outcome, telling
 from aisp.store.results.best_of import best_of
 from aisp.store.results.suite import NORMAL_95
 
 if TYPE_CHECKING:
-    from aisp.store.record import Arm, Run
+    from aisp.store.record import Run
+    from aisp.store.results.outcome import Ended
     from aisp.store.results.reading import Reading
 
 FINALISTS = 3
@@ -49,6 +50,7 @@ _STAGES = {
     "inspect": Stage.QUICK,
 }
 """By a step of a run (store.record.Step): the stage that it belongs to."""
+_WORDS = {**outcome.STATE_WORDS, State.OK: "right"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Outcome:
         own_rule: what the problem's own rule says of it, in a sentence; "" where it has none.
         shared: whether that is what we say too; None where it has none, or could not be asked.
         run_id, rung: where the store has it; "" where no run was needed.
+        suspect: its outputs are right and its times are not to be believed; `why` says by what.
     """
 
     state: State
@@ -87,20 +90,21 @@ class Outcome:
     shared: bool | None = None
     run_id: str = ""
     rung: str = ""
+    suspect: bool = False
 
     @property
     def right(self) -> bool:
         """Whether its outputs are right and nothing was held against it."""
-        return self.state is State.OK and not self.check
+        return self.state.fault is Fault.NOBODY and not self.check
 
     @property
     def word(self) -> str:
         """How it ended, for a narrow column."""
-        if self.state is State.OK and self.check:
+        if self.check and self.stage is not Stage.VALUES:
             return Validity.CAUGHT.value
-        if self.state is State.OK:
-            return self.verdict.value if self.verdict.known else "right"
-        return telling.STATE_WORDS[self.state]
+        if self.suspect:
+            return Validity.SUSPECT.value
+        return self.verdict.value if self.verdict.known else _WORDS[self.state]
 
     def document(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -126,63 +130,38 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
     Args:
         alone: no other candidate took part, so that what is wrong with the run as a whole is this one's doing.
     """
-    found, arm = _of_run(run, rung, alone=alone), run.arm(rung)
-    if found is None or arm is None or arm.rule is None:
+    record, arm, ended = run.record, run.arm(rung), outcome.of(run, rung)
+    of_whole = alone and not ended.by and ended.bar is not None
+    if ended.outcome is outcome.Outcome.PENDING or ended.again or not (ended.own or of_whole):
+        return None
+    shown, bar, timed = ended.item if ended.outcome.compared else None, ended.bar, ended.item is not None
+    why = (arm.reason if arm is not None else "") or (record.reason if bar is None else bar.evidence)
+    if ended.outcome.right:
+        why = (
+            ended.item.note if ended.item is not None else "it was checked and not timed here"
+        )  # in Triton's interpreter
+    if ended.outcome is outcome.Outcome.SUSPECT:
+        why = "; ".join(f"{doubt.check}: {doubt.evidence}" for doubt in ended.doubts) or "checks were left out"
+    stage = _stage(record, rung, ended)
+    found = Outcome(
+        ended.state,
+        stage,
+        check="" if bar is None or bar.mistake else bar.check,
+        why=why if ended.outcome.right else _by_itself(why, rung),
+        detail="" if arm is None or ended.outcome.right else arm.detail[:DETAIL_CHARS],
+        run_id=record.id,
+        rung=rung,
+        suspect=ended.outcome is outcome.Outcome.SUSPECT,
+        median_ms=arm.median_ms if arm is not None and timed and ended.outcome.right else None,
+    )
+    if shown is not None:
+        figures = {name: getattr(shown, name) for name in ("verdict", "speedup", "low", "high", "floor")}
+        found = replace(found, **figures, judged=_by_itself(run.judged(shown), rung))
+    if arm is None or arm.rule is None:
         return found
     known = arm.rule.right is not None and not arm.rule.alone and arm.correctness.known
     shared = arm.rule.right is not arm.correctness.wrong if known else None
     return replace(found, own_rule=_by_itself(telling.by_own_rule(arm), rung), shared=shared)
-
-
-def _of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
-    """What our comparing, our checks and our clocks say."""
-    record, arm, bar = run.record, run.arm(rung), run.bar(rung)
-    if bar is not None and (bar.rung == rung or (alone and not bar.rung)):
-        state = arm.state if arm is not None and arm.state.final and not arm.state.again else State.OK
-        found = "" if bar.mistake else bar.check
-        why = _by_itself((arm.reason if arm is not None else "") or bar.evidence, rung)
-        stage, detail = _stage(record, rung, state), _detail(arm)
-        return Outcome(state, stage, check=found, why=why, detail=detail, run_id=record.id, rung=rung)
-    if arm is None or not arm.state.final or bar is not None or run.bar(run.baseline) is not None:
-        return None
-    if arm.state.again:
-        return None
-    if arm.state is State.UNAVAILABLE and (base := run.arm(run.baseline)) is not None and base.state is arm.state:
-        return None  # what is lacking is lacking for all
-    if arm.state is not State.OK:
-        why, stage = _by_itself(arm.reason or record.reason, rung), _stage(record, rung, arm.state)
-        return Outcome(arm.state, stage, why=why, detail=_detail(arm), run_id=record.id, rung=rung)
-    return _timed(run, arm)
-
-
-def _timed(run: Reading, arm: Arm) -> Outcome | None:
-    """Of a rung whose outputs are right."""
-    record, rung, item = run.record, arm.rung, run.comparison(arm.rung)
-    stage = Stage.QUICK if record.quick else Stage.FULL
-    right = Outcome(State.OK, stage, median_ms=arm.median_ms, run_id=record.id, rung=rung)
-    if item is None and arm.median_ms is None and record.state is State.OK:
-        return Outcome(
-            State.OK, Stage.VALUES, why="it was checked and not timed here", run_id=record.id, rung=rung
-        )  # Triton's interpreter
-    if item is None:
-        return None  # the run ended before it had a time
-    doubts = [
-        f"{found.check}: {found.evidence}"
-        for found in run.found(FindingStatus.SUSPECT)
-        if found.arm.removesuffix(TWIN_SUFFIX) in (rung, run.baseline, "")
-    ]
-    if doubts or record.without:
-        why = "; ".join(doubts) or "checks were left out"
-        return Outcome(right.state, stage, median_ms=arm.median_ms, why=why, run_id=record.id, rung=rung)
-    return Outcome(
-        State.OK,
-        stage,
-        item.verdict,
-        *(item.speedup, item.low, item.high, item.floor, arm.median_ms, _by_itself(run.judged(item), rung)),
-        why=item.note,
-        run_id=record.id,
-        rung=rung,
-    )
 
 
 def _by_itself(why: str, rung: str) -> str:
@@ -190,14 +169,12 @@ def _by_itself(why: str, rung: str) -> str:
     return why.replace(rung, "it")
 
 
-def _detail(arm: Arm | None) -> str:
-    return "" if arm is None else arm.detail[:DETAIL_CHARS]
-
-
-def _stage(record: Run, rung: str, state: State) -> Stage:
+def _stage(record: Run, rung: str, ended: Ended) -> Stage:
     """Where a rung came to its end."""
-    if state is State.INCORRECT:
+    if ended.outcome is outcome.Outcome.WRONG:
         return Stage.VALUES
+    if ended.outcome.right:
+        return Stage.VALUES if ended.item is None else Stage.QUICK if record.quick else Stage.FULL
     reached = [_STAGES[step.name] for step in record.steps if step.arm == rung and step.name in _STAGES]
     last = reached[-1] if reached else Stage.LOAD
     return Stage.FULL if last is Stage.QUICK and not record.quick else last

@@ -20,17 +20,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.outcomes import FindingStatus, FuzzVerdict, Limiter, State, Verdict
-from aisp.store.results import fuzz, hardware
+from aisp.store.outcomes import FindingStatus, FuzzVerdict, Limiter
+from aisp.store.results import fuzz, hardware, outcome
 from aisp.store.results.best_of import best_of
 from aisp.store.results.numbers import percent
-from aisp.store.results.reading import MISTAKE
+from aisp.store.results.outcome import Ended, Outcome, Stage
 from aisp.store.results.suite import NORMAL_95
 from aisp.store.text import clean, clean_line
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm, Failure, Finding, Fuzz, Run
-    from aisp.store.results.reading import Bar, Reading
+    from aisp.store.results.reading import Reading
 
 SCHEMA = 1
 EVIDENCE_BYTES = 4096
@@ -47,79 +47,6 @@ AT_THE_BOUND = 0.9
 """From this share of the speed of light on there is little left to gain."""
 
 
-class Outcome(enum.StrEnum):
-    """What a run says of a candidate, in one word."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "same"
-    UNDECIDED = "undecided"
-    RIGHT = "right"  # right, and nothing was timed
-    WRONG = "wrong"
-    CAUGHT = "caught"  # a check found that its time is none
-    SUSPECT = "suspect"  # a time that is not to be believed
-    FAILED = "failed"  # it raised, crashed, hung or flooded
-    UNAVAILABLE = "unavailable"  # not here: no fault of the candidate's
-    PENDING = "pending"
-
-    @property
-    def settled(self) -> bool:
-        """Whether measuring the same once more is of no use."""
-        return self not in (Outcome.PENDING, Outcome.SUSPECT, Outcome.UNAVAILABLE)
-
-
-class Stage(enum.StrEnum):
-    """Which part of a run decided."""
-
-    QUEUE = "queue"
-    RUNNING = "running"
-    CODE = "code"  # it does not parse, import, compile or run
-    PROCESS = "process"  # its process came to another end than its own
-    VALUES = "values"
-    CHECKS = "checks"
-    TIME = "time"
-    MACHINE = "machine"
-
-
-_STAGES: Mapping[State, Stage] = {
-    State.PLANNED: Stage.QUEUE,
-    State.STARTING: Stage.RUNNING,
-    State.RUNNING: Stage.RUNNING,
-    State.OK: Stage.TIME,
-    State.INCORRECT: Stage.VALUES,
-    State.USER_ERROR: Stage.CODE,
-    State.CRASHED: Stage.PROCESS,
-    State.PREMATURE_EXIT: Stage.PROCESS,
-    State.OOM_KILLED: Stage.PROCESS,
-    State.CUDA_POISONED: Stage.PROCESS,
-    State.TIMEOUT_PROGRESS: Stage.PROCESS,
-    State.TIMEOUT_TOTAL: Stage.PROCESS,
-    State.OUTPUT_LIMIT: Stage.PROCESS,
-    State.UNAVAILABLE: Stage.MACHINE,
-    State.CANCELLED: Stage.MACHINE,
-    State.ENGINE_LOST: Stage.MACHINE,
-    State.INFRA_ERROR: Stage.MACHINE,
-    State.CHANGED: Stage.MACHINE,
-}
-_WORDS: Mapping[State, str] = {
-    State.PLANNED: "it waits in the queue",
-    State.STARTING: "its processes are being made ready",
-    State.RUNNING: "it is being measured",
-    State.INCORRECT: "its outputs differ from the fp64 reference's",
-    State.USER_ERROR: "its code raised an error, or does not compile",
-    State.CRASHED: "its process died by a signal",
-    State.PREMATURE_EXIT: "its process left before it was done",
-    State.OOM_KILLED: "its process needed more memory than there is",
-    State.CUDA_POISONED: "it left the GPU's context broken",
-    State.TIMEOUT_PROGRESS: "it made no progress and was ended",
-    State.TIMEOUT_TOTAL: "it took longer than a run may and was ended",
-    State.OUTPUT_LIMIT: "it printed more than a run may and was ended",
-    State.UNAVAILABLE: "it could not be run on this machine as it is",
-    State.CANCELLED: "it was cancelled",
-    State.ENGINE_LOST: "the engine went away meanwhile",
-    State.INFRA_ERROR: "the machine or aisp itself failed, not the candidate",
-    State.CHANGED: "the stored run is not what was written",
-}
 _FASTER_BY: Mapping[Limiter, str] = {
     Limiter.BYTES: "device memory limits it: move fewer bytes (fuse, narrower types, read each byte once)",
     Limiter.FLOPS: "arithmetic limits it: use tensor cores or a narrower type, or compute less",
@@ -127,21 +54,6 @@ _FASTER_BY: Mapping[Limiter, str] = {
     Limiter.NVLINK: "the link between GPUs limits it: send less, or while something else computes",
     Limiter.LAUNCH: "launching limits it: fewer kernels, fuse them or capture a graph",
     Limiter.HOST: "the host limits it: fewer launches and less Python a call, or capture a graph",
-}
-_FIXES: Mapping[State, str] = {
-    State.USER_ERROR: "repair the error that is quoted; then submit again",
-    State.CRASHED: "look for accesses out of bounds: index arithmetic, masks, sizes that do not divide",
-    State.PREMATURE_EXIT: "take out whatever ends the process; run(...) returns",
-    State.OOM_KILLED: "hold less memory at once",
-    State.CUDA_POISONED: "look for accesses out of bounds in the kernel: masks, strides, sizes that do not divide",
-    State.TIMEOUT_PROGRESS: "look for a loop or a barrier that does not end",
-    State.TIMEOUT_TOTAL: "look for a loop that does not end, or compile fewer variants",
-    State.OUTPUT_LIMIT: "take out what prints",
-    State.UNAVAILABLE: "what is quoted says why: choose another target, or have a person put the machine right",
-    State.CANCELLED: "evaluate it again",
-    State.ENGINE_LOST: "evaluate it again",
-    State.INFRA_ERROR: "evaluate it again; where it stays so, host() says what is not right",
-    State.CHANGED: "evaluate it again",
 }
 
 
@@ -253,20 +165,15 @@ def of_run(
     """
     record = run.record
     rung = rung or (run.lead.rung if run.lead is not None else "")
-    arm, bar = run.arm(rung), run.bar(rung) or run.bar(run.baseline)
-    state = record.state if arm is None or not arm.state.final or arm.state is State.OK else arm.state
-    if not record.state.final:
-        state = record.state
-    outcome, stage, code = _read(run, rung, state, bar)
-    shown = run.comparison(rung)
-    known = shown if shown is not None and outcome in _TIMED else None
+    ended, arm = outcome.of(run, rung), run.arm(rung)
+    known = ended.item if ended.outcome.compared else None
     interval = None
     if known is not None and known.low is not None and known.high is not None:
         interval = Interval(known.low, known.high)
-    light = arm.light if arm is not None and bar is None else None
+    light = arm.light if arm is not None and ended.bar is None else None
     limiter = light.limiter if light is not None else None
     failing = None
-    if state is State.INCORRECT and arm is not None:
+    if arm is not None and arm.correctness.wrong and ended.own:
         failing = _failing_case(run, arm, shape or {})
     own = [finding for finding in record.findings if finding.arm in (rung, "")]
     return Evidence(
@@ -275,10 +182,10 @@ def of_run(
         rung=rung,
         level="quick" if record.quick else "full",
         device=record.device,
-        verdict=outcome,
-        stage=stage,
-        reason_code=code,
-        message=_message(run, rung, outcome, state, bar),
+        verdict=ended.outcome,
+        stage=ended.stage,
+        reason_code=ended.code,
+        message=ended.words,
         speedup=known.speedup if known is not None else None,
         interval=interval,
         floor=known.floor if known is not None else None,
@@ -287,12 +194,10 @@ def of_run(
         limiter=limiter,
         counters=counters(run, rung),
         failing_case=failing,
-        checks=_checks(record, rung, timed=stage in (Stage.TIME, Stage.CHECKS)),
+        checks=_checks(record, rung, timed=ended.stage in (Stage.TIME, Stage.CHECKS)),
         passed=sum(finding.status is FindingStatus.PASSED for finding in own),
-        quoted=_quoted(run, rung, state, bar),
-        next_move=next_move(
-            outcome, limiter, state=state, quick=record.quick, sol=arm.sol if arm is not None else None
-        ),
+        quoted=_quoted(run, ended),
+        next_move=ended.fix or _faster(ended.outcome, limiter, quick=record.quick, sol=arm.sol if arm else None),
         more=(f"aisp://run/{record.id}/log",) if record.state.final else (),
     )
 
@@ -327,7 +232,7 @@ def of_failure(failure: Failure) -> Evidence:
         message=f"it fails on a drawn case ({failure.strategy}); the smallest that was found is told",
         failing_case=failing_case(failure),
         quoted=None if failure.verdict.compared else Quoted(clean(failure.detail, limit=QUOTED_CHARS)),
-        next_move=next_move(Outcome.WRONG, None, state=State.INCORRECT, quick=False, sol=None),
+        next_move=outcome.SENTENCES[Outcome.WRONG].fix,
         more=(f"aisp://case/{failure.id}",),
     )
 
@@ -420,37 +325,24 @@ def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
     }
 
 
-def next_move(outcome: Outcome, limiter: Limiter | None, *, state: State, quick: bool, sol: float | None) -> str:
-    """One sentence: what to do now, by rule.
+def _faster(verdict: Outcome, limiter: Limiter | None, *, quick: bool, sol: float | None) -> str:
+    """One sentence: what to do about a verdict, by rule.
 
     Args:
         sol: share of the speed of light; None where it is not known.
     """
-    bound = sol is not None and sol >= AT_THE_BOUND
-    if outcome is Outcome.PENDING:
-        return "call result(run) again"
-    if outcome is Outcome.WRONG:
-        return "make it right before it is fast: sizes that do not divide, masks, the type that sums are kept in"
-    if outcome is Outcome.CAUGHT:
-        return "take out what the check saw: such a time is no result, and the rung stays marked until its code changes"
-    if outcome is Outcome.SUSPECT:
-        return "evaluate it again when nothing else runs; where it stays so, explain(run) says which check doubts it"
-    if outcome in (Outcome.FAILED, Outcome.UNAVAILABLE):
-        return _FIXES.get(state, "explain(run) says more")
-    if outcome is Outcome.RIGHT:
-        return "its values are right; times are known only where it can be timed (host() says what is here)"
-    if outcome is Outcome.UNDECIDED:
+    if verdict is Outcome.UNDECIDED:
         return (
             "evaluate it at level full, which takes more processes"
             if quick
             else "stop: this machine cannot tell it from the baseline; change more, or take it as no gain"
         )
-    if outcome is Outcome.FASTER and quick:
+    if verdict is Outcome.FASTER and quick:
         return "evaluate it at level full: a quick run has too few processes to be a result"
-    if bound and sol is not None:
+    if sol is not None and sol >= AT_THE_BOUND:
         return f"stop: it is at {percent(sol, 0)} of what this GPU can do; only another algorithm moves fewer bytes"
     hint = _FASTER_BY.get(limiter) if limiter is not None else None
-    if outcome is Outcome.FASTER:
+    if verdict is Outcome.FASTER:
         return f"keep it as the best; next: {hint}" if hint else "keep it as the best; change one thing at a time"
     return hint or "profile(run) shows where its time goes; change one thing at a time"
 
@@ -501,59 +393,6 @@ def fit(document: dict[str, Any], limit: int = EVIDENCE_BYTES) -> dict[str, Any]
 
 # -- inside ------------------------------------------------------------------------------------------------------------
 
-_TIMED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED)
-_OF_VERDICT: Mapping[Verdict, Outcome] = {
-    Verdict.FASTER: Outcome.FASTER,
-    Verdict.SLOWER: Outcome.SLOWER,
-    Verdict.SAME: Outcome.SAME,
-    Verdict.UNDECIDED: Outcome.UNDECIDED,
-}
-
-
-def _read(run: Reading, rung: str, state: State, bar: Bar | None) -> tuple[Outcome, Stage, str]:
-    """The outcome, what decided it, and the word for it."""
-    record, stage = run.record, _STAGES[state]
-    if not state.final:
-        return Outcome.PENDING, stage, state.value
-    if state is State.INCORRECT:  # whatever else was caught beside it, and stands among the checks
-        return Outcome.WRONG, Stage.VALUES, state.value if bar is None else bar.check
-    if bar is not None and not bar.mistake:
-        return Outcome.CAUGHT, Stage.CHECKS, bar.check
-    if bar is not None:
-        return Outcome.WRONG, Stage.VALUES, bar.check
-    if stage is Stage.MACHINE:
-        return Outcome.UNAVAILABLE, stage, state.value
-    if state is not State.OK:
-        return Outcome.FAILED, stage, state.value
-    claim = run.claim(rung)
-    if claim.verdict in _OF_VERDICT:
-        return _OF_VERDICT[claim.verdict], Stage.TIME, claim.verdict.value
-    if record.validity.doubted:
-        doubts = run.doubts(rung)
-        return Outcome.SUSPECT, Stage.CHECKS, doubts[0].check if doubts else record.validity.value
-    return Outcome.RIGHT, Stage.VALUES, record.correctness.value
-
-
-def _message(run: Reading, rung: str, outcome: Outcome, state: State, bar: Bar | None) -> str:
-    """One sentence in our own words."""
-    of_baseline = bar is not None and bar.rung not in (rung, "")
-    if bar is not None and outcome is Outcome.CAUGHT:
-        whose = "the baseline was" if of_baseline else "it was"
-        return f"{whose} {bar.word} by the check {bar.check}: no figure of it is a result"
-    if outcome is Outcome.WRONG:
-        return _WORDS[State.INCORRECT] if not of_baseline else "the baseline's outputs differ from the reference's"
-    if outcome is Outcome.SUSPECT:
-        return "it is right, and its times are not to be believed"
-    if outcome is Outcome.RIGHT:
-        return "it is right, and nothing was timed against the baseline"
-    if outcome in _TIMED:
-        return {
-            Outcome.FASTER: "it is right, and faster than the baseline by more than the noise",
-            Outcome.SLOWER: "it is right, and slower than the baseline by more than the noise",
-            Outcome.SAME: "it is right, and as fast as the baseline",
-        }.get(outcome, "it is right, and whether it is faster could not be told")
-    return _WORDS.get(state, state.value)
-
 
 def _checks(record: Run, rung: str, *, timed: bool) -> tuple[CheckSaid, ...]:
     """Checks that did not pass, of this rung and of the whole run. What could not be looked at is told of a rung that
@@ -567,17 +406,17 @@ def _checks(record: Run, rung: str, *, timed: bool) -> tuple[CheckSaid, ...]:
     return tuple(sorted(found, key=lambda said: told.index(said.outcome))[:MOST_CHECKS])
 
 
-def _quoted(run: Reading, rung: str, state: State, bar: Bar | None) -> Quoted | None:
+def _quoted(run: Reading, ended: Ended) -> Quoted | None:
     """The words that are not ours: why it failed, and what was seen."""
-    record, arm = run.record, run.arm(rung)
+    record, arm, bar = run.record, run.arm(ended.rung), ended.bar
     said: list[str] = []
     if bar is not None:
-        told = bar.here and bar.rung == rung and bar.check == MISTAKE  # as the failing case
+        told = bar.here and bar.rung == ended.rung and bar.of_values  # as the failing case
         said += [] if told else [f"{bar.check}: {bar.evidence}"]
-    elif state is State.OK:
-        said += [f"{finding.check}: {finding.evidence}" for finding in run.doubts(rung)]
-        said += [item.note] if (item := run.comparison(rung)) is not None and item.note else []
-    if state is not State.OK and state is not State.INCORRECT:
+    else:
+        said += [f"{finding.check}: {finding.evidence}" for finding in ended.doubts]
+        said += [ended.item.note] if ended.item is not None else []
+    if not ended.outcome.right and ended.outcome is not Outcome.WRONG:
         said += [record.reason] if arm is None or not arm.reason else [arm.reason, arm.detail]
     text = tell("\n".join(dict.fromkeys(part for part in said if part)), record, QUOTED_CHARS)
     return Quoted(text) if text else None

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.model import Kind, Role
-from aisp.store.outcomes import FindingStatus, State, Verdict
-from aisp.store.results import hardware
+from aisp.store.outcomes import FindingStatus
+from aisp.store.results import hardware, outcome
 from aisp.store.results.prediction import Answer, Says
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Rung, Target
     from aisp.store.record import Comparison
+    from aisp.store.results.outcome import Ended
     from aisp.store.results.reading import Bar, Reading
 
 LEAST_SPAN = (0.5, 4.0)
@@ -41,7 +42,7 @@ class Outcome(enum.StrEnum):
     FAILED = "failed"  # it ended otherwise than well; the run's state says how
     UNTIMED = "not timed"  # it was found right and has no speed-up
     NOT_RUN = "not run"
-    NOT_HERE = "not here"  # not run, and this machine lacks what it needs
+    NOT_HERE = "not here"  # this machine lacks what it needs, or what the rung that it is about needs
 
     @property
     def judged(self) -> bool:
@@ -54,8 +55,23 @@ class Outcome(enum.StrEnum):
         return self in _BAD
 
 
+_OUTCOMES = {
+    outcome.Outcome.RIGHT: Outcome.UNTIMED,
+    outcome.Outcome.UNAVAILABLE: Outcome.FAILED,
+    outcome.Outcome.PENDING: Outcome.NOT_RUN,
+}
+"""What a lesson calls otherwise than its run does."""
 _JUDGED = (Outcome.FASTER, Outcome.SAME, Outcome.SLOWER, Outcome.UNDECIDED)
 _BAD = (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.QUARANTINED, Outcome.FAILED)
+
+
+def called(ended: Ended) -> Outcome:
+    """What a lesson calls the end of its run, or of a rung."""
+    if ended.outcome is outcome.Outcome.CAUGHT and ended.bar is not None and not ended.bar.here:
+        return Outcome.QUARANTINED
+    if ended.outcome is outcome.Outcome.UNAVAILABLE and not ended.again:
+        return Outcome.NOT_HERE
+    return _OUTCOMES.get(ended.outcome) or Outcome(ended.outcome.value)
 
 
 @dataclass(frozen=True)
@@ -82,25 +98,17 @@ class Lesson:
     answer: Answer | None = None
 
     @functools.cached_property
+    def ended(self) -> Ended | None:
+        """What its last result says; None where it has none."""
+        return outcome.of_run(self.run, self.held) if self.run is not None else None
+
+    @functools.cached_property
     def outcome(self) -> Outcome:
         """What it comes to."""
-        run = self.run
-        if run is None:
+        ended = self.ended
+        if ended is None:
             return Outcome.NOT_HERE if self.missing else Outcome.NOT_RUN
-        if bars := self._bars(run):
-            if all(bar.mistake for bar in bars):
-                return Outcome.WRONG
-            return Outcome.CAUGHT if any(bar.here for bar in bars) else Outcome.QUARANTINED
-        if run.record.state is not State.OK:
-            return Outcome.WRONG if run.record.state is State.INCORRECT else Outcome.FAILED
-        if run.record.validity.caught:
-            return Outcome.CAUGHT
-        if run.record.validity.suspect:
-            return Outcome.SUSPECT
-        headline = run.headline
-        if headline is None or headline.speedup is None or headline.verdict is Verdict.NONE:
-            return Outcome.UNTIMED
-        return Outcome(headline.verdict.value)
+        return called(ended)
 
     def _bars(self, run: Reading) -> list[Bar]:
         """What is held against the rung that it is about, or against the baseline, in this run or today."""

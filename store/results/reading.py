@@ -76,6 +76,11 @@ class Bar:
         return self.word if not self.mistake else "wrong" if self.here else "was wrong"
 
     @property
+    def of_values(self) -> bool:
+        """Whether the check that caught it is failed by plain wrong values, be there nothing else or more."""
+        return self.check == MISTAKE
+
+    @property
     def sentence(self) -> str:
         """ "optimized: quarantined by timing.wall_clock: 0.41 ms by events, 9.8 ms by the engine's clock"."""
         return f"{self.rung or 'the run'}: {self.word} by {self.check}: {self.evidence}"

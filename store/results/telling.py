@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import SUPERSEDED, Fault, State, Verdict
+from aisp.store.outcomes import SUPERSEDED, State, Verdict
 from aisp.store.results import busy, hardware
 from aisp.store.results.numbers import number, percent
+from aisp.store.results.outcome import STATE_WORDS, state_words
 from aisp.store.results.ranks import over_fastest, straggler
 from aisp.store.text import clean_line
 
@@ -18,27 +19,6 @@ if TYPE_CHECKING:  # a list of targets has its words from here, and answers befo
     from aisp.store.record import Arm, Comparison, Run
     from aisp.store.results.reading import Reading
 
-# A word for a state in a narrow column.
-STATE_WORDS: Mapping[State, str] = {
-    State.PLANNED: "waiting",
-    State.STARTING: "starting",
-    State.RUNNING: "running",
-    State.OK: "ok",
-    State.INCORRECT: "wrong",
-    State.USER_ERROR: "error",
-    State.UNAVAILABLE: "n/a",
-    State.CRASHED: "crashed",
-    State.PREMATURE_EXIT: "died",
-    State.OOM_KILLED: "no memory",
-    State.CUDA_POISONED: "CUDA error",
-    State.TIMEOUT_PROGRESS: "stuck",
-    State.TIMEOUT_TOTAL: "timed out",
-    State.OUTPUT_LIMIT: "flood",
-    State.CANCELLED: "cancelled",
-    State.ENGINE_LOST: "lost",
-    State.INFRA_ERROR: "failed",
-    State.CHANGED: "changed",
-}
 _AGAINST: Mapping[Verdict, str] = {
     Verdict.FASTER: "faster than {}",
     Verdict.SLOWER: "the speed of {}: slower",
@@ -56,11 +36,6 @@ def end_words(run: Run) -> str:
     """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
     word, why = state_words(run.state), run.reason or "no reason was given"
     return why if run.superseded or why.startswith(word) else f"{word}: {why}"
-
-
-def state_words(state: State) -> str:
-    """The state where a line has room for it."""
-    return state.value if state.fault in (Fault.RECORD, Fault.MACHINE) else STATE_WORDS[state]
 
 
 def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung: str = "") -> str:

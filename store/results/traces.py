@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.formats.trace_target import SOLUTION, WORKLOADS
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
-from aisp.store.outcomes import Correctness, Fault, FindingStatus, State, Verdict
-from aisp.store.results import hardware, numbers
+from aisp.store.outcomes import FindingStatus
+from aisp.store.results import hardware, numbers, outcome
 from aisp.store.results.dashboards import NothingError
+from aisp.store.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -117,70 +118,91 @@ def lines(run: Reading, about: Asked, facts: Mapping[str, object]) -> list[dict[
             "definition": about.definition,
             "workload": dict(about.workload),
             "solution": about.solutions.get(arm.rung, arm.rung),
-            "evaluation": _evaluation(run, arm, status, facts),
+            "evaluation": _with_errors(evaluation(run, arm, status, facts, {"aisp": ours(run, arm, facts)})),
         }
         for arm, status in found
     ]
 
 
+def _with_errors(found: dict[str, Any]) -> dict[str, Any]:
+    """With the errors that both formats require, which are none of ours."""
+    if found["correctness"]:
+        errors = {"max_relative_error": UNKNOWN_ERROR, "max_absolute_error": UNKNOWN_ERROR}
+        found["correctness"] = errors | found["correctness"]
+    return found
+
+
 def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
     """How a rung ended, in the words of the format; None where its end says nothing of it."""
-    bar = run.bar(arm.rung)
-    if bar is not None and not bar.mistake and not run.wrong_outputs(arm.rung):
-        if harness is Harness.SOL:
-            return Status.REWARD_HACK
-        if arm.correctness is not Correctness.WRONG:  # who is wrong and was caught besides is wrong
-            return Status.RUNTIME_ERROR
-    if bar is not None or arm.correctness is Correctness.WRONG:
-        return Status.INCORRECT_NUMERICAL
-    if arm.state is State.OK:
-        return Status.PASSED
-    if arm.state.fault is not Fault.TARGET:
-        return None
-    return Status.TIMEOUT if arm.state.timed_out else Status.RUNTIME_ERROR
+    ended = outcome.of(run, arm.rung)
+    if ended.cheated and harness is Harness.SOL:
+        return Status.REWARD_HACK
+    if ended.outcome is Outcome.FAILED and ended.state.timed_out:
+        return Status.TIMEOUT
+    return Status.PASSED if ended.outcome.right else _STATUSES[ended.outcome]
 
 
-def _evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, object]) -> dict[str, Any]:
-    record = run.record
-    versions = facts.get("versions")
-    libs = {str(name): str(value) for name, value in versions.items()} if isinstance(versions, Mapping) else {}
-    if facts.get("cuda"):
-        libs["cuda"] = str(facts["cuda"])
-    bar = run.bar(arm.rung)
-    said = [f"run {run.id} of aisp, {arm.rung}", bar.sentence if bar is not None else "", arm.reason, arm.detail]
-    found: dict[str, Any] = {
+_STATUSES = {
+    Outcome.WRONG: Status.INCORRECT_NUMERICAL,
+    Outcome.CAUGHT: Status.RUNTIME_ERROR,
+    Outcome.FAILED: Status.RUNTIME_ERROR,
+    Outcome.UNAVAILABLE: None,
+    Outcome.PENDING: None,
+}
+
+
+def document(status: Status, wall: str, log: str, machine: str = "none", libs: Mapping[str, str] | None = None) -> Any:
+    """An evaluation that says no more than how it ended."""
+    return {
         "status": status.value,
-        "environment": {"hardware": hardware.ran_on(record.device, facts) or record.device, "libs": libs},
-        "timestamp": record.wall or "unknown",
-        "log": "\n".join(dict.fromkeys(filter(None, said))),
+        "environment": {"hardware": machine, "libs": libs or {}},
+        "timestamp": wall or "unknown",
+        "log": log,
         "correctness": None,
         "performance": None,
     }
+
+
+def evaluation(run: Reading, arm: Arm, status: Status, facts: Mapping[str, object], extra: Mapping[str, Any]) -> Any:
+    """What became of a rung, as both formats have it.
+
+    Args:
+        extra: what they have no field for.
+    """
+    record, bar, versions = run.record, run.bar(arm.rung), facts.get("versions")
+    libs = {str(name): str(value) for name, value in versions.items()} if isinstance(versions, Mapping) else {}
+    if facts.get("cuda"):
+        libs["cuda"] = str(facts["cuda"])
+    lines = [f"run {run.id} of aisp, {arm.rung}"]
+    for text in (bar.sentence if bar is not None else "", arm.reason, arm.detail):
+        lines += [text] if text and all(text not in earlier for earlier in lines) else []
+    found = document(
+        status, record.wall, "\n".join(lines), hardware.ran_on(record.device, facts) or record.device, libs
+    )
     if status in (Status.PASSED, Status.INCORRECT_NUMERICAL):
-        errors = {"max_relative_error": UNKNOWN_ERROR, "max_absolute_error": UNKNOWN_ERROR}
-        found["correctness"] = {**errors, "extra": {"aisp": _ours(run, arm, facts)}}
-    if status is Status.PASSED:
-        found["performance"] = performance(run, arm)
+        found["correctness"] = {"extra": dict(extra)}
+    if status is Status.PASSED and arm.median_ms is not None:
+        found["performance"] = _performance(run, arm, arm.median_ms)
     return found
 
 
-def performance(run: Reading, arm: Arm) -> dict[str, float]:
+def _performance(run: Reading, arm: Arm, median_ms: float) -> dict[str, float]:
     """What both formats say of the times of a rung that passed."""
-    found: dict[str, float] = {"latency_ms": arm.median_ms or 0.0}  # a rung that passed has one
+    found = {"latency_ms": median_ms}
     base = run.arm(run.baseline)
     if base is not None and base.median_ms is not None and run.bar(base.rung) is None:
         found["reference_latency_ms"] = base.median_ms
-    item = run.comparison(arm.rung)
-    verdict = run.claim(arm.rung).verdict
-    if item is not None and item.speedup is not None and verdict in (Verdict.FASTER, Verdict.SLOWER):
-        found["speedup_factor"] = item.speedup
+    ended = outcome.of(run, arm.rung)
+    if ended.item is not None and ended.item.speedup and ended.outcome in (Outcome.FASTER, Outcome.SLOWER):
+        found["speedup_factor"] = ended.item.speedup
     return found
 
 
-def _ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
+def ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
     """What the formats have no field for."""
-    record, item, claim = run.record, run.comparison(arm.rung), run.claim(arm.rung)
+    record, item, ended = run.record, run.comparison(arm.rung), outcome.of(run, arm.rung)
     shown = run.bar(arm.rung) is None
+    why = item.note if item is not None and ended.outcome.compared else run.claim(arm.rung).why
     return {
         "run": run.id,
         "target": record.target,
@@ -188,8 +210,8 @@ def _ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]
         "case": record.case,
         "device": record.device,
         "mode": run.mode,
-        "verdict": claim.verdict.value,
-        "why": claim.why or arm.reason,
+        "verdict": ended.verdict.value,
+        "why": why or arm.reason,
         "speedup": item.speedup if item is not None else None,
         "interval": [item.low, item.high] if item is not None and item.low is not None else None,
         "floor": item.floor if item is not None else None,

@@ -302,7 +302,7 @@ async def test_a_fuzz_whose_events_were_missed_gives_way_to_its_record(tmp_path:
 async def test_a_target_that_was_never_fuzzed_says_what_to_press(tmp_path: Path) -> None:
     async with opened(tmp_path, link=fuzz_link()) as (app, pilot):
         await show(app, pilot, "r  tries all its rungs on 200 drawn cases")
-        assert f"aisp fuzz {TARGET}" in screen_text(app)
+        assert "aispfuzz/" in "".join(screen_text(app).split())
         for key in ("enter", "s", "y", "p", "o", "n", "right_square_bracket", "left_curly_bracket"):
             await pilot.press(key)
         assert screen_name(app) == "FuzzScreen" and "There is no fuzz yet" in told(app)

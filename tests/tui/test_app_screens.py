@@ -20,8 +20,8 @@ from aisp.store import History, Store
 from aisp.store.outcomes import FindingStatus, State, Verdict
 from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
+from aisp.tui import facts
 from aisp.tui.app import Workbench
-from aisp.tui.cli import facts
 from aisp.tui.earlier import standing
 from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
@@ -29,6 +29,7 @@ from aisp.tui.screens import Source
 from aisp.tui.screens.confirm import ConfirmScreen, Rewrite
 from aisp.tui.screens.source import SourceView
 from aisp.tui.widgets.diffview import DiffView
+from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 from tests.replacing import replace
@@ -114,7 +115,7 @@ async def test_a_wrong_rung_says_what_to_type_to_see_it_refused(size: tuple[int,
         drawn = screen_text(app)
         assert "mistake" in drawn  # in the table, where a speed-up would stand
         folder = tmp_path / "ch07" / "transpose"
-        typed = f"aisp run ch07:transpose --root {folder} --rungs wrong_tail --quick"
+        typed = f"aisp run {folder} --rungs wrong_tail --quick"
         words = "".join(line.split("││")[-1].strip("│▁▂▃▄▅▆▇█ ") for line in drawn.splitlines())
         assert typed.replace(" ", "") in words.replace(" ", "")
 
@@ -370,18 +371,32 @@ async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_chang
         highlight(app)
         await pilot.press("t")
         await until(pilot, lambda: "optimized: medians" in screen_text(app) and "●" in screen_text(app))
-        plot: Any = app.screen._plot  # type: ignore[attr-defined]
-        bars, medians = plot._datasets
-        assert [float(y) for y in medians.y] == pytest.approx([1 / 1.5, 1 / 2.0, 1 / 3.0])
-        # the interval of the first: 0.99/1.5 .. 1.01/1.5
-        assert float(bars.y[0] - bars.yerr[0]) == pytest.approx(0.66)
-        assert float(bars.y[0] + bars.yerr[0]) == pytest.approx(0.67333, abs=1e-4)
+        plot = app.screen.query_one(EditPlot)
+        points = plot._points
+        assert [point.y for point in points] == pytest.approx([1 / 1.5, 1 / 2.0, 1 / 3.0])
+        assert (points[0].low, points[0].high) == pytest.approx((0.99 / 1.5, 1.01 / 1.5))
+        assert " run  " in screen_text(app) and "\u250f" not in screen_text(app), "in the frame of all plots"
         await pilot.press("right_square_bracket")
         await until(pilot, lambda: "baseline: medians" in screen_text(app))
-        assert [float(y) for y in plot._datasets[1].y] == [1.0, 1.0, 1.0]
-        await pilot.press("tab", "plus")
-        await pilot.pause()
-        assert plot._x_max - plot._x_min < 3.0  # zoomed into what was 0.5..3.5
+        assert [point.y for point in plot._points] == [1.0, 1.0, 1.0]
+        await pilot.press("m", "tab", "h")
+        await until(pilot, lambda: "marked" in screen_text(app) and plot._chosen == 2)
+
+
+async def test_what_two_processes_made_of_a_run_is_drawn_as_two_points(tmp_path: Path) -> None:
+    quick = {"stop_rule": {"replicas": 2}}
+    with Store.open(paths.database_file()) as store:
+        for _ in range(2):
+            run = planned("ch07:transpose", manifest=quick, quick=True)
+            store.plan([run])
+            end = finished(run, speedup=2.0, flags=(), samples=100)
+            store.finish(end, {arm.rung: samples_of(100) for arm in end.arms})
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "\u2022 each process" in screen_text(app))
+        points = app.screen.query_one(EditPlot)._points
+        assert all(point.both is not None and point.both[0] < point.both[1] for point in points)
 
 
 async def test_a_run_of_another_case_says_so_and_is_not_drawn_among_the_newest_ones(tmp_path: Path) -> None:
@@ -393,8 +408,8 @@ async def test_a_run_of_another_case_says_so_and_is_not_drawn_among_the_newest_o
         lines = [line for line in screen_text(app).splitlines() if "2026-05-" in line]
         assert ["case large" in line for line in lines] == [False, False, False, True, False]
         assert "case tiny; opt" in lines[1]
-        plot: Any = app.screen._plot  # type: ignore[attr-defined]
-        assert [float(y) for y in plot._datasets[1].y] == pytest.approx([1 / 1.5, 1 / 2.5, 1 / 3.5])
+        points = app.screen.query_one(EditPlot)._points
+        assert [point.y for point in points] == pytest.approx([1 / 1.5, 1 / 2.5, 1 / 3.5])
 
 
 async def test_figures_of_another_case_stand_under_its_name(tmp_path: Path) -> None:
@@ -451,7 +466,7 @@ async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
         highlight(app, "ch07:scan")
         await pilot.press("t")
         await until(pilot, lambda: "No run of this target is stored yet" in screen_text(app))
-        assert "aisp run ch07:scan" in screen_text(app)
+        assert f"aisprun{tmp_path}/ch07/scan" in "".join(screen_text(app).split())
 
 
 # -- the app ---------------------------------------------------------------------------------------------------

@@ -387,7 +387,7 @@ def test_the_first_screen_imports_nothing_heavy(environment: dict[str, str], les
         "from pathlib import Path\n"
         "from aisp.tui.app import Workbench\n"
         "from tests.tui.fakes import FakeLink\n"
-        "heavy = ('torch', 'triton', 'numpy', 'sqlite_utils', 'textual_plot', 'watchfiles', 'pygments')\n"
+        "heavy = ('torch', 'triton', 'numpy', 'sqlite_utils', 'watchfiles', 'pygments')\n"
         "early = [name for name in heavy if name in sys.modules]\n"
         "async def main():\n"
         "    app = Workbench(Path(sys.argv[1]), link=FakeLink(connected=False))\n"

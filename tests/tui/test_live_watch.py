@@ -86,6 +86,7 @@ async def test_a_watch_that_is_on_is_shown_as_it_stands(tmp_path: Path) -> None:
         assert len(table._rows) == 6
         assert table.cursor_key == "5"
         assert "best: edit 4, 1.818 ms" in screen_text(app)
+        assert screen_text(app).splitlines()[1].startswith(" edit 5  optimized ▲ 2.05× faster")
 
 
 async def test_edits_of_an_engine_before_are_there_again_with_number_best_and_diff(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from aisp.engine import following
 from aisp.engine.protocol import events
-from aisp.store.outcomes import FindingStatus, Limiter, State
+from aisp.store.outcomes import Fault, FindingStatus, Limiter, State
 from aisp.store.record import Arm, unplanned
-from aisp.store.results import busy
+from aisp.store.results import busy, outcome
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
 from aisp.store.results.outside import judged
@@ -26,7 +26,7 @@ from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
-from aisp.tui.results import quality_notes, state_words, timing_words
+from aisp.tui.results import end_words, quality_notes, state_words, timing_words
 
 KEPT_OUTPUT_LINES = 10
 BAR_CELLS = 10
@@ -117,20 +117,18 @@ def summary(run: Reading) -> str:
     end = run.record
     if not end.state.final:
         return f"{end.state} {doing(run)}".rstrip()
-    if end.state != State.OK:
-        word = state_words(end.state)
-        said = end.superseded or end.reason.startswith((end.state, word))  # "cancelled on request"
-        return f"{word}: {end.reason}" if end.reason and not said else end.reason or word
+    if end.state is not State.OK:
+        return end_words(end)
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
-    if best is None:
-        if marked:
-            return marked
-        if run.best_ms is not None:
-            return f"correct, {plain.milliseconds(run.best_ms)} ms"
-        return f"the baseline is correct; {clean_line(run.not_here)}" if run.not_here else "correct, not timed"
-    verdict = end.verdict if end.verdict.known else "no verdict,"
-    text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
+    if best is None and marked:
+        return marked
+    text = f"the baseline is correct; {clean_line(run.not_here)}" if run.not_here else "correct, not timed"
+    if run.best_ms is not None:
+        text = f"correct, {plain.milliseconds(run.best_ms)} ms"
+    if best is not None:
+        verdict = end.verdict if end.verdict.known else "no verdict,"
+        text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
     if marked:
         return f"{text}; {marked}"
     if end.validity.doubted:
@@ -377,21 +375,14 @@ def _notes(run: Reading) -> list[str]:
 
 
 def _row(run: Reading, arm: Arm) -> Sequence[str]:
-    against, bar = run.comparison(arm.rung), run.bar(arm.rung)
-    verdict = plain.DASH
-    if arm.state.final and arm.state is not State.OK:
-        verdict = state_words(arm.state)
-    elif bar is not None:
-        verdict = bar.word
-    elif against is not None and against.verdict.known:
-        verdict = against.verdict.value
+    against, ended = run.comparison(arm.rung), outcome.of(run, arm.rung)
     return [
         arm.rung,
         plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
         plain.count(arm.sample_count),
         timing_words(arm.timing, arm.calls),
         plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high),
-        verdict,
+        plain.DASH if ended.outcome is outcome.Outcome.RIGHT else ended.word,
         plain.percent(arm.sol),
         arm.correctness.value if arm.correctness.known else plain.DASH,
     ]
@@ -410,15 +401,13 @@ def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = Non
     lost = done = False
     not_here = any(must is None or target in must for target in refused)
     for run in runs:
-        state = run.record.state
-        if run.record.validity.doubted or run.bars:
+        fault = run.record.state.fault
+        if run.record.validity.doubted or run.bars or fault is Fault.TARGET:
             return 1
-        if state is State.OK:
-            done = True
-        elif state is State.UNAVAILABLE:
+        if fault is Fault.MACHINE:
             not_here = not_here or must is None or run.record.target in must
-        elif state.again or not state.final:
-            lost = True
+        elif fault is Fault.NOBODY and run.record.state.final:
+            done = True
         else:
-            return 1
+            lost = True
     return 3 if lost or not_here or (runs and not done) else 0

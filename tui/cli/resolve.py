@@ -228,6 +228,7 @@ def _stored(word: str, names: Sequence[str], live: bool) -> list[Target] | Run:
                 except LookupError:
                     if begins_a_run(word):
                         raise
-            raise no_path(Path(word)) if os.sep in word else common.meant_error(error) from None
+            path = no_path(Path(word).absolute())
+            raise path if os.sep in word or (path.near and not error.near) else common.meant_error(error) from None
         (run,) = opened.newest(1, known)
     return [of_run(run, live=live)]

@@ -14,28 +14,29 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State, Verdict
+from aisp.store.outcomes import SUPERSEDED, State, Verdict
+from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
-from aisp.tui.findings import bar_sign, cheats_text
+from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
-from aisp.tui.results import CHEAT, run_word, state_words
+from aisp.tui.replicas import ReplicaTimes
+from aisp.tui.results import state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
-from aisp.tui.screens.lesson import mark
-from aisp.tui.themes import verdict_text
+from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
     from aisp.store import History
-    from aisp.tui.screens.history_plot import HistoryPlot
 
 MAX_RUNS = 1000
+PLOTTED = {**NAMES, Mark.EDIT: "run", Mark.BEST: "marked"}
 WIDE_COLUMNS = 130
 VERDICT_COLUMNS = 10
 
@@ -73,14 +74,14 @@ class HistoryScreen(ExportingScreen):
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }
-    HistoryScreen #plot-box { height: 50%; width: 100%; display: none; }
-    HistoryScreen #plot-box.-filled { display: block; }
+    HistoryScreen #plot { height: 50%; width: 100%; display: none; }
+    HistoryScreen #plot.-filled { display: block; }
     HistoryScreen #empty { display: none; height: 1fr; padding: 1 2; }
     HistoryScreen.-empty #empty { display: block; }
     HistoryScreen.-empty #panes { display: none; }
     HistoryScreen.-wide #panes { layout: horizontal; }
-    HistoryScreen.-wide #plot-box { width: 40%; height: 1fr; }
-    HistoryScreen.-short #plot-box { display: none; }
+    HistoryScreen.-wide #plot { width: 40%; height: 1fr; }
+    HistoryScreen.-short #plot { display: none; }
     """
 
     def __init__(self, target_id: str) -> None:
@@ -90,7 +91,8 @@ class HistoryScreen(ExportingScreen):
         self._all = False  # whether runs that were cancelled have rows too
         self._machines: dict[str, str] = {}  # of the runs that were imported
         self._rung = ""
-        self._plot: HistoryPlot | None = None
+        self._drawn: list[str] = []  # runs by id, as they are numbered in the plot
+        self._both = ReplicaTimes(self)
         self._ended: set[str] = set()
 
     @property
@@ -118,7 +120,7 @@ class HistoryScreen(ExportingScreen):
                 Column("reason", "reason", None, ratio=1),
             ]
             yield table
-            yield Container(id="plot-box", classes="pane")
+            yield EditPlot(PLOTTED, id="plot", name="Plot of the runs", classes="pane", empty="no time to draw")
         yield Static(id="empty", markup=False)
 
     def on_mount(self) -> None:
@@ -159,7 +161,7 @@ class HistoryScreen(ExportingScreen):
         super().theme_changed()
         if self._results:
             self._fill()
-            begin(self, self._draw, group="plot", exclusive=True)
+            self._draw()
 
     def _load(self) -> None:
         begin(self, self._read, group="history", exclusive=True)
@@ -182,7 +184,7 @@ class HistoryScreen(ExportingScreen):
             return
         self.remove_class("-empty")
         self._fill()
-        await self._draw()
+        self._draw()
 
     def _say_empty(self, text: str) -> None:
         self.query_one("#empty", Static).update(Text(text))
@@ -198,24 +200,18 @@ class HistoryScreen(ExportingScreen):
         for result in self._shown():
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
-            caught = result.caught
-            unsaid = headline.verdict if headline else Verdict.NONE  # the ratio's, where its cell says something else
-            cheats = cheats_text(result, caught, ascii_only)
-            if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
-                verdict: Cell = cheats
-            elif result.record.state is not State.OK:
-                verdict = run_word(result.record)
-            elif any(not rung.startswith(CHEAT) for rung in caught):
-                verdict = mark("caught", ascii_only)
-            elif result.record.validity in ("suspect", "caught"):
-                verdict = Text(f"! {result.record.validity}", style="bold")
-            else:
-                found, unsaid = headline.verdict if headline else result.record.verdict, Verdict.NONE
-                verdict = Text.assemble(verdict_text(found.value, None, ascii_only), f" {found.value}")
-                if verdict.cell_len > VERDICT_COLUMNS:
-                    verdict = found.value  # a word that fills the column is told from the others without its sign
+            ended = outcome.of_run(result)
+            unsaid = Verdict.NONE if headline is None or ended.outcome.compared else headline.verdict
+            verdict = ended_text(ended, ascii_only)
+            cheats = cheats_text(result, result.caught, ascii_only)
+            if cheats is not None and (ended.bar is None or not ended.bar.rung):
+                verdict = cheats
+            elif result.record.superseded:
+                verdict = Text(SUPERSEDED)
+            elif verdict.cell_len > VERDICT_COLUMNS:
+                verdict = verdict[2:]  # a word that fills the column is told from the others without its sign
             note = self._note(result)
-            lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
+            lead_ms = lead.median_ms if lead is not None and result.bar(lead.rung) is None else None
             rows.append(
                 (
                     result.id,
@@ -252,11 +248,6 @@ class HistoryScreen(ExportingScreen):
         if run_id in self.workbench.marked:
             return "*" if ascii_only else "◆"
         return "" if run_id not in self._machines else ">" if ascii_only else "»"
-
-    def _barred(self, result: Reading, rung: str) -> bool:
-        """Whether the rung's time in that run is no result."""
-        caught = result.caught
-        return rung in caught or "" in caught
 
     def _note(self, result: Reading) -> str:
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
@@ -313,49 +304,50 @@ class HistoryScreen(ExportingScreen):
             for arm in ([lead] if lead is not None else []) + list(result.record.arms):
                 if (
                     arm.median_ms is not None
-                    and not self._barred(result, arm.rung)
+                    and result.bar(arm.rung) is None
                     and arm.rung not in names
                     and not arm.twin
                 ):
                     names.append(arm.rung)
         return names
 
-    async def _draw(self) -> None:
-        rungs = self._rungs()
-        box = self.query_one("#plot-box", Container)
-        box.set_class(bool(rungs), "-filled")
+    def _draw(self) -> None:
+        """Draw the rung's time in each run; of a run with two processes what each of them took."""
+        rungs, plot = self._rungs(), self.query_one("#plot", EditPlot)
+        plot.set_class(bool(rungs), "-filled")
         if not rungs:
             return
         if self._rung not in rungs:
             self._rung = rungs[0]
-        from aisp.tui.screens.history_plot import HistoryPlot, Point  # numpy and textual-plot: 0.35 s when first shown
-
-        if self._plot is None:
-            self._plot = HistoryPlot(id="plot")
-            await box.mount(self._plot)
-        points = []
-        alike = self._alike()
-        for result in reversed(alike):
+        points, alike, marked = [], self._alike(), self.workbench.marked
+        self._drawn = [result.id for result in reversed(alike)]
+        chosen = self.table.cursor_key
+        for number, result in enumerate(reversed(alike), start=1):
             arm = result.arm(self._rung)
-            if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
-                marked = result.id in self.workbench.marked
-                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms, marked))
+            if arm is not None and arm.median_ms is not None and result.bar(arm.rung) is None:
+                mark = Mark.BEST if result.id in marked else Mark.EDIT
+                both = self._both.of(result, arm.rung)
+                points.append(EditPoint(number, arm.median_ms, arm.low_ms, arm.high_ms, mark, both))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
-        box.border_title = Content(f"{self._rung}: {what}, oldest run first")
-        pair = [point.median_ms for point in points if point.marked]
-        marks = (
-            f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
-        )
-        box.border_subtitle = f"{marks}rung {at} of {len(rungs)}"
-        self._plot.show(points, ascii_only=self.workbench.ascii)
+        entitle(plot, f"{self._rung}: {what}, oldest run first")
+        pair = [point.y for point in points if point.mark is Mark.BEST]
+        told = f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
+        plot.border_subtitle = f"{told}rung {at} of {len(rungs)}"
+        plot.show(points, chosen=self._drawn.index(chosen) + 1 if chosen in self._drawn else None)
+        self._both.look_up(list(reversed(alike)), self._draw)
+
+    def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
+        """The cursor goes where the plot was clicked."""
+        message.stop()
+        self.table.move_to(self._drawn[message.number - 1])
 
     def action_plot_rung(self, by: int) -> None:
         """Plot another rung."""
         rungs = self._rungs()
         if rungs:
             self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
-            begin(self, self._draw, group="plot", exclusive=True)
+            self._draw()
 
     # -- keys --------------------------------------------------------------------------------------------------
 
@@ -366,6 +358,7 @@ class HistoryScreen(ExportingScreen):
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
         self._say_reason()
+        self._draw()
 
     def _say_reason(self) -> None:
         """The highlighted run's reason under the table: at 80 columns it has no column."""
@@ -412,7 +405,7 @@ class HistoryScreen(ExportingScreen):
         else:
             self.workbench.marked = [*marked[-1:], result.id]
         self._fill()
-        begin(self, self._draw, group="plot", exclusive=True)
+        self._draw()
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the one that is marked with the highlighted one."""

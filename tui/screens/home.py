@@ -34,9 +34,9 @@ from aisp.store.text import clean, clean_line
 from aisp.tui import plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
-from aisp.tui.findings import bar_sign, cheats_text
+from aisp.tui.findings import bar_sign, cheats_text, outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
-from aisp.tui.model import BASELINE, RunView
+from aisp.tui.model import RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
@@ -358,27 +358,17 @@ class HomeScreen(FilteringScreen, FoldingScreen):
             return ["" if attempt is None else Text(STATE_WORDS[attempt.record.state], style="dim"), sol]
         held, caught = self.workbench.held(target), result.caught
         kept: Cell = sol if self.workbench.no_gpu else ""  # beside what has no figure
-        sign = bar_sign(self.workbench.ascii)
-        lead = result.lead.rung if result.lead is not None else ""
-        if by := [held[rung] for rung in (lead, BASELINE) if rung in held]:
-            word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
-            word = "wrong" if all(item.mistake for item in by) else word
-            return [Text(f"{sign} {word}", verdict_style("slower")), kept]
+        lesson = Lesson(target, result, held=held)
+        bar = lesson.ended.bar if lesson.ended is not None else None
         cheats = cheats_text(result, caught, self.workbench.ascii)
-        if blamed := {lead or BASELINE, BASELINE, *([] if cheats else [""])} & caught.keys():
-            word = "wrong" if blamed <= result.mistaken else "caught"
-            return [Text(f"{sign} {word}", verdict_style("slower")), kept]
-        if cheats is not None:
+        if cheats is not None and (bar is None or not bar.rung):
             return [cheats, kept]
-        if result.record.state is not State.OK:
-            return [Text(STATE_WORDS[result.record.state]), sol]
-        if result.record.validity.suspect:
-            return [Text("! suspect", style="bold"), sol]
-        headline = result.headline
-        verdict = headline.verdict if headline is not None else result.record.verdict
-        text = verdict_text(verdict.value, result.speedup, self.workbench.ascii)
-        if held or caught:
-            text = Text.assemble((f"{sign} ", verdict_style("slower")), text)  # another rung's
+        if not lesson.outcome.judged:
+            word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
+            return [outcome_text(lesson, self.workbench.ascii, held=word), kept if bar is not None else sol]
+        text = verdict_text(lesson.outcome.value, result.speedup, self.workbench.ascii)
+        if held or caught:  # another rung
+            text = Text.assemble((f"{bar_sign(self.workbench.ascii)} ", verdict_style("slower")), text)
         return [text, sol]
 
     # -- details -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,6 +29,8 @@ from aisp.tui.aside import begin
 from aisp.tui.edits import Against
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import MAX_EDITS, RunView, WatchView
+from aisp.tui.readings import verdict_row
+from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.runplot import run_series, time_unit
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -83,10 +86,10 @@ class WatchScreen(WorkScreen):
     )
     own_keys_first = True
     DEFAULT_CSS = """
-    WatchScreen #title { height: 2; background: $surface; }
+    WatchScreen #title { height: 3; background: $surface; }
     WatchScreen #body { layout: horizontal; height: 1fr; }
     WatchScreen #left, WatchScreen #right { width: 1fr; height: 100%; }
-    WatchScreen #plot { height: 40%; }
+    WatchScreen #plot { height: 20%; min-height: 6; }
     WatchScreen #edits { height: 1fr; min-height: 3; }
     WatchScreen #diff, WatchScreen #live, WatchScreen #text { height: 1fr; border-top: solid $panel;
         border-title-color: $text; }
@@ -101,7 +104,7 @@ class WatchScreen(WorkScreen):
     WatchScreen.-edits.-low #plot { display: none; }
     WatchScreen.-wide #left { width: 64; }
     WatchScreen.-wide #right { border-left: solid $panel; }
-    WatchScreen.-wide #plot { height: 30%; }
+    WatchScreen.-wide #plot { height: 15%; min-height: 8; }
     WatchScreen.-wide #text { height: 30%; }
     WatchScreen.-wide #live { height: 35%; }
     WatchScreen.-vast #left { width: 45%; }
@@ -116,6 +119,7 @@ class WatchScreen(WorkScreen):
         self._problem = ""  # why there is no watch
         self._cannot_run = ""  # why the saves of the one there is are only kept
         self._known: edits.Known = {}
+        self._both = ReplicaTimes(self)
         self._newest_shown: str | None = None
         self._plotted_s = float("-inf")
         self._plot_timer: Timer | None = None
@@ -268,7 +272,18 @@ class WatchScreen(WorkScreen):
         if self.marked is not None:
             second.append(f"  \u00b7  marked: edit {self.marked}")
         second.append(f"  \u00b7  {watch.folder}")
-        return [first, second]
+        return [*self._last_verdict(watch, told), first, second]
+
+    def _last_verdict(self, watch: WatchView, told: Mapping[int, edits.Told]) -> list[Text]:
+        """What the newest edit that has ended came to, as loud as a row can be; nothing before there is one."""
+        ended = next((edit for edit in reversed(edits.in_order(watch)) if not told[edit.number].going), None)
+        if ended is None:
+            return []
+        run, item = edits.run_of(self.workbench.model, ended), told[ended.number]
+        text = Text(f" edit {ended.number}  ", style="bold reverse")
+        if item.sentence or run is None:
+            return [text.append(item.sentence, "bold")]
+        return [text.append_text(verdict_row(run, self.workbench.ascii, self.size.width - text.cell_len))]
 
     def _draw(self) -> None:
         if not self.is_mounted:
@@ -295,11 +310,18 @@ class WatchScreen(WorkScreen):
         self._draw_samples_in_time()
 
     def _draw_plot(self, watch: WatchView) -> None:
-        told, chosen = self._told(watch), self.chosen
+        told, chosen, model = self._told(watch), self.chosen, self.workbench.model
         unit = edits.unit_of(told, self.workbench.ascii)
+        runs = {edit.number: run for edit in watch.edits if (run := edits.run_of(model, edit)) is not None}
+        both = {
+            number: pair
+            for number, run in runs.items()
+            if (arm := told[number].arm) is not None and (pair := self._both.of(run, arm.rung)) is not None
+        }
         self.query_one("#plot", EditPlot).show(
-            edits.points(watch, told, unit), y_label=unit.name, chosen=None if chosen is None else chosen.number
+            edits.points(watch, told, unit, both), y_label=unit.name, chosen=None if chosen is None else chosen.number
         )
+        self._both.look_up([run for run in runs.values() if rule.time_of(run)], self._draw)
 
     def key_label(self, binding: Binding) -> str:
         return "" if binding.id == "open_edit" and not self._can_open else super().key_label(binding)

@@ -1,4 +1,5 @@
-"""Edits as points with error bars, one column of cells and one tick for each: nothing stands between two edits.
+"""Edits, or runs, as points with error bars, one column of cells and one tick for each: nothing stands between two.
+What two processes made of one are two points and no interval.
 
 An edit without a time has a sign at the foot of the plot instead. Times far beyond the others must not flatten them:
 they are drawn on the upper edge as ▲, and the legend counts them. Where there are more edits than columns the newest
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
@@ -53,13 +54,15 @@ SIGNS_ASCII = dict(zip(Mark, "o*x.?", strict=True))
 
 @dataclass(frozen=True, slots=True)
 class EditPoint:
-    """An edit as it is drawn: its number, its time with the 95 % interval in the plot's unit, and what became of it."""
+    """An edit as it is drawn: its number, its time with the 95 % interval in the plot's unit, and what became of it;
+    `both` are the times of its two processes, which are drawn in the place of the interval."""
 
     number: int
     y: float | None
     low: float | None
     high: float | None
     mark: Mark = Mark.EDIT
+    both: tuple[float, float] | None = None
 
 
 def window(points: Sequence[EditPoint], columns: int, chosen: int | None) -> tuple[list[EditPoint], int]:
@@ -84,8 +87,9 @@ def y_range(points: Sequence[EditPoint]) -> Span | None:
     near = [point for point in points if point.y is not None and point.y <= FAR * middle]
     low, high = min(point.y or 0.0 for point in near), max(point.y or 0.0 for point in near)
     reach = max(high - low, 0.1 * high)
-    low = max(low - reach, min([low, *(point.low for point in near if point.low is not None)]))
-    high = min(high + reach, max([high, *(point.high for point in near if point.high is not None)]))
+    ends = [point.both or (point.low, point.high) for point in near]
+    low = max(low - reach, min([low, *(end for end, _ in ends if end is not None)]))
+    high = min(high + reach, max([high, *(end for _, end in ends if end is not None)]))
     if high - low < 1e-9 * abs(high):
         low, high = low - (0.05 * abs(low) or 0.5), high + (0.05 * abs(high) or 0.5)
     step = nice_step(high - low, 8)
@@ -124,12 +128,14 @@ def draw_edits(
     y_label: str = "ms",
     chosen: int | None = None,
     empty: str = "no edit yet",
+    names: Mapping[Mark, str] = NAMES,
 ) -> Frame:
     """Draw edits into `width` x `height` cells.
 
     Args:
         points: oldest first.
         chosen: number of the edit under the cursor, whose number is always written.
+        names: what the marks are called in the legend, the first also below the plot.
     """
     if width < 1 or height < 1:
         return Frame([])
@@ -152,7 +158,7 @@ def draw_edits(
         grid[row][column], owners[row][column] = sign, owner
 
     above = 0
-    top, bar, foot = ("|", "|", "|") if plain else ("┬", "│", "┴")
+    top, bar, foot, one = ("|", "|", "|", ":") if plain else ("┬", "│", "┴", "•")
     for place, point in enumerate(shown):
         column = step * place + step // 2
         if point.y is None or span is None:
@@ -165,18 +171,28 @@ def draw_edits(
         row = max(0, min(times_rows - 1, row_of(point.y)))
         first = row if point.high is None else max(0, row_of(point.high))
         last = row if point.low is None else min(times_rows - 1, row_of(point.low))
+        if point.both is not None:
+            for value in point.both:
+                put(max(0, min(times_rows - 1, row_of(value))), column, one, point.mark)
+            put(
+                row,
+                column,
+                signs[point.mark] if row_of(max(point.both)) == row_of(min(point.both)) else grid[row][column],
+                point.mark,
+            )
+            continue
         for number in range(first, last + 1):
             put(number, column, top if number == first else foot if number == last else bar, point.mark)
         put(row, column, signs[point.mark], point.mark)
 
     ticks = {max(0, min(times_rows - 1, row_of(value))): text for value, text in labels}
     edge, tick = ("|", "+") if plain else ("│", "┤")
-    out = [_legend(points, shown, signs, width, y_label, above, plain)] if legend else []
+    out = [_legend(points, shown, signs, width, y_label, above, names, plain)] if legend else []
     for number in range(count):
         text = ticks.get(number, "")
         gutter = [*text.rjust(left - 1), tick if text else edge]
         out.append(Row(gutter + grid[number], [LABEL] * (left - 1) + [AXIS] + owners[number]))
-    out += _x_axis(shown, step, left, width, chosen, with_line=line, plain=plain)
+    out += _x_axis(shown, step, left, width, chosen, names[Mark.EDIT], with_line=line, plain=plain)
     return Frame(out, left=span, clipped=above)
 
 
@@ -187,12 +203,15 @@ def _legend(
     width: int,
     y_label: str,
     above: int,
+    names: Mapping[Mark, str],
     plain: bool,
 ) -> Row:
     parts: list[tuple[str, int]] = [(f"{y_label}  ", LABEL)]
     for mark in Mark:
         if any(point.mark is mark for point in shown):
-            parts += [(signs[mark], mark), (f" {NAMES[mark]}  ", LABEL)]
+            parts += [(signs[mark], mark), (f" {names[mark]}  ", LABEL)]
+    if any(point.both is not None for point in shown):
+        parts += [(":" if plain else "•", Mark.EDIT), (" each process  ", LABEL)]
     if above:
         parts.append((f"{'^' if plain else '▲'}{above} slower, off the scale  ", CLIPPED))
     if len(shown) < len(points):
@@ -203,7 +222,15 @@ def _legend(
 
 
 def _x_axis(
-    shown: Sequence[EditPoint], step: int, left: int, width: int, chosen: int | None, *, with_line: bool, plain: bool
+    shown: Sequence[EditPoint],
+    step: int,
+    left: int,
+    width: int,
+    chosen: int | None,
+    name: str,
+    *,
+    with_line: bool,
+    plain: bool,
 ) -> list[Row]:
     """The line with a tick for each edit, and below it their numbers where there is room, the chosen one's first."""
     flat, tick, corner = ("-", "+", "+") if plain else ("─", "┬", "└")
@@ -220,7 +247,7 @@ def _x_axis(
             continue
         numbers[start : start + len(text)] = text
         owners[start : start + len(text)] = [CHOSEN if number == chosen else LABEL] * len(text)
-    head = "edit"[: max(0, left - 1)] if left > 4 else ""
+    head = name[: max(0, left - 1)] if left > 4 else ""
     numbers[: len(head)], owners[: len(head)] = head, [LABEL] * len(head)
     rows = [Row(numbers, owners)]
     if with_line:
@@ -229,14 +256,14 @@ def _x_axis(
 
 
 class EditPlot(FrameView, can_focus=True):
-    """The plot as a pane. A click, or h and l, pick an edit."""
+    """The plot as a pane. A click, or h and l, pick an edit. `names`: see `draw_edits`."""
 
     DEFAULT_CSS = """
     EditPlot { height: 1fr; min-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "Earlier edit", show=False),
-        Binding("right,l", "step(1)", "Later edit", show=False),
+        Binding("left,h", "step(-1)", "Earlier", show=False, tooltip="Pick the edit, or the run, before."),
+        Binding("right,l", "step(1)", "Later", show=False, tooltip="Pick the edit, or the run, after."),
     ]
 
     class Picked(Message):
@@ -246,8 +273,9 @@ class EditPlot(FrameView, can_focus=True):
             super().__init__()
             self.number = number
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, names: Mapping[Mark, str] = NAMES, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._names = names
         self._points: list[EditPoint] = []
         self._label = "ms"
         self._chosen: int | None = None
@@ -267,6 +295,7 @@ class EditPlot(FrameView, can_focus=True):
             y_label=self._label,
             chosen=self._chosen,
             empty=self.empty,
+            names=self._names,
         )
 
     def action_step(self, by: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,9 @@ from aisp.engine.doors.api import CANDIDATE
 from aisp.engine.doors.asking import Answer
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.store.outcomes import Fault
-from aisp.store.results import hardware
+from aisp.store.results import outcome, traces
 from aisp.store.results.telling import by_own_rule
-from aisp.store.results.traces import Status, performance, status_of
+from aisp.store.results.traces import Status
 from aisp.store.text import clean
 
 LOG_CHARACTERS = 4000
@@ -66,63 +67,42 @@ def failed(failure: Failure, reason: str, *, again: bool = False) -> Ended:
 def misspelt(told: str) -> Ended:
     """Python cannot compile it, which was found now and here."""
     wall = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return Ended(_document(Status.COMPILE_ERROR, {}, wall, told))
+    return Ended(traces.document(Status.COMPILE_ERROR, wall, clean(told, limit=LOG_CHARACTERS)))
+
+
+_FAILURES: Mapping[Fault, tuple[Failure, bool]] = {
+    Fault.ENGINE: (Failure.ENGINE_LOST, True),
+    Fault.RECORD: (Failure.NO_RESULT, True),  # nobody knows what it said
+    Fault.PERSON: (Failure.CANCELLED, False),
+    Fault.MACHINE: (Failure.NOT_HERE, False),
+    Fault.TARGET: (Failure.NO_RESULT, False),
+    Fault.NOBODY: (Failure.NO_RESULT, False),
+}
+"""By whose doing it is that a run says nothing: what that is called, and whether another try may say more."""
 
 
 def of_run(answer: Answer) -> Ended:
     """What a run that has ended says of the candidate."""
     run, record = answer.reading, answer.reading.record
     rung = CANDIDATE if CANDIDATE in run.rungs else ALONE
-    arm = run.arm(rung)
-    faults = {record.state.fault} | ({arm.state.fault} if arm is not None else set())
-    if Fault.ENGINE in faults:
-        return failed(Failure.ENGINE_LOST, record.reason, again=True)
-    if Fault.RECORD in faults:  # nobody knows what it said
-        return failed(Failure.NO_RESULT, record.reason, again=True)
-    if Fault.PERSON in faults:
-        return failed(Failure.CANCELLED, record.reason)
-    if Fault.MACHINE in faults:
-        return failed(Failure.NOT_HERE, record.reason or (arm.reason if arm is not None else ""))
-    status = status_of(run, arm, Harness.FLASHINFER) if arm is not None else None
+    arm, ended = run.arm(rung), outcome.of(run, rung)
+    status = traces.status_of(run, arm, Harness.FLASHINFER) if arm is not None else None
     if arm is None or status is None:
-        return failed(Failure.NO_RESULT, record.reason or "the run says nothing of the candidate")
-    bar, claim, item = run.bar(rung), run.claim(rung), run.comparison(rung)
-    said: list[str] = []
-    for text in (bar.sentence if bar is not None else "", arm.reason, arm.detail):
-        if text and all(text not in earlier for earlier in said):
-            said.append(text)
-    document = _document(
-        status, answer.facts, record.wall, "\n".join(said), hardware.ran_on(record.device, answer.facts)
-    )
-    if status in (Status.PASSED, Status.INCORRECT_NUMERICAL):
-        document["correctness"] = {
-            "extra": {
-                "run_id": record.id,
-                "max_error_in_tolerances": arm.max_error,
-                "verdict": claim.verdict.value,
-                "why": claim.why,
-                "speedup": item.speedup if item is not None else None,
-                "interval": [item.low, item.high] if item is not None else None,
-                "noise_floor": item.floor if item is not None else None,
-                "judged": run.judged(item) or None if item is not None else None,
-                "confined": hardware.confined(answer.facts) or None,
-                "validity": record.validity.value,
-                "by_own_rule": by_own_rule(arm) or None,
-                "quick": record.quick,
-            }
-        }
-    if status is Status.PASSED and arm.median_ms is not None:
-        document["performance"] = performance(run, arm)
-    return Ended(document)
-
-
-def _document(status: Status, facts: Any, wall: str, log: str, ran_on: str = "") -> dict[str, Any]:
-    versions = facts.get("versions")
-    return {
-        "status": status.value,
-        "environment": {"hardware": ran_on or "none", "libs": dict(versions) if isinstance(versions, dict) else {}},
-        "timestamp": wall,
-        "log": clean(log, limit=LOG_CHARACTERS),
-        "correctness": None,
-        "performance": None,
+        failure, again = _FAILURES[ended.fault]
+        why = record.reason or (arm.reason if arm is not None else "") or "the run says nothing of the candidate"
+        return failed(failure, why, again=again)
+    ours = traces.ours(run, arm, answer.facts)
+    extra = {
+        "run_id": record.id,
+        "noise_floor": ours["floor"],
+        "judged": ours["judged"] or None,
+        "confined": ours["confined"] or None,
+        "by_own_rule": by_own_rule(arm) or None,
+        "quick": record.quick,
+        **{
+            name: ours[name]
+            for name in ("max_error_in_tolerances", "verdict", "why", "speedup", "interval", "validity")
+        },
     }
+    found = traces.evaluation(run, arm, status, answer.facts, extra)
+    return Ended({**found, "log": clean(found["log"], limit=LOG_CHARACTERS)})

@@ -24,8 +24,7 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Pane: side-by-side diff", "aisp.tui.widgets.diffview", "DiffView"),
     ("Pane: log", "aisp.tui.widgets.logpane", "LogPane"),
     ("Pane: live plot", "aisp.tui.widgets.plot", "LivePlot"),
-    ("Pane: plot of edits", "aisp.tui.widgets.editplot", "EditPlot"),
-    ("Pane: history plot", "aisp.tui.screens.history_plot", "HistoryPlot"),
+    ("Pane: plot of edits or runs", "aisp.tui.widgets.editplot", "EditPlot"),
 )
 
 

@@ -1,0 +1,182 @@
+"""What became of a rung is one rule, and every door says it in words of its own: each cell of the matrix below is a
+line's word in `outcomes.txt`, so that a changed one is seen.
+
+After a change that is meant: `pytest tests/test_outcomes.py --snapshot-update`, and read the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aisp.engine.doors.asking import Answer
+from aisp.engine.doors.serve import evaluations
+from aisp.kernels.catalog.formats.trace_definition import Harness
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State
+from aisp.store.results import audit, candidate, evidence, kernelbench, outcome, traces
+from aisp.store.results.outcome import Outcome
+from aisp.store.results.overview import Lesson
+from aisp.store.results.reading import Reading
+from aisp.tui.cli import follow
+from aisp.tui.endsignal import _run_words
+from aisp.tui.findings import our_text, outcome_text
+from aisp.tui.model import RunView
+from aisp.tui.readings import verdict_row
+from tests.ended import BASE, RUNG, matrix
+
+GOLDEN = Path(__file__).with_name("outcomes.txt")
+NOTHING, DITTO = "-", '"'
+MATRIX = matrix()
+BY_NAME = dict(MATRIX)
+Door = Callable[[Reading], str]
+
+
+def lesson(run: Reading) -> Lesson:
+    target = SimpleNamespace(usual_case=lambda device: SimpleNamespace(name="default"))
+    return Lesson(cast(Target, target), run)
+
+
+def as_evidence(run: Reading) -> str:
+    said = evidence.of_run(run, RUNG)
+    return f"{said.verdict}, {said.stage}: {said.reason_code}"
+
+
+def as_candidate(run: Reading) -> str:
+    found, among = (candidate.of_run(run, RUNG, alone=alone) for alone in (True, False))
+    word = NOTHING if found is None else f"{found.word}, {found.stage}"
+    return word if found == among else f"{word} (alone)"
+
+
+def as_trace(harness: Harness) -> Door:
+    def status(run: Reading) -> str:
+        arm = run.arm(RUNG)
+        return (arm and traces.status_of(run, arm, harness)) or NOTHING
+
+    return status
+
+
+def as_http(run: Reading) -> str:
+    ended = evaluations.of_run(Answer(run))
+    return ended.document["status"] if ended.failure is None else f"{ended.failure}{', again' if ended.again else ''}"
+
+
+def as_audit(kind: audit.Kind) -> Door:
+    def row(run: Reading) -> str:
+        cheats, twin = ((RUNG,), "") if kind is audit.Kind.CHEAT else ((), RUNG)
+        fixture = SimpleNamespace(target_id="a", category="timing", cheats=cheats, twin=twin, checks=())
+        rows = audit.judge(cast(audit.Fixture, fixture), {RUNG: run})
+        return " ".join(f"{'baseline ' if row.rung == BASE else ''}{row.outcome}" for row in rows)
+
+    return row
+
+
+def as_kernelbench(run: Reading) -> str:
+    arm = run.arm(RUNG)
+    if arm is None:
+        return NOTHING
+    stats: dict[str, Any] = {RUNG: {"mean": 0.5}} if run.bar(RUNG) is None and arm.median_ms is not None else {}
+    said = kernelbench._sample(run, arm, 0, stats, "here")
+    words = {"compiled": said["compiled"], "right": said["correctness"], "timed": said["runtime"] > 0}
+    verdict = said["metadata"]["aisp"]["verdict"]
+    return " ".join([*(word for word, is_so in words.items() if is_so), verdict])
+
+
+def as_row(run: Reading) -> str:
+    arm = run.arm(RUNG)
+    return NOTHING if arm is None else follow._row(run, arm)[5]
+
+
+def as_view(draw: Callable[[RunView], str]) -> Door:
+    return lambda run: draw(RunView(run.record, run.quarantined))
+
+
+TABLES: Mapping[str, Mapping[str, Door]] = {
+    "What it is called": {
+        "the run": lambda run: outcome.of_run(run).word,
+        "the lesson": lambda run: lesson(run).outcome,
+        "on screens": lambda run: outcome_text(lesson(run), ascii=True).plain,
+        "evidence": as_evidence,
+        "candidate": as_candidate,
+        "a row": as_row,
+    },
+    "What leaves": {
+        "FlashInfer": as_trace(Harness.FLASHINFER),
+        "SOL": as_trace(Harness.SOL),
+        "HTTP": as_http,
+        "KernelBench": as_kernelbench,
+        "audit: a twin": as_audit(audit.Kind.TWIN),
+        "audit: a cheat": as_audit(audit.Kind.CHEAT),
+    },
+    "What a person reads": {
+        "status": lambda run: str(follow.exit_status([run])),
+        "its end": as_view(_run_words),
+        "trust": as_view(lambda run: our_text(run, RUNG, True).plain[:26] if run.arm(RUNG) else NOTHING),
+        "its line": lambda run: follow.summary(run)[:44],
+        "the big line": as_view(lambda run: verdict_row(run, True).plain[:44]),
+    },
+}
+"""By table and door: what it calls a run, or its rung; the longest ones are cut."""
+
+
+def drawn() -> str:
+    """The matrix: a row that says what the one above it says has a ditto mark."""
+    return "\n".join(table(title, doors) for title, doors in TABLES.items())
+
+
+def table(title: str, doors: Mapping[str, Door]) -> str:
+    cells = [[door(run) for door in doors.values()] for _, run in MATRIX]
+    widths = [max(map(len, column)) for column in zip(list(doors), *cells, strict=True)]
+    names = max(len(name) for name, _ in MATRIX)
+    lines = [f"{title:{names}}  {'  '.join(map(str.ljust, doors, widths))}"]
+    for at, (name, _) in enumerate(MATRIX):
+        same = at > 0 and cells[at] == cells[at - 1]
+        lines.append(f"{name:{names}}  {DITTO if same else '  '.join(map(str.ljust, cells[at], widths))}")
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def test_every_door_says_what_became_of_a_rung_as_it_is_written_down(request: pytest.FixtureRequest) -> None:
+    found = drawn()
+    if request.config.getoption("--snapshot-update"):
+        GOLDEN.write_text(found, "utf-8")
+    kept = GOLDEN.read_text("utf-8").splitlines()
+    assert found.splitlines() == kept, "pytest --snapshot-update writes it anew; read the difference"
+
+
+def test_the_matrix_has_every_state() -> None:
+    assert {run.record.state for run in BY_NAME.values()} == set(State)
+    assert len(BY_NAME) == len(MATRIX)
+
+
+RIGHT = tuple(one for one in Outcome if one.right)
+ALLOWED: Mapping[Door, Mapping[Outcome, set[str]]] = {
+    TABLES["What leaves"]["FlashInfer"]: {
+        **{one: {"PASSED"} for one in RIGHT},
+        Outcome.WRONG: {"INCORRECT_NUMERICAL"},
+        Outcome.CAUGHT: {"RUNTIME_ERROR"},
+        Outcome.FAILED: {"RUNTIME_ERROR", "TIMEOUT"},
+        Outcome.UNAVAILABLE: {NOTHING},
+        Outcome.PENDING: {NOTHING},
+    },
+    TABLES["What it is called"]["a row"]: {
+        **{one: {one.value} for one in RIGHT if one is not Outcome.RIGHT},
+        Outcome.WRONG: {"wrong", "was wrong"},
+        Outcome.CAUGHT: {"caught", "quarantined"},
+    },
+    TABLES["What leaves"]["KernelBench"]: {
+        **{one: {f"compiled right timed {one}"} for one in Outcome if one.compared},
+        **{one: {"compiled right none"} for one in (Outcome.SUSPECT,)},
+        **{one: {"none", "compiled none"} for one in Outcome if one not in RIGHT},
+    },
+}
+
+
+@pytest.mark.parametrize("door", ALLOWED)
+def test_a_door_says_the_same_of_the_same_outcome(door: Door) -> None:
+    for name, run in MATRIX:
+        words = ALLOWED[door].get(outcome.of(run, RUNG).outcome)
+        assert words is None or run.arm(RUNG) is None or door(run) in words, name
