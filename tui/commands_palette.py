@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aisp.tui.app import Workbench
 
 NEWEST = 5  # runs that are offered of a target, and of all before anything is typed
+RUN_WEIGHT = 0.5  # of what is found: a lesson comes before the runs of it
 LOOK_BACK_RUNS = 300  # of the store, in which they are looked for
 
 
@@ -45,6 +46,7 @@ class Command:
     key: str = ""
     wanted: bool = True
     words: str = ""
+    weight: float = 1.0
 
     @property
     def shown(self) -> Content:
@@ -144,6 +146,7 @@ def _runs(app: Workbench, stored: Sequence[Run]) -> Iterator[Command]:
             f"{'Quick' if run.quick else 'Full'} run {run.id} on {run.device}.",
             partial(app.open_screen, "run", run_id=run.id),
             wanted=number < NEWEST,
+            weight=RUN_WEIGHT,
         )
 
 
@@ -185,7 +188,8 @@ class TargetCommands(Provider):
         for command in self._all:
             score = max(matcher.match(command.title), matcher.match(command.words) if command.words else 0.0)
             if score > 0:
-                yield Hit(score, _highlighted(matcher, command.shown), command.run, command.title, command.told)
+                shown = _highlighted(matcher, command.shown)
+                yield Hit(score * command.weight, shown, command.run, command.title, command.told)
 
 
 def _highlighted(matcher: Matcher, shown: Content) -> Content:

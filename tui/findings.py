@@ -18,6 +18,7 @@ from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import busy, overview
+from aisp.store.results.numbers import beyond
 from aisp.store.results.outcome import Ended
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.reading import Bar, Reading
@@ -142,7 +143,7 @@ def interval_text(item: Comparison) -> str:
     """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
     if item.low is None or item.high is None:
         return ""
-    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    low, high = (beyond(value) or speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"
 
 
@@ -282,6 +283,9 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
+    doubts = [said.check for status in TOLD_FIRST for one in categories for said in one.checks if said.status is status]
+    if doubts:
+        text.append(f"{dot}by {', '.join(doubts)}", "bold")
     met = busy.of_run(run.record)
     if met is not None:
         text.append(f"{dot}{busy.MACHINE}", "bold")

@@ -162,13 +162,14 @@ def case_line(case: events.FuzzCase, ascii: bool, *, with_rung: bool) -> str:
     return f"{case_sign(case.verdict, ascii)} {error:>9}  {case.strategy:<11} {rung}{case.case}{finding}"
 
 
-def verdict_word(rung: RungReading, state: FuzzState, ascii: bool) -> tuple[str, str]:
-    """What is said of a rung, with its sign, and its style."""
+def verdict_word(rung: RungReading, state: FuzzState, ascii: bool, asked: int = 0) -> tuple[str, str]:
+    """What is said of a rung of which so many cases were asked for, with its sign, and its style."""
     verdict, cases = rung.certain, rung.total.cases
     if verdict is None:
         return ("right so far", "") if cases and not state.final else (plain.DASH, "")
     style = {FuzzVerdict.RIGHT: RIGHT_STYLE, FuzzVerdict.WRONG: WRONG_STYLE}.get(verdict, DOUBT_STYLE)
-    return f"{_FUZZ_SIGNS[verdict][ascii]} {'stopped' if rung.stopped(state) else verdict.value}", style
+    stopped = f"stopped after {plain.count(cases)} of {plain.count(asked)}" if asked else "stopped"
+    return f"{_FUZZ_SIGNS[verdict][ascii]} {stopped if rung.stopped(state) else verdict.value}", style
 
 
 def tally_word(tally: Tally | None) -> str:
@@ -322,7 +323,7 @@ def summary_lines(view: FuzzView, ascii: bool, width: int) -> list[tuple[str, st
     """What is said of each rung, and the notes: for a fuzz of which no case failed, and for copying."""
     lines: list[tuple[str, str]] = []
     for rung in view.rungs.values():
-        word, style = verdict_word(rung, view.state, ascii)
+        word, style = verdict_word(rung, view.state, ascii, view.asked)
         total = rung.total
         lines.append((f"{word}: {rung.name}", f"bold {style}".strip()))
         worst = f", worst error of a right case {plain.number(rung.worst, 3)} of what is allowed" if rung.worst else ""

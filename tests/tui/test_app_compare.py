@@ -135,6 +135,15 @@ async def test_runs_of_two_drivers_say_so_and_show_no_ratio_as_a_verdict(tmp_pat
         assert "faster" not in drawn
 
 
+async def test_what_came_of_it_stands_first_in_a_sentence(tmp_path: Path) -> None:
+    two_runs()
+    async with opened(tmp_path, size=(80, 24), link=make_link(told=False)) as (app, pilot):
+        await compare(app, pilot)
+        await until(pilot, lambda: "optimized: B is 2.00x as fast as A" in screen_text(app).splitlines()[1])
+        await pilot.press("s")
+        await until(pilot, lambda: "optimized: B is 0.500x as fast as A" in screen_text(app).splitlines()[1])
+
+
 async def test_the_conclusion_is_whole_where_the_screen_scrolls(tmp_path: Path) -> None:
     stored(1, quick=True)
     stored(2, quick=True)
@@ -142,7 +151,7 @@ async def test_the_conclusion_is_whole_where_the_screen_scrolls(tmp_path: Path) 
         await compare(app, pilot)
         await until(pilot, lambda: app.screen.query_one("#about").size.width < 40)  # a bar stands beside it
         lines = screen_text(app).splitlines()
-        about = [line[:38] for line in lines[3 : next(at for at, line in enumerate(lines) if line.startswith("╭"))]]
+        about = [line[:38] for line in lines[4 : next(at for at, line in enumerate(lines) if line.startswith("╭"))]]
         assert " ".join(" ".join(about).split()) == (
             "=> both runs were quick: few processes each show little of how processes differ; compare two full runs "
             "before you rely on it"

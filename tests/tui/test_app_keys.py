@@ -366,6 +366,17 @@ async def test_the_palette_finds_lessons_runs_screens_and_settings(typed: str, f
         await until(pilot, lambda: found in screen_text(app))
 
 
+async def test_the_palette_has_lessons_before_their_runs(tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"ch07:transpose")
+        await until(pilot, lambda: "Run of ch07:transpose" in screen_text(app))
+        drawn = screen_text(app)
+        assert drawn.index("Lesson ch07:transpose") < drawn.index("Run of ch07:transpose")
+
+
 @pytest.mark.slow
 async def test_the_palette_opens_the_run_that_is_picked(tmp_path: Path) -> None:
     ids = fill_store()

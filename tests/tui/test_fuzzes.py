@@ -7,8 +7,8 @@ import math
 from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
-from aisp.store.record import ERROR_BINS, Failure, Fuzz, Tally
-from aisp.store.results.fuzz import FuzzState, case_text
+from aisp.store.record import ERROR_BINS, Failure, Fuzz, RungFuzz, Tally
+from aisp.store.results.fuzz import FuzzState, RungReading, case_text
 from aisp.tui import fuzzes
 from aisp.tui.fuzzes import FuzzView
 from aisp.tui.model import MAX_FUZZES, Model
@@ -183,6 +183,12 @@ def test_texts_of_a_failure_cannot_reach_the_terminal() -> None:
     text = "\n".join(line for line, _ in fuzzes.failure_lines(record, 100, False))
     assert "\x1b" not in text and "\x07" not in text and "\u241b]52" in text
     assert record.region[0].startswith(" ")  # blanks of a picture stay
+
+
+def test_a_rung_of_a_fuzz_that_was_stopped_says_after_how_many_cases() -> None:
+    record = RungFuzz("a", FuzzVerdict.UNDECIDED, 8, 0, reason="cancelled")
+    rung = RungReading("a", {"regular": Tally(8, 0, 0)}, record)
+    assert fuzzes.verdict_word(rung, FuzzState.CANCELLED, False, 200)[0] == "? stopped after 8 of 200"
 
 
 def test_only_what_is_certain_is_said_of_a_rung_before_the_end() -> None:

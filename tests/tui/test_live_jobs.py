@@ -77,7 +77,7 @@ async def test_what_runs_stands_first_then_what_waits_with_its_place_then_watche
         await pilot.press("J")
         await until(pilot, lambda: screen_name(app) == "JobsScreen")
         assert [row[:7] for row in rows(app)] == [
-            ["●", "ch07:transpose", "full run", "running", "12 s", "48 s", ""],
+            ["●", "ch07:transpose", "full run", "running", "12 s", "48 s", "██░░░░░░░░"],
             ["1", "ch07:gather", "quick run", "waiting", "", "20 s", "in 36 s"],
             ["2", "ch07:scan", "full run", "waiting", "", "3 min", "in 56 s"],
             ["3", "ch05:collate", "quick run", "waiting", "", "-", "in 4 min"],

@@ -142,11 +142,9 @@ class ChecksScreen(ChecklistScreen):
             columns = [
                 Column("id", "check", 30),
                 Column("last", "last run", 13),
-                Column("when", "asked", 18),
-                Column("answers", "answers", 7, "right"),
+                *([Column("when", "asked", 18), Column("answers", "answers", 7, "right")] if wide else []),
+                Column("about", "looks at", None, ratio=1),
             ]
-            if wide:
-                columns.append(Column("title", "looks at", None, ratio=1))
             table.columns = columns
             table.show(self._check_rows(book, only, wide))
         self.tell()
@@ -175,13 +173,9 @@ class ChecksScreen(ChecklistScreen):
             if category in self.folded and not self.only:
                 continue
             for view in shown:
-                cells: list[Cell] = [
-                    Text(f"  {view.id.partition('.')[2]}"),
-                    self._last(said.get(view.id)),
-                    view.when,
-                    str(len(view.issues)),
-                ]
-                rows.append((f"check {view.id}", [*cells, *([Text(view.title)] if wide else [])]))
+                cells: list[Cell] = [Text(f"  {view.id.partition('.')[2]}"), self._last(said.get(view.id))]
+                cells += [view.when, str(len(view.issues))] if wide else []
+                rows.append((f"check {view.id}", [*cells, Text(view.about)]))
         return rows
 
     def _issue_rows(self, book: findings.Book, only: findings.Only) -> list[tuple[str, list[Cell]]]:

@@ -317,7 +317,9 @@ class FuzzScreen(WorkScreen):
         wide = self.size.width >= WIDE_COLUMNS
         naive = any(rung.naive is not None for rung in fuzz.rungs.values())
         # On a wide terminal a column that takes what is left would tear the counts away from their rung.
-        columns = [Column("rung", "rung", None, ratio=0 if wide else 1), Column("said", "said", 12)]
+        said = [fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
+        columns = [Column("rung", "rung", None, ratio=0 if wide else 1)]
+        columns.append(Column("said", "said", max(map(plain.cells, [*said, "right so far"]))))
         for name in fuzz.strategies:
             head = name if wide or len(name) <= SHORT_HEAD else f"{name[: SHORT_HEAD - 2]}."
             columns.append(Column(f"strategy {name}", head, None, "right"))
@@ -328,7 +330,7 @@ class FuzzScreen(WorkScreen):
         rows: list[tuple[str, list[Cell]]] = []
         mark = "> " if ascii else "▸ "
         for name, rung in fuzz.rungs.items():
-            word, style = fuzzes.verdict_word(rung, fuzz.state, ascii)
+            word, style = fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)
             chosen = name == self._rung
             cells: list[Cell] = [
                 Text(f"{mark if chosen else '  ' if self._rung else ''}{name}", "bold" if chosen else ""),

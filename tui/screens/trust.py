@@ -13,6 +13,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from aisp.store.outcomes import FindingStatus
 from aisp.store.results import hardware, standing, trust
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
@@ -174,7 +175,8 @@ class TrustScreen(ChecklistScreen):
         categories = trust.by_category(run.record.findings)
         if categories and self._arranged != run.id:
             self._arranged = run.id
-            self.folded = {one.name for one in categories if one.status not in trust.TOLD_FIRST}
+            quiet = (FindingStatus.PASSED, FindingStatus.NOT_APPLICABLE)
+            self.folded = {one.name for one in categories if all(said.status in quiet for said in one.checks)}
         self._draw_title()
         self.say("state", findings.summary_text(run, categories, ascii))
         numbers.columns = findings.number_columns(self.size.width)
