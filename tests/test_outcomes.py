@@ -82,7 +82,8 @@ def as_kernelbench(run: Reading) -> str:
     stats: dict[str, Any] = {RUNG: {"mean": 0.5}} if run.bar(RUNG) is None and arm.median_ms is not None else {}
     said = kernelbench._sample(run, arm, 0, stats, "here")
     words = {"compiled": said["compiled"], "right": said["correctness"], "timed": said["runtime"] > 0}
-    return " ".join(word for word, is_so in words.items() if is_so) or NOTHING
+    verdict = said["metadata"]["aisp"]["verdict"]
+    return " ".join([*(word for word, is_so in words.items() if is_so), verdict])
 
 
 def as_row(run: Reading) -> str:
@@ -167,8 +168,9 @@ ALLOWED: Mapping[Door, Mapping[Outcome, set[str]]] = {
         Outcome.CAUGHT: {"caught", "quarantined"},
     },
     TABLES["What leaves"]["KernelBench"]: {
-        **{one: {"compiled right", "compiled right timed"} for one in RIGHT},
-        **{one: {NOTHING, "compiled"} for one in Outcome if one not in RIGHT},
+        **{one: {f"compiled right timed {one}"} for one in Outcome if one.compared},
+        **{one: {"compiled right none"} for one in (Outcome.SUSPECT,)},
+        **{one: {"none", "compiled none"} for one in Outcome if one not in RIGHT},
     },
 }
 

@@ -18,7 +18,13 @@ from aisp.tui.cli.tree import EXIT_NOT_HERE, Polite, tolerant_streams
 from aisp.tui.screens import Place
 
 
-@click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.command(
+    "aisp-tui",
+    cls=Polite,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=False,
+    epilog="\b\nExamples:\n  aisp-tui .\n  aisp-tui transpose --theme aisp-light",
+)
 @click.argument("what", metavar="[PATH | TARGET | RUN]", default="", shell_complete=common.complete_groups_and_runs)
 @click.argument("run_id", metavar="", default="")
 @click.option(

@@ -45,9 +45,18 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{round(share * 100, digits) + 0.0:.{digits}f} %"  # a rounded -0.0 is 0
 
 
-def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
-    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
+def bounds(low: float | None, high: float | None, digits: int = 0) -> str:
+    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known. Without `digits` it is that of a
+    ratio, whose end is not written out where it says no more than "anything": " [0.20..>999]"."""
+    ends = (number(value, digits) if digits else beyond(value) or number(value, 3) for value in (low, high))
+    return f" [{'..'.join(ends)}]" if known(low) or known(high) else ""
+
+
+def beyond(ratio: float | None) -> str:
+    """What stands for the end of a ratio's interval that is no figure any more: ">999", "<0.001"; "" for any other."""
+    if ratio is None or 0.001 <= ratio <= 999 or math.isnan(ratio):
+        return ""
+    return ">999" if ratio > 999 else "<0.001"
 
 
 def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:

@@ -100,7 +100,7 @@ def test_a_package_of_a_suite_with_such_a_file_is_told_and_the_rest_is_listed(tm
     folder = tmp_path / "packages" / "tier1" / "01J00000000000000000000000"
     folder.mkdir(parents=True)
     lay(kind, folder / "summary.json")
-    shown = CliRunner().invoke(cli, ["bench", "suite", "history", "tier1", "--from", str(folder.parents[1])])
+    shown = CliRunner().invoke(cli, ["suite", "history", "tier1", "--from", str(folder.parents[1])])
     assert isinstance(shown.exception, SystemExit | None), shown.exception
     assert "summary.json" in shown.output
 

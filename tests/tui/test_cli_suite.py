@@ -248,6 +248,8 @@ def test_a_target_that_cannot_run_here_is_left_out_and_the_rest_goes_on(root: Pa
         none = measure(root)
     assert shown.exit_code == 0
     assert "left out, needs sm_90: mine:two" in shown.stdout
+    ended = [line.split()[0] for line in shown.stderr.splitlines() if line.startswith("[")]
+    assert ended == ["[2/3]", "[3/3]"], "of all that were asked for, as the plan counts them"
     assert none.exit_code == 3
     assert "no target of mine could be measured here" in none.stderr
     told = [line for line in none.stderr.splitlines() if "not run" in line]

@@ -106,7 +106,7 @@ def test_the_luckiest_of_many_and_what_an_audit_measured_show_it() -> None:
     assert lucky is not None and lucky.verdict is Verdict.UNDECIDED
     told = ("memory:a_cheat", "memory", "cheat", Kind.CHEAT, audit.Outcome.USELESS, (), "", 2.0, True, 17.2, 0.3, 2e7)
     row = audit.Row(*told, compared=Verdict.UNDECIDED)
-    for width, ratio in ((None, "? 17.2x [0.300..20000000]"), (80, "? 17.2x")):
+    for width, ratio in ((None, "? 17.2x [0.300..>999]"), (80, "? 17.2x")):
         assert ratio in "\n".join(audit_page.lines("cpu", [row], width=width))
 
 

@@ -260,7 +260,7 @@ def _figure(part: Part) -> str:
         return f"{part.what} {part.measured or plain.DASH}, {part.agreed}"
     value = part.measured if isinstance(part.measured, float) else None
     low, high = (plain.number(end, 3) for end in part.agreed)
-    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high)}, {low}..{high}"
+    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high, 3)}, {low}..{high}"
 
 
 def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
@@ -396,10 +396,10 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
     now, problems = files.parse(path, before)
     _warn(problems)
     if now is None:
-        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --into FILE")
+        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --out FILE")
     if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
         told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
-        raise click.UsageError(f"{clean_line(str(path))} {told}; give --into FILE with another name")
+        raise click.UsageError(f"{clean_line(str(path))} {told}; give --out FILE with another name")
     return before, now
 
 

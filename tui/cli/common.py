@@ -46,6 +46,40 @@ def again_option(function: Function) -> Function:
     return click.option("--again", is_flag=True, help=told)(function)
 
 
+VERBOSE = "aisp.verbose"
+
+
+def verbose_option(function: Function) -> Function:
+    """`-v`, which `Progress` reads."""
+
+    def note_it(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[VERBOSE] = value
+
+    told = "Tell each step on stderr, a line each."
+    option = click.option("--verbose", "-v", is_flag=True, expose_value=False, callback=note_it, help=told)
+    return option(function)
+
+
+def out_option(name: str, before: str, told: str, **kind: Any) -> Callable[[Function], Function]:
+    """`-o`, `--out`, as the argument `name`: what is written, and where. The spelling of the version before, an option
+    or a word behind the others, works and is in no help."""
+
+    def either(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        ctx.params[name] = ctx.params.get(name) if value is None else value
+        return ctx.params[name]
+
+    def decorate(function: Function) -> Function:
+        hidden: dict[str, Any] = {"expose_value": False, "callback": either, **kind}
+        if before.startswith("-"):
+            old = click.option(*before.split(), f"{name}_before", hidden=True, **hidden)
+        else:
+            old = click.argument(f"{name}_before", metavar="", required=False, **hidden)
+        metavar = "FILE" if kind["type"].file_okay else "FOLDER"
+        return click.option("--out", "-o", name, metavar=metavar, callback=either, help=told, **kind)(old(function))
+
+    return decorate
+
+
 def started(why: str) -> str:
     """That an engine starts its workers, and why it cannot fork them."""
     return clean_line(f"workers are started, which takes seconds, and not forked: {why}")
@@ -243,17 +277,24 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def write_picture(file: str, option: str, draw: Callable[[str], None]) -> None:
-    """Have a picture written into `file`, which stood behind `option`.
+picture_option = out_option(
+    "out", "--png --svg", "Draw it into this .png or .svg file too; needs matplotlib.", type=click.Path(dir_okay=False)
+)
+
+
+def write_picture(file: str, draw: Callable[[str], None]) -> None:
+    """Have a picture written into `file`.
 
     Raises:
         NotHereError: without matplotlib.
-        UsageError: the file cannot be written.
+        UsageError: the file's name says no form, or it cannot be written.
     """
+    if not file.endswith((".png", ".svg")):
+        raise click.UsageError(f"{clean_line(file)}: a picture's name ends with .png or .svg")
     try:
         draw(file)
     except ModuleNotFoundError:
-        raise NotHereError(f"a picture needs matplotlib; `pip install matplotlib`, or leave {option} out") from None
+        raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --out out") from None
     except OSError as error:
         raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
 
@@ -311,7 +352,8 @@ def _flat(text: str) -> str:
 
 
 class Progress:
-    """What is going on, on stderr: one line rewritten in place on a terminal, else a line per step.
+    """What is going on, on stderr: one line rewritten in place on a terminal, else a line for each thing that ended.
+    With `-v` each step is a line as well.
 
     Drawing is limited to `REDRAW_HZ`, because the stream brings thousands of samples a second.
     """
@@ -321,6 +363,8 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self.live = not quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self.quiet = quiet
+        context = click.get_current_context(silent=True)
+        self.verbose = context is not None and bool(context.meta.get(VERBOSE)) and not quiet
         self._drawn_at = 0.0
         self._shown = ""
         self._banners: dict[str, str] = {}
@@ -335,7 +379,13 @@ class Progress:
             note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
 
     def step(self, text: str) -> None:
-        """Something ended or began. Without a terminal this is a line; with one, the live line shows it."""
+        """Tell of something that began or is under way, to those who asked for steps."""
+        if self.verbose:
+            self.clear()
+            click.echo(_flat(text), err=True)
+
+    def ended(self, text: str) -> None:
+        """Tell of a target or candidate that came to its end. On a terminal the live line shows it."""
         if not self.live and not self.quiet:
             click.echo(_flat(text), err=True)
 

@@ -49,12 +49,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the runs of this document of `dev results --json`, not the store's. Repeatable.",
 )
-@click.option(
-    "--into",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Refresh this file.",
-)
+@common.out_option("into", "--into", "Refresh this file.", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Agree to the whole difference.")
 @click.option("--accept-portable", is_flag=True, help="Let runs with the policy portable make ranges too.")
 @common.roots_option
@@ -82,7 +77,7 @@ def command(
     usage; 3 the store cannot be read, or the file not be written.
     """
     if not refresh and (into or yes or accept_portable):
-        raise click.UsageError("--into, --yes and --accept-portable go with --refresh")
+        raise click.UsageError("--out, --yes and --accept-portable go with --refresh")
     if (refresh and strict) or (min_speedup is not None and (refresh or strict or portable)):
         raise click.UsageError("--refresh makes a strict file, or with --portable that one; --min-speedup stands alone")
     asked = refresh or strict or portable or min_speedup is not None

@@ -48,8 +48,7 @@ def _option(name: str) -> str:
     metavar="WORDS",
     help="Only lessons of which all these words are said: id, title, technique, limiter, verdict, hardware.",
 )
-@click.option("--svg", metavar="FILE", type=click.Path(dir_okay=False), help="Draw them too; needs matplotlib.")
-@click.option("--png", metavar="FILE", type=click.Path(dir_okay=False), help="Draw them too; needs matplotlib.")
+@common.picture_option
 @common.roots_option
 @common.json_option
 @click.pass_context
@@ -58,8 +57,7 @@ def command(
     sort: str,
     only: str,
     words: str,
-    svg: str | None,
-    png: str | None,
+    out: str | None,
     roots: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -76,17 +74,16 @@ def command(
         every = [replace(one, answer=opened.answer(one.target)) for one in opened.lessons(targets)]
     chosen = [one for one in every if overview.FILTERS[choice](one) and overview.matches(one, words)]
     lessons = overview.ordered(chosen, order)
-    for file, form in ((svg, "svg"), (png, "png")):
-        if file is not None:
-            common.write_picture(file, f"--{form}", partial(_draw, lessons, told(lessons, order, choice, words), form))
+    if out is not None:
+        common.write_picture(out, partial(_draw, lessons, told(lessons, order, choice, words)))
     common.answer(as_json, lambda: {"lessons": documents(LESSONS, lessons)}, lines, lessons)
     ctx.exit(0 if lessons else 1)
 
 
-def _draw(lessons: Sequence[Lesson], title: str, form: str, file: str) -> None:
+def _draw(lessons: Sequence[Lesson], title: str, file: str) -> None:
     from aisp.tui.cli.lessons_picture import draw  # matplotlib
 
-    draw(lessons, title, file, form)
+    draw(lessons, title, file, file[-3:])
 
 
 def told(lessons: Sequence[Lesson], order: str, choice: str, words: str) -> str:

@@ -55,6 +55,7 @@ class PeakView:
 @click.command()
 @click.option("--stored", "from_store", is_flag=True, help="Show the last one that was measured; measures nothing.")
 @common.again_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) -> None:

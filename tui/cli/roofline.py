@@ -38,12 +38,10 @@ class Chart:
 
 @click.command()
 @common.target_argument
-@click.option(
-    "--png", metavar="FILE", type=click.Path(dir_okay=False), help="Draw it into this file too; needs matplotlib."
-)
+@common.picture_option
 @common.root_option
 @common.json_option
-def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
 
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
@@ -53,9 +51,9 @@ def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bo
     chart = look(target)
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))
-    if png is not None:
-        common.write_picture(png, "--png", lambda file: _draw(chart, file))
-    common.answer(as_json, lambda: _as_json(chart, png), lines, chart)
+    if out is not None:
+        common.write_picture(out, lambda file: _draw(chart, file))
+    common.answer(as_json, lambda: _as_json(chart, out), lines, chart)
 
 
 def _draw(chart: Chart, file: str) -> None:

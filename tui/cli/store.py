@@ -213,7 +213,12 @@ def head_text(head: chain.Head | None) -> str:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@common.out_option(
+    "file",
+    "FILE",
+    "Where to; a new file, which is kept for good. Else beside the store.",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
 @common.json_option
 def backup(file: Path | None, as_json: bool) -> None:
     """Copy the store while it is in use, and examine the copy before it gets its name.

@@ -28,7 +28,7 @@ def from_option(function: Function) -> Function:
         "kept",
         metavar="FOLDER",
         type=click.Path(exists=True, file_okay=False),
-        help="Look for packages here, where `suite run --into` wrote them, instead of in the state folder.",
+        help="Look for packages here, where `suite run --out` wrote them, instead of in the state folder.",
     )(function)
 
 
