@@ -134,9 +134,9 @@ def test_a_link_that_leads_out_of_a_checkout_is_refused_and_says_nothing_of_what
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(secret)
     for path in (link, link.parent):
-        shown = CliRunner().invoke(cli, ["bench", "judge", str(path)])
+        shown = CliRunner().invoke(cli, ["judge", str(path)])
         assert shown.exit_code in (1, 2, 3) or "1 problem" in shown.output
         assert "hunter2" not in shown.output
     if name.endswith(".py"):
-        shown = CliRunner().invoke(cli, ["bench", "judge", str(link)])
+        shown = CliRunner().invoke(cli, ["judge", str(link)])
         assert "is a link that leads out of its checkout; name the file that it stands for" in shown.output
