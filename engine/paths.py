@@ -169,8 +169,8 @@ def keep_private() -> None:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
-            if entry.is_file(follow_symlinks=False) and (mode & 0o077 or not mode & 0o400):
-                os.chmod(entry.path, mode & 0o700 if mode & 0o400 else 0o600)  # noqa: PTH101  a text
+            if entry.is_file(follow_symlinks=False) and (mode & 0o177 or not mode & 0o400):
+                os.chmod(entry.path, mode & 0o600 if mode & 0o400 else 0o600)  # noqa: PTH101  a text
 
 
 def _make_parents(folder: Path) -> None:

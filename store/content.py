@@ -5,6 +5,8 @@ times, and a million samples are written without 0.2 s of zlib (which would save
 two thirds of event times with a float32's resolution). Integer arrays are zlib over little-endian int64: end
 times shrink to a half, rounds to a tenth, the others to nothing.
 Hashes are over the plain bytes, so that they do not depend on a compressor's version.
+
+Only what makes arrays imports numpy, when it is called: lists of runs are read without.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ import json
 import operator
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from aisp.store import identity
 from aisp.store.errors import StoreCorruptError
 from aisp.store.record import ContradictionError
-from aisp.store.samples import RANK_COLUMNS, Floats, Ints, Samples, Telemetry
+from aisp.store.record.run import RANK_COLUMNS
 from aisp.store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, sha256
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from aisp.store.samples import Floats, Ints, Samples, Telemetry
 
 Blobs = dict[str, bytes]
 
@@ -81,6 +85,8 @@ def canonical_json(value: Mapping[str, object], what: str) -> str:
 
 
 def _plain(array: npt.ArrayLike, dtype: str) -> bytes:
+    import numpy as np  # see the module; so below
+
     given = np.asarray(array)
     if given.ndim != 1:
         raise ContradictionError(f"an array of shape {given.shape} where one row was expected")
@@ -162,6 +168,8 @@ _known_digest = functools.lru_cache(maxsize=4096)(_digest)
 def _unpack(
     row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...]
 ) -> tuple[dict[str, Floats], dict[str, Ints]]:
+    import numpy as np
+
     plain = _plain_of(row, floats, ints)
     return (
         {name: np.frombuffer(plain[name], "<f8").astype(np.float64) for name in floats},
@@ -184,6 +192,10 @@ def unpack_samples(row: Mapping[str, Any]) -> Samples:
 
     Raises StoreCorruptError where the bytes are not what was written.
     """
+    import numpy as np
+
+    from aisp.store.samples import Samples
+
     floats, ints = _unpack(row, _sample_floats(row), SAMPLE_INTS)
     ranked = {name: floats[name].reshape(row["count"], -1) for name in RANK_COLUMNS if name in floats}
     arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints, **ranked}
@@ -211,6 +223,8 @@ def pack_telemetry(telemetry: Telemetry) -> tuple[int, Blobs, str]:
 
 def unpack_telemetry(row: Mapping[str, Any]) -> Telemetry:
     """The inverse. Raises StoreCorruptError where the bytes are not what was written."""
+    from aisp.store.samples import Telemetry
+
     floats, ints = _unpack(row, TELEMETRY_FLOATS, TELEMETRY_INTS)
     arrays: dict[str, Any] = {**floats, **ints}
     return Telemetry(**arrays)

@@ -27,7 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from aisp.store import chain, commitment, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, damage_of, typed_errors
@@ -53,8 +53,10 @@ from aisp.store.rows import (
     masked,
     without_figures,
 )
-from aisp.store.samples import Samples, Telemetry
 from aisp.store.seal import Row, array_hashes, sha256
+
+if TYPE_CHECKING:
+    from aisp.store.samples import Samples, Telemetry  # numpy, which lists of runs are read without
 
 log = logging.getLogger(__name__)
 
@@ -315,6 +317,11 @@ class History:
         with self._reading() as connection:
             return [] if connection is None else load_quarantines(connection, IN_FORCE, [])
 
+    def caught(self) -> list[Quarantine]:
+        """Every rung that was ever caught, the newest first."""
+        with self._reading() as connection:
+            return [] if connection is None else load_quarantines(connection, "TRUE", [])
+
     def count(self) -> int:
         """How many runs there are, in any state."""
         with self._reading() as connection:
@@ -527,8 +534,20 @@ class History:
                     yield None
                     return
                 yield connection
+            except (TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+                if not isinstance(error, ContradictionError):
+                    self._refuse_damage(connection, error)
+                raise
             finally:
                 connection.execute("ROLLBACK")
+
+    def _refuse_damage(self, connection: sqlite3.Connection, error: Exception) -> None:
+        """Raise StoreCorruptError where it is not a mistake of ours that met `error`, but a damaged page: it gives any
+        value in the place of any other."""
+        ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != "ok":
+            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store verify` names what is"
+            raise StoreCorruptError(told) from error
 
     def _open(self) -> sqlite3.Connection | None:
         try:

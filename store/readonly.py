@@ -1,14 +1,17 @@
-"""Where SQLite finds a store that is only read; without numpy, for lists that show marks alone."""
+"""Where SQLite finds a store that is only read; imports Python's own library alone."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import stat
 from pathlib import Path
 from urllib.parse import quote
 
-from aisp.store.errors import StoreUnwritableError
+from aisp.store.errors import StoreError, StoreUnwritableError
+
+OPEN_TIMEOUT_S = 1.0
 
 
 def uri_to_read(path: Path) -> str:
@@ -26,3 +29,14 @@ def uri_to_read(path: Path) -> str:
         with contextlib.suppress(OSError):  # SQLite says what is wrong with it
             frozen = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro{'&immutable=1' if frozen else ''}"
+
+
+def open_read_only(database: Path) -> sqlite3.Connection:
+    """Open the store for reading, where a query or two is all that is wanted of it. Raises sqlite3.Error."""
+    try:
+        uri = uri_to_read(database)
+    except StoreError as error:
+        raise sqlite3.OperationalError(str(error)) from None
+    connection = sqlite3.connect(uri, uri=True, timeout=OPEN_TIMEOUT_S)
+    connection.execute("PRAGMA query_only = 1")
+    return connection

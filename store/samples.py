@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aisp.store.record import ContradictionError
+from aisp.store.record.run import RANK_COLUMNS as RANK_COLUMNS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _NOT_READ: Floats = np.empty(0)
-
-RANK_COLUMNS = ("rank_ms", "rank_late_us", "rank_clock_mhz")
-"""The arrays of `Samples` that have a row per sample and a column per rank."""
 
 T = TypeVar("T", "Samples", "Telemetry")
 

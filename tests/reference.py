@@ -48,7 +48,7 @@ def text() -> str:
 def _section(words: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=words)
     yield f"## {words}\n"
-    yield f"    {' '.join([words, *command.collect_usage_pieces(context)])}\n"
+    yield f"    {' '.join([words, *command.collect_usage_pieces(context)]).rstrip()}\n"
     rows = list(_options(command, context))
     if rows:
         yield from ["| option | meaning |", "|---|---|", *rows, ""]
@@ -56,7 +56,7 @@ def _section(words: str, command: click.Command) -> Iterator[str]:
     status = re.search(r"^Exit status: (.*?)(?=\n\n|\Z)", told, re.MULTILINE | re.DOTALL)
     if status:
         yield f"Exit status: {' '.join(status[1].split())}\n"
-    calls = re.findall(r"^  (aisp .*)$", command.epilog or "", re.MULTILINE)
+    calls = re.findall(r"^  (aisp.*)$", command.epilog or "", re.MULTILINE)
     if calls:
         yield "\n".join(f"    {call}" for call in calls) + "\n"
 

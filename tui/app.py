@@ -748,7 +748,7 @@ class Workbench(App[None]):
         begin(self, partial(self._copied, text), group="clipboard")
 
     async def _copied(self, text: str) -> None:
-        from aisp.tui.cli.facts import Health, tmux_check, tmux_clipboard  # once somebody copies
+        from aisp.tui.facts import Health, tmux_check, tmux_clipboard  # once somebody copies
 
         path = paths.state_dir() / "clipboard.txt"
         size = f"{len(text.splitlines())} lines" if "\n" in text.strip("\n") else "1 line"

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import Verdict
-from aisp.store.record import Run
+from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.record import Arm, Run
 from aisp.store.results.comparison import Compared, Difference, Pair, Side, Turn, compare, side
-from aisp.store.results.reading import Reading
+from aisp.store.results.tables import Column, at
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.results import STATUS_WORDS
 
 if TYPE_CHECKING:
     from aisp.store import History
+    from aisp.tui.stored import Stored
 
 REFUSES = "no verdict because of it"
 
@@ -25,20 +26,16 @@ def read(history: History, a: str, b: str) -> Compared:
     Raises:
         LookupError: no such run, or more than one.
     """
-    return compare(*(_side(history, history.run(run_id)) for run_id in (a, b)))
+    from aisp.tui.stored import Stored  # the store, which the first screen does without
+
+    with Stored(history.path) as opened:
+        return compare(*(_side(opened, opened.run(run_id)) for run_id in (a, b)))
 
 
-def _side(history: History, run: Run) -> Side:
-    from aisp.tui.cli import quarantine  # reads marks with sqlite3, which the first screen does without
-    from aisp.tui.earlier import environment
-
-    # History has taken out the figures of rungs that are marked; what marks them is told.
-    marks = quarantine.of_run(history.path, run.id)
-    rungs = {arm.rung for arm in run.arms}
-    held = {rung: bar for rung, bar in marks.items() if rung in rungs and bar.run_id != run.id}
+def _side(history: Stored, run: Run) -> Side:
     telemetry = history.telemetry(run.id)
     readings = telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
-    return side(Reading(run, held), environment(history, run), readings)
+    return side(history.read(run), history.facts(run), readings)
 
 
 def facts(one: Side) -> list[str]:
@@ -48,11 +45,6 @@ def facts(one: Side) -> list[str]:
     mode = "quick" if run.quick else ""
     found = (plain.local_time(run.wall), run.target, run.device, run.case, mode, clock, run.id)
     return [clean_line(fact) for fact in found if fact and fact != plain.DASH]
-
-
-def difference(found: Difference) -> list[str]:
-    """What two runs differ in, and how; a dash for what is not known."""
-    return [plain.DASH if v in (None, "") else clean_line(str(v)) for v in (found.what, found.a, found.b)]
 
 
 def sentence(found: Compared) -> str:
@@ -99,7 +91,49 @@ def no_turns(found: Compared) -> str:
     return "Every check came to the same in both"
 
 
-def turn(found: Turn) -> list[str]:
-    """A check that came out otherwise: its name, the rung, what it came to in A and in B, and why."""
-    words = [plain.DASH if status is None else STATUS_WORDS[status] for status in (found.a, found.b)]
-    return [clean_line(found.check), clean_line(found.arm) or "the run", *words, clean_line(found.evidence, limit=2000)]
+def _times_json(arm: Arm | None) -> dict[str, float | None]:
+    return {name: getattr(arm, name, None) for name in ("median_ms", "low_ms", "high_ms")}
+
+
+PAIRS: tuple[Column[Pair], ...] = (
+    Column("rung", "the rung, and in B where it has another name", at("rung"), "rung", shrink=True),
+    Column("a", "its time in A: `median_ms`, `low_ms` and `high_ms`", lambda pair: _times_json(pair.a),
+           "A ms [low..high]", lambda pair: times(pair, interval=True)[0]),
+    Column("b", "its time in B, likewise", lambda pair: _times_json(pair.b),
+           "B ms [low..high]", lambda pair: times(pair, interval=True)[1]),
+    Column("speedup", "the time in A over that in B; null, as all ratios, of runs that are not comparable",
+           lambda pair: pair.claims()["speedup"], "B is", as_fast),
+    Column("low", "lower end of its 95 % interval", lambda pair: pair.claims()["low"]),
+    Column("high", "upper end", lambda pair: pair.claims()["high"]),
+    Column("cycles", "the ratio in SM cycles, where the clocks differ", lambda pair: pair.claims()["cycles"],
+           "in cycles", cycles, drop=2),
+    Column("cycles_low", "lower end of its interval", lambda pair: pair.claims()["cycles_low"]),
+    Column("cycles_high", "upper end", lambda pair: pair.claims()["cycles_high"]),
+    Column("floor", "what the ratio must clear", at("floor")),
+    Column("verdict", "what B is, beyond the floor", at("verdict"),
+           "verdict", lambda pair: pair.verdict if pair.verdict.known else plain.DASH),
+    Column("note", "why there is none, or what must be known beside it", at("note"),
+           "why", lambda pair: pair.note or " ", drop=1),
+)  # fmt: skip
+DIFFERENCES: tuple[Column[Difference], ...] = (
+    Column("what", "what they differ in", at("what"), "what"),
+    Column("a", "as it is in A", lambda one: _word(one.a), "A"),
+    Column("b", "as it is in B", lambda one: _word(one.b), "B", shrink=True),
+    Column("refuses", "whether there is no verdict because of it", at("refuses"),
+           "verdict", lambda one: REFUSES if one.refuses else " "),
+)  # fmt: skip
+TURNS: tuple[Column[Turn], ...] = (
+    Column("check", "a check that came to something else", at("check"), "check"),
+    Column("rung", "of which rung, empty for the run", at("arm"), "rung", lambda turn: turn.arm or "the run"),
+    Column("a", "what it came to in A", at("a"), "A", lambda turn: _status(turn.a)),
+    Column("b", "what it came to in B", at("b"), "B", lambda turn: _status(turn.b)),
+    Column("evidence", "of the graver of the two", at("evidence"), "evidence", shrink=True),
+)
+
+
+def _word(value: object) -> str:
+    return plain.DASH if value in (None, "") else clean_line(str(value))
+
+
+def _status(status: FindingStatus | None) -> str:
+    return plain.DASH if status is None else STATUS_WORDS[status]

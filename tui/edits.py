@@ -252,14 +252,6 @@ def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
     return [*found, Column("result", "result")] if result else found
 
 
-def _interval(item: Comparison) -> str:
-    """A ratio's interval for its column: a bound that says no more than "anything" is not written out."""
-    text = interval_text(item)
-    if item.high is not None and item.high >= 1000:
-        text = f"{text.partition('..')[0]}..>999]"
-    return text
-
-
 def rows(
     watch: WatchView,
     told: Mapping[int, Told],
@@ -292,7 +284,9 @@ def rows(
         else:
             ratio: Cell = plain.DASH
             if item.ratio is not None:
-                ratio = verdict_text(item.ratio.verdict.value, item.ratio.speedup, ascii).append(_interval(item.ratio))
+                ratio = verdict_text(item.ratio.verdict.value, item.ratio.speedup, ascii).append(
+                    interval_text(item.ratio)
+                )
             median = None if own is None else own.median_ms
             against_best = plain.DASH if best is None else plain.change(edits.change(own, told[best].arm))
             cells |= {

@@ -7,9 +7,10 @@ A job that waits has a place, counted from 1 in the order in which the engine wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisp.store.outcomes import State, Trigger
+from aisp.store.results.tables import Column, at, fields
 from aisp.tui import plain
 from aisp.tui.results import STATE_WORDS
 
@@ -73,6 +74,43 @@ def begins(job: QueueItem, now_ns: int) -> str:
     if seconds is None:
         return plain.DASH
     return f"in {plain.about(seconds)}" if seconds >= 1 else "soon"
+
+
+class Row(NamedTuple):
+    """A job in the queue at a moment of CLOCK_MONOTONIC. `place`: None for one under way."""
+
+    job: QueueItem
+    place: int | None
+    now_ns: int
+
+
+def rows(queue: Sequence[QueueItem], now_ns: int) -> list[Row]:
+    """The jobs in their order."""
+    waiting = places(queue)
+    return [Row(job, waiting.get(job.run_id), now_ns) for job in queue]
+
+
+JOBS: tuple[Column[Row], ...] = (
+    Column("place", "0 for a job under way; those that wait are counted from 1", lambda row: row.place or 0,
+           "", lambda row: str(row.place or " ")),
+    Column("target", "the target", at("job.target"), "target", shrink=True),
+    *fields("job", {"title": "one sentence about it"}),
+    Column("kind", "`run`, `fuzz`, `lint`, `replay` or `peak`", at("job.kind"), "what", lambda row: what(row.job)),
+    Column("state", "where it is", at("job.state"), "state", lambda row: state(row.job)),
+    *fields("job", {"quick": "whether it is a quick run"}),
+    Column("device", "`cuda` or `cpu`; which GPU of several: `cuda:1`, `cuda:0,1`, `cuda` for all of them",
+           at("job.device"), "device", drop=1),
+    Column("trigger", "who asked: `cli`, `tui` or `watch`", at("job.trigger"),
+           "asked by", lambda row: asked_by(row.job), drop=2),
+    Column("elapsed_s", "since it began, `null` while it waits", lambda row: elapsed_s(row.job, row.now_ns),
+           "for", lambda row: plain.about(elapsed_s(row.job, row.now_ns)), drop=4),
+    Column("expected_s", "what the target's last good run like it took", at("job.expected_s"),
+           "takes", lambda row: plain.about(row.job.expected_s), drop=3),
+    Column("starts_in_s", "until it may begin, `null` where that is not known and for a job under way",
+           lambda row: starts_in_s(row.job, row.now_ns), "begins", lambda row: begins(row.job, row.now_ns)),
+    Column("run_id", "the job", at("job.run_id"), "job"),
+)  # fmt: skip
+"""The engine's jobs as a list."""
 
 
 def batch_text(seconds: Sequence[float | None]) -> str:

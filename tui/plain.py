@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 # Every face writes a figure as `results` does; they have it from here.
 from aisp.store.results.numbers import DASH as DASH
 from aisp.store.results.numbers import bounds as bounds
+from aisp.store.results.numbers import count as count
+from aisp.store.results.numbers import counted as counted
+from aisp.store.results.numbers import factors as factors
 from aisp.store.results.numbers import known as known
+from aisp.store.results.numbers import local_time as local_time
 from aisp.store.results.numbers import milliseconds as milliseconds
 from aisp.store.results.numbers import number as number
 from aisp.store.results.numbers import percent as percent
+from aisp.store.results.numbers import saved as saved
 from aisp.store.results.numbers import speedup as speedup
+from aisp.store.results.tables import Column, RowT, cells_of, shown
 
 if TYPE_CHECKING:
     from aisp.store.record import LinkUse
@@ -61,15 +67,6 @@ def link_sentence(use: LinkUse) -> str:
         held = f"{percent(share)} of {basis}" if share is not None else f"{DASH} of a ceiling that is not known"
         parts.append(f"{name} {quantity(rate, 'bytes/s')} ({held})")
     return f"{use.over.value} {', '.join(parts)}"
-
-
-def saved(factor: float | None) -> str:
-    """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
-    if factor is None or math.isnan(factor) or factor <= 0:
-        return DASH
-    if abs(factor - 1) < 0.005:
-        return "the same"
-    return f"{number(factor, 3)}x less" if factor > 1 else f"{number(1 / factor, 3)}x more"
 
 
 _SHORT = {"bytes": "B", "bytes/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
@@ -163,30 +160,6 @@ def size(size_bytes: float | None) -> str:
     return f"{value:.1f} TiB"
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things: "1 run", "2 runs"."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def count(value: int | None) -> str:
-    """A whole number with thousands separated: "12,345"."""
-    return DASH if value is None else f"{value:,}"
-
-
-def local_time(wall: str) -> str:
-    """An ISO 8601 time in UTC as local time to the minute; the text itself where it is not one; a dash for
-    ""."""
-    if not wall:
-        return DASH
-    try:
-        at = datetime.fromisoformat(wall)
-    except ValueError:
-        return wall
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return f"{at.astimezone():%Y-%m-%d %H:%M}"
-
-
 def ago(wall: str, now: datetime) -> str:
     """How long ago an ISO 8601 time in UTC was, in one unit: "just now", "5 min ago", "2 h ago", "3 d ago"."""
     try:
@@ -270,6 +243,26 @@ def table(
         return "  ".join(parts).rstrip()
 
     return [line(heads), *(line(row) for row in body)]
+
+
+def listing(
+    columns: Sequence[Column[RowT]], rows: Iterable[RowT], *, width: int | None, tabs: bool = True
+) -> list[str]:
+    """A list for a terminal of `width` cells; without one the cells with a tab between, unless other tables stand
+    around it."""
+    there = shown(columns)
+    heads = [column.head or "" for column in there]
+    rows_of = [cells_of(there, row) for row in rows]
+    if width is None and tabs:
+        return ["\t".join(row) for row in (heads, *rows_of)]
+    return table(
+        heads,
+        rows_of,
+        right=[column.head or "" for column in there if column.right],
+        width=width,
+        shrink=next((column.head or "" for column in there if column.shrink), ""),
+        drop=[column.head or "" for column in sorted(there, key=lambda one: one.drop) if column.drop],
+    )
 
 
 LABEL_COLUMNS = 12  # of labelled lines: what belongs to a label stands below itself

@@ -18,7 +18,13 @@ from aisp.tui.cli.tree import EXIT_NOT_HERE, Polite, tolerant_streams
 from aisp.tui.screens import Place
 
 
-@click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.command(
+    "aisp-tui",
+    cls=Polite,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=False,
+    epilog="\b\nExamples:\n  aisp-tui .\n  aisp-tui transpose --theme aisp-light",
+)
 @click.argument("what", metavar="[PATH | TARGET | RUN]", default="", shell_complete=common.complete_groups_and_runs)
 @click.argument("run_id", metavar="", default="")
 @click.option(
@@ -70,8 +76,7 @@ def app(
         from aisp.tui.cli import list_targets  # only where it takes the app's place
 
         catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
-        targets = list(catalog.targets)
-        common.say("\n".join(list_targets.lines(targets, *list_targets.results_of(targets), width=None)))
+        common.say("\n".join(list_targets.lines(list_targets.read(catalog.targets), width=None)))
         common.note(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
     ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))

@@ -55,6 +55,8 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
             msgspec.structs.force_setattr(record, name, cleaned)
 
 
+RANK_COLUMNS = ("rank_ms", "rank_late_us", "rank_clock_mhz")
+"""The arrays of `store.samples.Samples` that have a row per sample and a column per rank."""
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 
 

@@ -92,8 +92,6 @@ class _Counted:
     speedup: float | None
     low: float | None
     high: float | None
-    rung: str
-    baseline: str = ""
     verdict: str = Verdict.UNDECIDED
     p_value: None = None
 
@@ -101,5 +99,5 @@ class _Counted:
 def mean(chosen: Iterable[Row]) -> suite.Score:
     """The geometric mean of these rows' ratios with its interval; those that are not comparable do not count."""
     return suite.score(
-        (row.target, _Counted(row.speedup, row.low, row.high, row.rung)) for row in chosen if row.speedup is not None
+        (row.target, _Counted(row.speedup, row.low, row.high)) for row in chosen if row.speedup is not None
     )

@@ -5,30 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aisp.store.outcomes import Correctness, State, Validity
-from aisp.store.results.standing import Judged
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm, Comparison
     from aisp.store.results.reading import Reading
 
 
-class Interval(Judged, Protocol):
-    """A judged arm with the 95 % interval of its median in ms."""
-
-    @property
-    def low_ms(self) -> float | None: ...
-    @property
-    def high_ms(self) -> float | None: ...
-
-
 KeyT = TypeVar("KeyT")
-IntervalT = TypeVar("IntervalT", bound=Interval)
 
 
-def believed(state: str, validity: str, lead: IntervalT | None, hidden: Collection[str]) -> IntervalT | None:
+def believed(state: str, validity: str, lead: Arm | None, hidden: Collection[str]) -> Arm | None:
     """The arm whose time is an edit's: its run's lead. None where that has no time to be believed: the run did not end
     well, its times are caught or SUSPECT, the outputs are not correct, or its figures may not be shown.
 
@@ -37,7 +26,7 @@ def believed(state: str, validity: str, lead: IntervalT | None, hidden: Collecti
         lead: see store.results.standing.
         hidden: rungs whose figures may not be shown; "" is all of them.
     """
-    if validity in (Validity.CAUGHT, Validity.SUSPECT) or (State(state).final and state != State.OK):
+    if Validity(validity).doubted or (State(state).final and state != State.OK):
         return None
     if lead is None or lead.median_ms is None or lead.correctness != Correctness.CORRECT:
         return None
@@ -60,16 +49,16 @@ def against_baseline(run: Reading) -> Comparison | None:
     return item
 
 
-def best(times: Iterable[tuple[KeyT, Interval | None]]) -> KeyT | None:
+def best(times: Iterable[tuple[KeyT, Arm | None]]) -> KeyT | None:
     """The one with the shortest time that is believed, the first of equals; None where there is none."""
     known = [(arm.median_ms, key) for key, arm in times if arm is not None and arm.median_ms is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def before_each(times: Iterable[IntervalT | None]) -> list[IntervalT | None]:
+def before_each(times: Iterable[Arm | None]) -> list[Arm | None]:
     """For each, in order, the last one in front of it that is believed: what it is told against; None without one."""
-    found: list[IntervalT | None] = []
-    last: IntervalT | None = None
+    found: list[Arm | None] = []
+    last: Arm | None = None
     for arm in times:
         found.append(last)
         if arm is not None and arm.median_ms is not None:
@@ -85,7 +74,7 @@ class Change:
     apart: bool
 
 
-def change(now: Interval | None, other: Interval | None) -> Change | None:
+def change(now: Arm | None, other: Arm | None) -> Change | None:
     """How one time differs from another; None where either is not known. Intervals that are not known overlap."""
     if now is None or other is None or now.median_ms is None or not other.median_ms:
         return None

@@ -6,6 +6,7 @@ Every function takes None for "could not be measured" and returns `DASH` for it;
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 from aisp.store.outcomes import Verdict
 
@@ -44,9 +45,18 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{round(share * 100, digits) + 0.0:.{digits}f} %"  # a rounded -0.0 is 0
 
 
-def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
-    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
+def bounds(low: float | None, high: float | None, digits: int = 0) -> str:
+    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known. Without `digits` it is that of a
+    ratio, whose end is not written out where it says no more than "anything": " [0.20..>999]"."""
+    ends = (number(value, digits) if digits else beyond(value) or number(value, 3) for value in (low, high))
+    return f" [{'..'.join(ends)}]" if known(low) or known(high) else ""
+
+
+def beyond(ratio: float | None) -> str:
+    """What stands for the end of a ratio's interval that is no figure any more: ">999", "<0.001"; "" for any other."""
+    if ratio is None or 0.001 <= ratio <= 999 or math.isnan(ratio):
+        return ""
+    return ">999" if ratio > 999 else "<0.001"
 
 
 def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
@@ -68,3 +78,41 @@ def speedup(
         return DASH
     sign = f"{UNDECIDED_SIGN} " if verdict == Verdict.UNDECIDED else ""
     return f"{sign}{number(value, 3)}x" + bounds(low, high)
+
+
+def saved(factor: float | None) -> str:
+    """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
+    if factor is None or math.isnan(factor) or factor <= 0:
+        return DASH
+    if abs(factor - 1) < 0.005:
+        return "the same"
+    return f"{number(factor, 3)}x less" if factor > 1 else f"{number(1 / factor, 3)}x more"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 run", "2 runs"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def count(value: int | None) -> str:
+    """A whole number with thousands separated: "12,345"."""
+    return DASH if value is None else f"{value:,}"
+
+
+def local_time(wall: str) -> str:
+    """An ISO 8601 time in UTC as local time to the minute; the text itself where it is not one; a dash for
+    ""."""
+    if not wall:
+        return DASH
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return wall
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def factors(limits: tuple[float, float]) -> str:
+    """A range of factors: "1.5x..3x"."""
+    return f"{number(limits[0], 3)}x..{number(limits[1], 3)}x"

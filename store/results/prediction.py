@@ -11,29 +11,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.model import Expectation, Goal, Role, Target
 from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
 from aisp.store.results import hardware
-from aisp.store.results.standing import Compared, Weighed, best, caught, first_baseline, role
+from aisp.store.results.standing import best, caught, first_baseline, role
 
 if TYPE_CHECKING:
-    from aisp.store.record import Run
+    from aisp.store.record import Arm, Comparison, Run
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through."""
 PORTABLE = "portable"
 """The policy under which an environment that is not fit for measuring warns only."""
-
-
-class Ratio(Compared, Protocol):
-    """A comparison with the 95 % interval of its speed-up."""
-
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Measured:
 
 
 def measured(
-    arms: Iterable[Weighed], comparisons: Iterable[Ratio], goal: Goal, hidden: Collection[str] = ()
+    arms: Iterable[Arm], comparisons: Iterable[Comparison], goal: Goal, hidden: Collection[str] = ()
 ) -> Measured:
     """What a run says to a prediction with this goal.
 

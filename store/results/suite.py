@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results import hardware, standing
-from aisp.store.results.prediction import Ratio
 
 if TYPE_CHECKING:
     from aisp.store.record import Comparison, Run
@@ -94,7 +93,7 @@ def unbelieved(run: Reading) -> str:
         return run.record.state
     if run.best is None and run.bars:
         return "; ".join(bar.sentence for bar in run.bars)
-    if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+    if run.record.validity.doubted:
         return f"its times are {run.record.validity}"
     return ""
 
@@ -102,8 +101,17 @@ def unbelieved(run: Reading) -> str:
 # -- all of them together ----------------------------------------------------------------------------------------------
 
 
-class Scored(Ratio, Protocol):
-    """A comparison with the p-value of no difference beyond the noise floor, None where it has none."""
+class Scored(Protocol):
+    """A comparison as a score needs it; with the p-value of no difference beyond the noise floor."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def speedup(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
 
     @property
     def p_value(self) -> float | None: ...
@@ -129,6 +137,10 @@ class Score:
     confirmed: tuple[str, ...]
     not_confirmed: tuple[str, ...]
     level: float
+
+    def as_json(self) -> dict[str, float | None]:
+        """The number with its interval, and over how many targets."""
+        return {"count": self.count, "geometric_mean": self.geometric_mean, "low": self.low, "high": self.high}
 
 
 def together(parts: Iterable[Part]) -> Score:

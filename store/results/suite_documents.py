@@ -134,16 +134,13 @@ def _target(row: Row, stays: bool | None, left_out: str) -> Document:
         "target": row.target,
         "run_id": run.id if run is not None else None,
         "wall": run.record.wall if run is not None else None,
-        "baseline": base.rung if base is not None else None,
-        "baseline_ms": base.median_ms if base is not None else None,
-        "rung": lead.rung if lead is not None else None,
-        "rung_ms": lead.median_ms if lead is not None else None,
-        "speedup": best.speedup if best is not None else None,
-        "low": best.low if best is not None else None,
-        "high": best.high if best is not None else None,
-        "verdict": best.verdict.value if best is not None else None,
+        "baseline": getattr(base, "rung", None),
+        "baseline_ms": getattr(base, "median_ms", None),
+        "rung": getattr(lead, "rung", None),
+        "rung_ms": getattr(lead, "median_ms", None),
+        **{name: getattr(best, name, None) for name in ("speedup", "low", "high", "verdict")},
         "confirmed": stays,
-        "share_of_light": lead.sol if lead is not None else None,
+        "share_of_light": getattr(lead, "sol", None),
         "change": row.outcome.value,
         "left_out": left_out or row.left_out or None,
     }
@@ -171,25 +168,15 @@ def regressions(run: Pass, rows: Sequence[Row]) -> Document:
 def _against(found: Against | None) -> Document | None:
     if found is None:
         return None
-    turns = found.turns
+    names = ("rung", "ratio", "low", "high", "floor", "p_value", "in_cycles", "control", "same_code", "best_of", "luck")
     return {
         "change": found.change.value,
         "run_id": found.earlier.run.id,
         "wall": found.earlier.run.record.wall,
-        "rung": found.rung,
-        "ratio": found.ratio,
-        "low": found.low,
-        "high": found.high,
-        "floor": found.floor,
-        "p_value": found.p_value,
-        "in_cycles": found.in_cycles,
-        "control": found.control,
-        "same_code": found.same_code,
-        "best_of": found.best_of,
-        "luck": found.luck,
+        **{name: getattr(found, name) for name in names},
         "reason": found.reason or None,
         "causes": [_cause(one) for one in found.causes],
-        "turns": None if turns is None else asdict(turns),
+        "turns": None if found.turns is None else asdict(found.turns),
     }
 
 

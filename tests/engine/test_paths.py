@@ -493,7 +493,7 @@ def test_a_state_folder_whose_modes_were_changed_is_put_right(
     paths.keep_private()
     assert folder.stat().st_mode & 0o777 == 0o700
     found = {name: (folder / name).stat().st_mode & 0o777 for name in modes}
-    assert found == {"aisp.db": 0o700, "engine.log": 0o600, "shut": 0o600, "kept.bak": 0o400}
+    assert found == {"aisp.db": 0o600, "engine.log": 0o600, "shut": 0o600, "kept.bak": 0o400}
     assert tmp_path.stat().st_mode == before
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from aisp.store import ContradictionError, History, Store, StoreCorruptError, StoreUnwritableError
+from aisp.store import ContradictionError, History, Store, StoreCorruptError, StoreError, StoreUnwritableError
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.readonly import uri_to_read
 from aisp.store.record import Run
 from aisp.store.ulid import UlidMaker
 from tests.replacing import replace
-from tests.store.examples import finished, measured, planned, samples_of, telemetry_of
+from tests.store.examples import finished, fuzz_of, measured, planned, samples_of, telemetry_of
 
 
 @pytest.fixture
@@ -300,3 +301,36 @@ def test_reading_never_writes(store: Store, history: History) -> None:
         assert connection is not None
         connection.execute("DELETE FROM runs")
     assert history.count() == 1
+
+
+def test_a_reader_that_meets_what_lies_in_the_place_of_a_row_says_that_the_store_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "aisp.db"
+    with Store.open(path) as store:
+        for number in range(4):
+            run = finished(planned(seq=number), snapshot=store.put_snapshot({"optimized.py": b"# %d" % number}))
+            store.finish(run, {"baseline": samples_of(20, number)})
+        store.put_fuzz(*fuzz_of())
+    with History(path) as history:
+        runs, fuzzes = history.newest(), history.fuzzes()
+        failures = [failure.id for fuzz in fuzzes for failure in history.failures(fuzz.id)]
+    data = path.read_bytes()
+    pages = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    met = 0
+    for number in range(1, len(pages)):
+        for instead in (bytes(4096), *pages[1 :: len(pages) // 4]):
+            path.write_bytes(b"".join([*pages[:number], instead, *pages[number + 1 :]]))
+            with History(path) as history:
+                asks: list[Callable[[], object]] = [history.newest, history.board, history.quarantines, history.fuzzes]
+                asks += [
+                    partial(ask, run.id) for run in runs for ask in (history.run, history.samples, history.telemetry)
+                ]
+                asks += [partial(history.failure, one) for one in failures[:3]]
+                asks += [partial(history.snapshot, run.snapshot) for run in runs]
+                for ask in asks:
+                    try:
+                        ask()
+                    except (StoreError, ContradictionError):
+                        met += 1
+                    except LookupError as error:
+                        assert type(error) is LookupError, ask
+    assert met > 0

@@ -210,7 +210,7 @@ async def test_y_copies_the_rows_that_are_shown(tmp_path: Path) -> None:
         await pilot.press("y")
         await until(pilot, lambda: "Copied 5 lines" in told(app))
     copied = (paths.state_dir() / "clipboard.txt").read_text("utf-8").splitlines()
-    assert copied[1].startswith("ch07:transpose  faster  2.00x [1.96..2.04]  predicted 1.5..3.0x met")
+    assert copied[1].startswith("ch07:transpose  faster  2.00x [1.96..2.04]  1.5..3.0x met  82 %  ")
 
 
 async def test_what_goes_on_is_said_in_its_row(tmp_path: Path) -> None:
@@ -247,13 +247,13 @@ async def test_two_hundred_lessons_scroll_without_working_out_a_row_twice(
         await until(pilot, lambda: "lesson_000" in screen_text(app))
         screen = app.screen
         worked_out: list[str] = []
-        drawing = type(screen)._cells  # type: ignore[attr-defined]
+        drawing = type(screen)._cell  # type: ignore[attr-defined]
 
         def counted(self: object, lesson: object, *more: object) -> object:
             worked_out.append(lesson.target.id)  # type: ignore[attr-defined]
             return drawing(self, lesson, *more)
 
-        monkeypatch.setattr(type(screen), "_cells", counted)
+        monkeypatch.setattr(type(screen), "_cell", counted)
         await pilot.press("G", "g", *["j"] * 30, "pagedown", "pageup", "G")
         screen.refresh_from({"runs"})  # type: ignore[attr-defined]
         await pilot.pause()

@@ -20,8 +20,8 @@ from aisp.store import History, Store
 from aisp.store.outcomes import FindingStatus, State, Verdict
 from aisp.store.record import Comparison, Finding
 from aisp.store.results.reading import Reading
+from aisp.tui import facts
 from aisp.tui.app import Workbench
-from aisp.tui.cli import facts
 from aisp.tui.earlier import standing
 from aisp.tui.model import Model
 from aisp.tui.readings import failed_place

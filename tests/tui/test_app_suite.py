@@ -400,7 +400,7 @@ async def test_what_goes_on_is_said_in_its_row_and_its_end_computes_the_row_anew
 
 
 async def test_only_what_is_not_known_is_asked_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import aisp.tui.screens.suite as module
+    import aisp.tui.suites as module
 
     asked: list[tuple[str, bool]] = []
     reading = module._found

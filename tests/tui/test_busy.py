@@ -63,7 +63,8 @@ def test_the_trust_part_of_a_run_in_the_history(loud: bool) -> None:
     run = finished(planned(), findings=CHECKS)
     lines = result_lines(Reading(beside_others(run) if loud else run))
     assert (f"the machine was busy ({FIGURES})" in lines) is loud
-    last = checks.lines(listing(), Reading(beside_others(run) if loud else run), width=None)[-1]
+    reading = Reading(beside_others(run) if loud else run)
+    last = checks.lines(checks.rows_of(listing(), reading), reading, width=None)[-1]
     assert (", busy machine: 1 passed" in last) is loud
 
 

@@ -306,7 +306,7 @@ def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state
 
 def test_ceilings_are_measured_by_the_engine_and_shown_beside_the_datasheet() -> None:
     with FakeEngine() as engine:
-        shown = bench("peak")
+        shown = bench("peak", "-v")
     assert shown.exit_code == 0
     assert len(engine.asked(requests.MeasurePeak)) == 1
     assert shown.stdout.startswith(f"{GPU}  ")
@@ -382,7 +382,7 @@ def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: boo
     with FakeEngine() as engine:
         engine.hold_peak = True
         engine.joins = others
-        process = start_aisp("peak")
+        process = start_aisp("peak", "-v")
         hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -405,7 +405,7 @@ def test_ceilings_are_measured_once_more_on_request_and_not_together_with_stored
 def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
     with FakeEngine() as engine:
         engine.hold_peak = engine.hold_cancel = True
-        process = start_aisp("peak")
+        process = start_aisp("peak", "-v")
         hear(process, "nvlink")
         process.send_signal(signal.SIGINT)
         hear(process, "cancelling")

@@ -130,6 +130,11 @@ def test_a_script_is_printed_for_each_shell_and_asks_in_its_way(shell: str) -> N
     assert f"aisp completion {shell}" in (MAIN / "README.md").read_text("utf-8")
 
 
+def test_fish_keeps_a_description_with_commas_whole() -> None:
+    script = CliRunner().invoke(cli, ["completion", "fish"]).stdout
+    assert 'string split -m 1 ","' in script and 'string split ","' not in script
+
+
 def test_fish_is_told_ids_whole(root: str) -> None:
     line = f"aisp run --root {root} mine:o"
     asked = {"_AISP_COMPLETE": "fish_complete", "COMP_WORDS": line, "COMP_CWORD": "mine:o"}

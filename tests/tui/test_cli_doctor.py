@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from aisp.engine import installed, paths
 from aisp.store import Store
 from aisp.tui.cli import doctor, imports, limits, machine
-from aisp.tui.cli.facts import Check, Facts, Health
 from aisp.tui.cli.tree import cli
+from aisp.tui.facts import Check, Facts, Health
 from tests.store.examples import finished, planned
 from tests.tui.fake_engine import FakeEngine, isolate
 

@@ -106,7 +106,7 @@ def test_a_wrong_rung_is_told_with_its_smallest_case_and_how_to_replay_it(root: 
 def test_progress_counts_cases_and_failing_ones_on_stderr(root: str) -> None:
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "wrong"
-        shown = bench("fuzz", "mine:one", "--root", root)
+        shown = bench("fuzz", "mine:one", "--root", root, "-v")
     told = shown.stderr.splitlines()
     assert "mine:one: 41 of 200 cases, 1 failing" in told
     assert "mine:one: optimized fails: N=129 float16" in told
@@ -226,7 +226,7 @@ def test_failing_cases_that_were_not_heard_of_are_read_from_the_store(root: str,
 def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "hang"
-        process = start_aisp("fuzz", "mine:one", "--root", root)
+        process = start_aisp("fuzz", "mine:one", "--root", root, "-v")
         hear(process, "cases")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

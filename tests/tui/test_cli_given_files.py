@@ -28,7 +28,25 @@ DOORS = (
     "store verify FILE",
     "store restore FILE --yes",
     "bench contract show FILE",
-    "bench judge FILE",
+    "judge FILE",
+    "judge CANDIDATE --against FILE",
+    "judge FILE --against CANDIDATE",
+    "run FILE",
+    "watch FILE",
+    "diff FILE",
+    "lint FILE",
+    "tune FILE",
+    "fuzz FILE",
+    "checks FILE",
+    "roofline FILE",
+    "bisect FILE",
+    "export FILE",
+    "compare FILE FILE",
+    "restore FILE",
+    "list --root FILE",
+    "score FILE",
+    "suite run FILE",
+    "fleet run FILE --against CANDIDATE",
 )
 
 
@@ -62,12 +80,15 @@ def lay(kind: str, path: Path) -> None:
             path.write_bytes(b"\xff\xfe\x00")
 
 
+@pytest.mark.parametrize("suffix", [".json", ".py"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "deep", "half", "digits", "bytes"])
-def test_a_command_that_takes_a_file_ends_with_a_sentence(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "given.json"
+def test_a_command_that_takes_a_file_ends_with_a_sentence(tmp_path: Path, kind: str, suffix: str) -> None:
+    path, candidate = tmp_path / f"given{suffix}", tmp_path / "candidate.py"
     lay(kind, path)
+    candidate.write_text("def run(x):\n    return x\n")
     for door in DOORS:
-        shown = CliRunner().invoke(cli, door.replace("FILE", str(path)).split())
+        words = door.replace("FILE", str(path)).replace("CANDIDATE", str(candidate)).split()
+        shown = CliRunner().invoke(cli, words)
         assert isinstance(shown.exception, SystemExit | None), (door, shown.exception)
         assert shown.exit_code in (1, 2, 3), (door, shown.output)
         assert "mistake in aisp" not in shown.output, (door, shown.output)
@@ -79,7 +100,7 @@ def test_a_package_of_a_suite_with_such_a_file_is_told_and_the_rest_is_listed(tm
     folder = tmp_path / "packages" / "tier1" / "01J00000000000000000000000"
     folder.mkdir(parents=True)
     lay(kind, folder / "summary.json")
-    shown = CliRunner().invoke(cli, ["bench", "suite", "history", "tier1", "--from", str(folder.parents[1])])
+    shown = CliRunner().invoke(cli, ["suite", "history", "tier1", "--from", str(folder.parents[1])])
     assert isinstance(shown.exception, SystemExit | None), shown.exception
     assert "summary.json" in shown.output
 
@@ -113,9 +134,9 @@ def test_a_link_that_leads_out_of_a_checkout_is_refused_and_says_nothing_of_what
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(secret)
     for path in (link, link.parent):
-        shown = CliRunner().invoke(cli, ["bench", "judge", str(path)])
+        shown = CliRunner().invoke(cli, ["judge", str(path)])
         assert shown.exit_code in (1, 2, 3) or "1 problem" in shown.output
         assert "hunter2" not in shown.output
     if name.endswith(".py"):
-        shown = CliRunner().invoke(cli, ["bench", "judge", str(link)])
+        shown = CliRunner().invoke(cli, ["judge", str(link)])
         assert "is a link that leads out of its checkout; name the file that it stands for" in shown.output

@@ -66,13 +66,18 @@ def test_nothing_left_is_status_1_and_says_what_shows_all(root: str) -> None:
     assert "`aisp lessons` shows all" in found.stdout
 
 
-@pytest.mark.parametrize(("option", "begins"), [("--svg", b"<?xml"), ("--png", b"\x89PNG")])
-def test_the_picture_is_drawn_beside_the_table(root: str, tmp_path: Path, option: str, begins: bytes) -> None:
+@pytest.mark.parametrize(
+    ("option", "form", "begins"),
+    [("-o", "svg", b"<?xml"), ("-o", "png", b"\x89PNG"), ("--svg", "svg", b"<?xml"), ("--png", "png", b"\x89PNG")],
+)
+def test_the_picture_is_drawn_beside_the_table(
+    root: str, tmp_path: Path, option: str, form: str, begins: bytes
+) -> None:
     pytest.importorskip("matplotlib")
-    file = tmp_path / "all"
+    file = tmp_path / f"all.{form}"
     assert lessons(root, option, str(file)).exit_code == 0
     assert file.read_bytes().startswith(begins)
     assert len(file.read_bytes()) > 10_000
-    refused = lessons(root, option, str(tmp_path / "none" / "all"))
+    refused = lessons(root, option, str(tmp_path / "none" / file.name))
     assert refused.exit_code == 2
     assert "cannot be written" in refused.stderr

@@ -98,6 +98,8 @@ def test_intervals_stand_behind_their_number() -> None:
     assert plain.milliseconds(0.4123, 0.4101, 0.415) == "0.4123 [0.4101..0.4150]"
     assert plain.milliseconds(0.4123) == "0.4123"
     assert plain.speedup(2.314, 2.2, 2.4) == "2.31x [2.20..2.40]"
+    assert plain.speedup(0.109, 1e-11, 1e11) == "0.109x [<0.001..>999]", "these ends say no more than anything"
+    assert plain.speedup(900.0, 0.5, 999.0) == "900x [0.500..999]"
     assert plain.percent(0.631) == "63 %"
     assert plain.change(Change(-0.03, apart=True)) == "-3.0 %"
     assert plain.change(Change(-0.03, apart=False)) == "~ -3.0 %"

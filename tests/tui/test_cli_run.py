@@ -345,11 +345,17 @@ def test_events_of_other_peoples_runs_are_not_printed(root: str) -> None:
     assert "mine:two" not in shown.output
 
 
-def test_without_a_terminal_each_step_is_a_line_on_stderr(root: str) -> None:
+def test_without_a_terminal_each_target_is_a_line_on_stderr_and_each_step_where_they_are_wanted(root: str) -> None:
     with FakeEngine():
-        shown = run(root, "--targets", "mine:one", "--json")
-    assert "mine:one: import and compile optimized  12 ms" in shown.stderr.splitlines()
+        shown = run(root, "mine:one", "mine:two", "--json")
+        people = run(root, "mine:one")
+        steps = run(root, "mine:one", "-v").stderr.splitlines()
+    ended = [line.partition(" by ")[0] for line in shown.stderr.splitlines() if not line.startswith(("=>", " "))]
+    assert ended == ["mine:one: faster 2.00x [1.96..2.04]", "mine:two: faster 2.00x [1.96..2.04]"]
     assert "\r" not in shown.stderr
+    assert len(people.stderr.splitlines()) == 1
+    assert "mine:one: import and compile optimized  12 ms" in steps
+    assert steps[-1].startswith("mine:one: faster 2.00x")
 
 
 def test_what_is_queued_already_is_followed_and_said_to_be_unless_again_is_given(root: str) -> None:
@@ -370,7 +376,7 @@ def test_what_is_queued_already_is_followed_and_said_to_be_unless_again_is_given
 def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
     with FakeEngine() as engine:
         engine.joins, engine.outcomes["mine:one"] = True, "hang"
-        process = start_aisp("run", "--root", root, "--targets", "mine:one")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one", "-v")
         hear(process, "compile")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -399,7 +405,7 @@ def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None
 def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: signal.Signals) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
-        process = start_aisp("run", "--root", root, "--targets", "mine:one", "--json")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one", "--json", "-v")
         wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
         hear(process, "compile")
         process.send_signal(number)
@@ -413,7 +419,7 @@ def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str, number: s
 def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root: str) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
-        process = start_aisp("run", "--root", root, "--targets", "mine:one")
+        process = start_aisp("run", "--root", root, "--targets", "mine:one", "-v")
         hear(process, "compile")
         engine._runs.clear()  # it takes the cancel and never tells of an end
         process.send_signal(signal.SIGINT)

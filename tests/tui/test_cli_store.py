@@ -150,7 +150,7 @@ def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> 
     shown = bench("compare", a.id, b.id)
     assert shown.exit_code == 0
     heads, *rows = [re.split(r"\s{2,}", line) for line in shown.stdout.splitlines() if "[" in line]
-    assert heads == ["rung", "A ms [low..high]", "B ms [low..high]", "B is", "verdict"]
+    assert heads == ["rung", "A ms [low..high]", "B ms [low..high]", "B is", "verdict", "why"]
     optimized = next(row for row in rows if row[0] == "optimized")
     assert optimized[1:] == [
         "0.5000 [0.4950..0.5050]", "0.2500 [0.2475..0.2525]", "2.00x as fast as A [1.96..2.04]", "faster"
@@ -312,7 +312,7 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
     assert rows["mine:met"].endswith("\tmet")
     assert "1.50x..3.00x on H100" in rows["mine:met"]
-    assert rows["mine:missed"].endswith("\tnot met")
+    assert rows["mine:missed"].endswith("\tmissed")
     assert "1.20x" in rows["mine:missed"]
     assert rows["mine:elsewhere"].endswith("a CPU\t-")
     assert rows["mine:beside"].endswith("a CPU\t-"), "on the CPU of a machine that has such a GPU"

@@ -248,6 +248,8 @@ def test_a_target_that_cannot_run_here_is_left_out_and_the_rest_goes_on(root: Pa
         none = measure(root)
     assert shown.exit_code == 0
     assert "left out, needs sm_90: mine:two" in shown.stdout
+    ended = [line.split()[0] for line in shown.stderr.splitlines() if line.startswith("[")]
+    assert ended == ["[2/3]", "[3/3]"], "of all that were asked for, as the plan counts them"
     assert none.exit_code == 3
     assert "no target of mine could be measured here" in none.stderr
     told = [line for line in none.stderr.splitlines() if "not run" in line]
@@ -452,7 +454,8 @@ def test_two_runs_of_suites_are_compared_rung_by_rung(root: Path, state: Path) -
     shown = bench("suite", "compare", a.id, str(b.folder))
     assert shown.exit_code == 0, shown.output
     rows = [line.split("\t") for line in shown.stdout.splitlines() if line.startswith("mine:")]
-    assert rows == [["mine:one", "optimized", "0.5000", "0.2500", "2.00x [1.96..2.04], of the hosts too"]]
+    times = ["0.5000 [0.4950..0.5050]", "0.2500 [0.2475..0.2525]"]
+    assert rows == [["mine:one", "optimized", *times, "2.00x [1.96..2.04], of the hosts too"]]
     assert "not comparable, driver: unknown and 590: mine:two" in shown.stdout
     assert "=> B is 2.00x [1.96..2.04] as fast as A: the geometric mean over 1 target" in shown.stdout
     found = json.loads(bench("suite", "compare", a.id, b.id, "--json").stdout)

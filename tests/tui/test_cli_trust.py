@@ -23,11 +23,12 @@ from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigg
 from aisp.store.results.audit import Kind, Outcome, Row
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import by_check, counts
-from aisp.tui.cli import audit, quarantine
+from aisp.tui.cli import audit
 from aisp.tui.cli.follow import Followed, Follower, result_lines, summary
 from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
+from aisp.tui.stored import Stored
 from tests import heard
 from tests.replacing import replace
 from tests.tui.fake_engine import FakeEngine, hear, isolate, make_target, start_aisp
@@ -747,7 +748,8 @@ def test_a_live_run_of_code_that_was_caught_before_is_marked_and_ends_with_1(
     root: str, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark = Bar("optimized", "timing.wall_clock", EVIDENCE, "01OLD", "2026-01-02T03:04:05+00:00")
-    monkeypatch.setattr(quarantine, "of_run", lambda database, run_id: {"optimized": mark})
+    monkeypatch.setattr(Stored, "run", lambda stored, run_id: None)
+    monkeypatch.setattr(Stored, "read", lambda stored, record: Reading(record, {"optimized": mark}))
     with FakeEngine():
         shown = bench("run", "--targets", "mine:one", "--root", root)
         told = json.loads(bench("run", "--targets", "mine:one", "--root", root, "--json").stdout)
@@ -765,11 +767,10 @@ def test_the_marks_of_a_run_are_those_of_its_code(state: Path) -> None:
     clean = keep(state, "mine:one")
     keep(state, "mine:one", findings=CAUGHT)
     other = keep(state, "mine:one", code="code-2", speedups={"optimized": 3.0}, validity=Validity.SUSPECT)
-    database = state / "aisp.db"
-    assert quarantine.of_run(database, clean.id)["optimized"].evidence == EVIDENCE
-    assert quarantine.of_run(database, other.id) == {}
-    assert quarantine.of_run(state / "none.db", clean.id) == {}
-    held = quarantine.read(database)
+    with Stored(state / "aisp.db") as opened:
+        assert opened.read(opened.run(clean.id)).quarantined["optimized"].evidence == EVIDENCE
+        assert opened.read(opened.run(other.id)).quarantined == {}
+        held = opened.marks
     assert list(held.in_force(b"/somewhere")) == ["optimized"]
     assert held.in_force(b"/elsewhere") == {}
 

@@ -184,7 +184,7 @@ def tuned(word: str, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise RefusedError("nothing to search")
 
     monkeypatch.setattr(tuning, "prepare", refuse)
-    assert "nothing to search" in aisp("bench", "tune", word, "optimized").output
+    assert "nothing to search" in aisp("tune", word, "optimized").output
     return found[0].folder
 
 
@@ -202,7 +202,7 @@ def in_history(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def checked(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    done = aisp("bench", "checks", word)
+    done = aisp("checks", word)
     assert done.exit_code == 0, done.output
     return done.stdout.rpartition(" of ")[2].partition(",")[0]
 
@@ -249,9 +249,9 @@ def opened(word: str, monkeypatch: pytest.MonkeyPatch) -> Path | str:
 
 COMMANDS = {
     "run": asking(requests.StartRuns, "run"),
-    "judge": asking(requests.StartRuns, "bench", "judge"),
-    "fuzz": asking(requests.FuzzTarget, "bench", "fuzz"),
-    "lint": asking(requests.FuzzTarget, "bench", "lint"),
+    "judge": asking(requests.StartRuns, "judge"),
+    "fuzz": asking(requests.FuzzTarget, "fuzz"),
+    "lint": asking(requests.FuzzTarget, "lint"),
     "watch": watching,
     "restore": restoring,
     "tune": tuned,
@@ -315,7 +315,7 @@ def test_an_answer_runs_beside_the_problem_that_it_is_judged_against(tmp_path: P
         (asked,) = engine.asked(requests.StartRuns)
     assert asked.roots == [judge.answer_root(str(candidate), str(problem))]
     many = aisp("run", "a.py", "b.py", "--against", str(problem))
-    assert many.exit_code == 2 and "`aisp bench judge FOLDER` takes many" in many.stderr
+    assert many.exit_code == 2 and "`aisp judge FOLDER` takes many" in many.stderr
 
 
 # -- what is no target -------------------------------------------------------------------------------------------------
@@ -363,13 +363,13 @@ def mistyped_folder(home: Path) -> tuple[str, str]:
 WRONG = [nothing, empty_folder, half_a_target, text_file, foreign_problem, answer_alone, mistyped_name, mistyped_folder]
 
 
-@pytest.mark.parametrize("words", ["run", "watch", "bench fuzz", "bench lint", "bench tune", "diff", "restore", "open"])
+@pytest.mark.parametrize("words", ["run", "watch", "fuzz", "lint", "tune", "diff", "restore", "open"])
 @pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
 def test_what_is_no_target_is_told_alike_everywhere_with_the_next_move(
     kind: Callable[[Path], tuple[str, str]], words: str, tmp_path: Path
 ) -> None:
     word, sentence = kind(tmp_path)
-    more = {"bench tune": ["optimized"], "restore": ["best"]}.get(words, [])
+    more = {"tune": ["optimized"], "restore": ["best"]}.get(words, [])
     done = aisp(*words.split(), word, *more)
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr

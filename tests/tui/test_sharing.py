@@ -273,10 +273,11 @@ def test_what_is_no_package_is_named_and_the_others_are_taken_in(state: Path, tm
     half, changed = tmp_path / "half.json", tmp_path / "changed.json"
     half.write_text(file.read_text()[:5000])
     changed.write_text(file.read_text().replace("gpu-box", "my-box"))
-    shown = bench("import", str(half), str(changed), str(tmp_path / "none.json"), str(file), "--json")
+    shown = bench("import", str(half), str(changed), str(file), "--json")
     assert shown.exit_code == 1
     told = json.loads(shown.stdout)["files"]
     assert "it ends too early, as half a file does" in told[0]["problem"]
     assert "its hash does not fit" in told[1]["problem"]
-    assert "it cannot be read: No such file" in told[2]["problem"]
-    assert (told[3]["run_id"], told[3]["new"], told[3]["problem"]) == (run_id, True, None)
+    assert (told[2]["run_id"], told[2]["new"], told[2]["problem"]) == (run_id, True, None)
+    none = bench("import", str(file), str(tmp_path / "none.json"))
+    assert none.exit_code == 2 and "none.json' does not exist" in none.stderr

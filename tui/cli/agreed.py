@@ -21,6 +21,8 @@ from aisp.store.given import regular_bytes
 from aisp.store.results import expected, hardware, suite
 from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.agreed import HELD, LEAST, Least
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -138,16 +140,6 @@ def meant_hardware(known: Known, targets: Sequence[Target], asked: str | None) -
 # -- below a least speed-up --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
-    """A target beside the least speed-up that was asked for. `below`: the best speed-up is less, and the goal is one
-    that must gain time."""
-
-    target: Target
-    answered: Answered
-    below: bool
-
-
 def least(known: Known, targets: Sequence[Target], meant: str, speedup: float) -> list[Least]:
     """Each target's best speed-up on that hardware beside the least one."""
     found = []
@@ -161,62 +153,24 @@ def least(known: Known, targets: Sequence[Target], meant: str, speedup: float) -
 def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: int | None) -> list[str]:
     """What lies below, and how many targets were asked."""
     below = [one for one in found if one.below]
-    rows = [
-        [
-            one.target.id,
-            one.target.goal.value,
-            seen.best.rung,
-            plain.speedup(seen.best.speedup, seen.best.low, seen.best.high, verdict=seen.best.verdict),
-            seen.on,
-            seen.wall[:10],
-        ]
-        for one in below
-        if (seen := one.answered.seen) is not None
-    ]
     silent = Counter(one.answered.met.value for one in found if one.answered.met is not Met.MET)
     asked = [one for one in found if one.answered.met is Met.MET]
     others = sum(one.target.goal not in GAINS for one in asked)
     told = f"{len(below)} of {plain.counted(len(asked) - others, 'target')} below {speedup:g}x on {clean_line(meant)}"
     left = [f"{count} {word}" for word, count in silent.items()]
     left += [f"{others} not about a gain of time"] if others else []
-    heads = ["target", "goal", "rung", "speed-up [low..high]", "on", "when"]
-    table = common.table(heads, rows, width=width, shrink="on", drop=["on", "when"]) if rows else []
+    table = plain.listing(LEAST, below, width=width) if below else []
     told += f"; not asked: {', '.join(left)}" if left else ""
     return [*table, *([""] if table else []), told]
 
 
-def least_document(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
+def least_json(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
     """The same for JSON; the schema is in docs/commands.md."""
     return {
         "hardware": clean_line(meant),
         "min_speedup": speedup,
         "below": [one.target.id for one in found if one.below],
-        "targets": [
-            {
-                "target": one.target.id,
-                "goal": one.target.goal.value,
-                "answer": one.answered.met,
-                "below": one.below,
-                **_run_json(one.answered.seen),
-            }
-            for one in found
-        ],
-    }
-
-
-def _run_json(seen: Sighting | None) -> dict[str, Any]:
-    if seen is None:
-        return dict.fromkeys(("run_id", "wall", "on", "quick", "rung", "speedup", "low", "high"))
-    best = seen.best
-    return {
-        "run_id": seen.run_id,
-        "wall": seen.wall,
-        "on": seen.on or None,
-        "quick": seen.quick,
-        "rung": best.rung or None,
-        "speedup": best.speedup,
-        "low": best.low,
-        "high": best.high,
+        "targets": documents(LEAST, found),
     }
 
 
@@ -306,10 +260,10 @@ def _figure(part: Part) -> str:
         return f"{part.what} {part.measured or plain.DASH}, {part.agreed}"
     value = part.measured if isinstance(part.measured, float) else None
     low, high = (plain.number(end, 3) for end in part.agreed)
-    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high)}, {low}..{high}"
+    return f"{part.what} {plain.number(value, 3)}{plain.bounds(part.low, part.high, 3)}, {low}..{high}"
 
 
-def held_document(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
+def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
     """The same for JSON; the schema is in docs/commands.md."""
     return {
         "hardware": clean_line(meant),
@@ -318,46 +272,9 @@ def held_document(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) 
                 "file": clean_line(str(one.path), limit=4096),
                 "scope": one.scope,
                 "hardware": clean_line(one.hardware) or None,
-                "targets": [_held_json(held) for held in targets],
+                "targets": documents(HELD, targets),
             }
             for one, targets in found
-        ],
-    }
-
-
-def _held_json(held: HeldTarget) -> dict[str, Any]:
-    return {
-        "target": held.target,
-        "answer": held.met,
-        **_run_json(held.seen),
-        "agreed_runs": list(held.agreed.runs),
-        "differs": [{"what": one.what, "then": one.a, "now": one.b} for one in held.differs],
-        "order": None
-        if held.order is None
-        else {
-            "agreed": [list(group) for group in held.order.agreed],
-            "measured": list(held.order.measured),
-            "broken": [list(pair) for pair in held.order.broken],
-            "answer": held.order.met,
-        },
-        "rungs": [
-            {
-                "rung": rung.rung,
-                "answer": rung.met,
-                "note": rung.note or None,
-                "parts": [
-                    {
-                        "what": part.what,
-                        "agreed": part.agreed if isinstance(part.agreed, str) else list(part.agreed),
-                        "measured": part.measured,
-                        "low": part.low,
-                        "high": part.high,
-                        "answer": part.met,
-                    }
-                    for part in rung.parts
-                ],
-            }
-            for rung in held.rungs
         ],
     }
 
@@ -479,10 +396,10 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
     now, problems = files.parse(path, before)
     _warn(problems)
     if now is None:
-        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --into FILE")
+        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --out FILE")
     if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
         told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
-        raise click.UsageError(f"{clean_line(str(path))} {told}; give --into FILE with another name")
+        raise click.UsageError(f"{clean_line(str(path))} {told}; give --out FILE with another name")
     return before, now
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from aisp.store.results import beside, hardware
 from aisp.store.results.beside import Row
-from aisp.store.results.expected import Seen
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.beside import ROWS, ratio_text, time_text
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -22,7 +23,7 @@ def tell(a: Document, b: Document, *, as_json: bool) -> int:
     """Print the page, or the JSON of it; the exit status."""
     rows, chosen = gather(a, b)
     if as_json:
-        common.say_document(as_document(a, b, rows, chosen))
+        common.say_document(_as_json(a, b, rows, chosen))
     else:
         common.say("\n".join(lines(a, b, chosen)))
     return 0 if any(row.speedup is not None for row in rows) else EXIT_NO
@@ -99,48 +100,23 @@ def _means(names: Sequence[str], chosen: Sequence[Row]) -> list[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    ratio = plain.speedup(row.speedup, row.low, row.high)
     return [
         f"`{cell(row.target)}`",
         cell(row.case),
         f"`{cell(row.rung)}`",
-        *(_time(one) for one in (row.a, row.b)),
-        (f"{ratio}, of the hosts too" if row.of_host else ratio) if not row.reason else "not comparable",
+        *(time_text(one) for one in (row.a, row.b)),
+        ratio_text(row),
         cell(row.reason) or (row.verdict if row.verdict.known else plain.DASH),
         *(plain.speedup(one.speedup, verdict=one.verdict) if one is not None else plain.DASH for one in (row.a, row.b)),
     ]
 
 
-def _time(one: Seen | None) -> str:
-    return plain.DASH if one is None else plain.milliseconds(one.ms, one.low_ms, one.high_ms)
-
-
-def as_document(a: Document, b: Document, rows: Sequence[Row], chosen: Sequence[Row]) -> dict[str, Any]:
-    """Both for JSON; the schema is in docs/commands.md."""
-    score = beside.mean(row for row in chosen if row.rung != BASELINE)
+def _as_json(a: Document, b: Document, rows: Sequence[Row], chosen: Sequence[Row]) -> dict[str, Any]:
+    only_a, only_b = alone(a, b)
     return {
-        "a": {"on": a["on"], "versions": a["versions"]},
-        "b": {"on": b["on"], "versions": b["versions"]},
-        "count": score.count,
-        "geometric_mean": score.geometric_mean,
-        "low": score.low,
-        "high": score.high,
-        "rows": [
-            {
-                "target": row.target,
-                "case": row.case,
-                "rung": row.rung,
-                "a_ms": row.a.ms if row.a else None,
-                "b_ms": row.b.ms if row.b else None,
-                "ratio": row.speedup,
-                "low": row.low,
-                "high": row.high,
-                "verdict": row.verdict,
-                "of_host": row.of_host,
-                "reason": row.reason or None,
-            }
-            for row in rows
-        ],
-        "only_a": alone(a, b)[0],
-        "only_b": alone(a, b)[1],
+        **{name: {"on": one["on"], "versions": one["versions"]} for name, one in (("a", a), ("b", b))},
+        **beside.mean(row for row in chosen if row.rung != BASELINE).as_json(),
+        "rows": documents(ROWS, rows),
+        "only_a": only_a,
+        "only_b": only_b,
     }

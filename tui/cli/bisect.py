@@ -158,6 +158,7 @@ class Found:
     help="Where to run; auto is where the bad run was.",
 )
 @common.root_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(

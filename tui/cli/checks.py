@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import busy, trust
 from aisp.store.results.reading import Reading
+from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -52,11 +55,11 @@ def command(wanted: str | None, issues: bool, roots: tuple[str, ...], as_json: b
         if wanted is not None:
             raise click.UsageError("--issues are of no run; leave RUN out")
         told = registry.issues()
-        common.answer(as_json, lambda: {"issues": [issue_json(issue) for issue in told]}, issue_lines, told)
+        common.answer(as_json, lambda: {"issues": documents(ISSUES, told)}, issue_lines, told)
         return
     run = look(wanted, roots)
-    listed = registry.listing()
-    common.answer(as_json, lambda: {"checks": [check_json(check, run) for check in listed]}, lines, listed, run)
+    rows = rows_of(registry.listing(), run)
+    common.answer(as_json, lambda: {"checks": documents(CHECKS, rows)}, lines, rows, run)
 
 
 def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
@@ -81,40 +84,69 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
     return None
 
 
-def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None) -> list[str]:
-    """The checks for people: a table per category, and below it what was caught, suspect, or could not be asked."""
+class Row(NamedTuple):
+    """A check, and what a run said to it."""
+
+    check: CheckView
+    run: Reading | None
+    said: trust.Said | None
+
+
+def rows_of(checks: Sequence[CheckView], run: Reading | None) -> list[Row]:
+    """Every check with what this run said."""
     said = trust.by_check(run.record.findings) if run is not None else {}
+    return [Row(check, run, said.get(check.id)) for check in checks]
+
+
+def _last(row: Row) -> Mapping[str, Any] | None:
+    if row.run is None or row.said is None:
+        return None
+    findings = [one for one in row.run.record.findings if one.check == row.check.id]
+    return {
+        "run_id": row.run.id,
+        "target": row.run.record.target,
+        "wall": row.run.record.wall,
+        "status": row.said.status,
+        "said": [{name: getattr(one, name) for name in ("arm", "status", "evidence")} for one in findings],
+    }
+
+
+CHECKS: tuple[Column[Row], ...] = (
+    Column("id", "the check", at("check.id"), "", lambda row: row.check.id.partition(".")[2]),
+    *fields("check", {"category": "what it belongs to"}),
+    Column("title", "what it asks, in a few words", at("check.title"), "what", shrink=True),
+    *fields("check", {"about": "what it asks, in a sentence", "issues": "the issues that it answers"}),
+    Column("how", "`detected`, `prevented` (the design leaves no room), `outside`, or `unavailable`", at("check.how"),
+           "how", drop=2),
+    Column("when", "when it looks", at("check.when"), "looks", drop=3),
+    Column("needs", "what it needs", at("check.needs"),
+           "needs", lambda row: ", ".join(map(str, row.check.needs)), drop=4),
+    *fields("check", {"evidence": "what its accusation rests on"}),
+    Column("cheats", "the cheats of the gallery that it catches", at("check.cheats"),
+           "cheats/twins", lambda row: f"{len(row.check.cheats)}/{len(row.check.twins)}", drop=1),
+    *fields("check", {"twins": "the honest twins that it passes"}),
+    Column("last", "what was `said` in that run, and its gravest `status`", _last,
+           "last run", lambda row: WORDS[row.said.status] if row.said is not None else ""),
+)  # fmt: skip
+
+
+def lines(rows: Sequence[Row], run: Reading | None, *, width: int | None) -> list[str]:
+    """The checks for people: a table per category, and below it what was caught, suspect, or could not be asked."""
+    columns = list(CHECKS)
+    if width is not None and width < WIDE:  # room for what it is about
+        columns = [column for column in columns if column.key not in ("when", "needs")]
     found: list[str] = []
-    for category, here in _by_category(checks):
-        rows = []
-        told: dict[str, None] = {}
-        for check in here:
-            answers = said.get(check.id)
-            rows.append(
-                [
-                    clean_line(check.id.partition(".")[2]),
-                    clean_line(check.title),
-                    clean_line(str(check.how)),
-                    clean_line(str(check.when)),
-                    clean_line(", ".join(str(need) for need in check.needs)) or plain.DASH,
-                    f"{len(check.cheats)}/{len(check.twins)}",
-                    WORDS[answers.status] if answers is not None else plain.DASH,
-                ]
-            )
-            for one in answers.findings if answers is not None else ():
-                if one.status in TOLD:
-                    told.setdefault(
-                        clean_line(
-                            f"{check.id}: {WORDS[one.status]}, {one.arm or 'the run'}: {one.evidence}", limit=2000
-                        )
-                    )
-        heads = [category, "what", "how", "looks", "needs", "cheats/twins", "last run"]
-        if width is not None and width < WIDE:
-            heads, rows = _narrow(heads), [_narrow(row) for row in rows]
-        drop = ["cheats/twins", "how"]
-        found += [*common.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
-    counts = trust.counts(said[check.id] for check in checks if check.id in said)
-    what = f"{len(checks)} checks"
+    for category, group in groupby(rows, key=lambda row: row.check.category):
+        here = list(group)
+        told = {
+            clean_line(f"{row.check.id}: {WORDS[one.status]}, {one.arm or 'the run'}: {one.evidence}", limit=2000): None
+            for row in here
+            for one in (row.said.findings if row.said is not None else ())
+            if one.status in TOLD
+        }
+        found += [*plain.listing([replace(columns[0], head=category), *columns[1:]], here, width=width), *told, ""]
+    counts = trust.counts(row.said for row in rows if row.said is not None)
+    what = f"{len(rows)} checks"
     if run is None:
         return [*found, f"=> {what}; no run that was checked is stored yet"]
     numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if counts[status])
@@ -123,62 +155,23 @@ def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None
     return [*found, f"=> {what}; {where}: {numbers or 'was not checked'}"]
 
 
-def _narrow(row: Sequence[str]) -> list[str]:
-    """Without when a check looks and what it needs, which leaves room for what it is about."""
-    return [*row[:3], *row[5:]]
-
-
-def _by_category(checks: Sequence[CheckView]) -> list[tuple[str, list[CheckView]]]:
-    grouped: dict[str, list[CheckView]] = {}
-    for check in checks:
-        grouped.setdefault(check.category, []).append(check)
-    return list(grouped.items())
-
-
-def check_json(check: CheckView, run: Reading | None) -> dict[str, Any]:
-    """A check for JSON; the schema is in docs/commands.md."""
-    answers = trust.by_check(run.record.findings).get(check.id) if run is not None else None
-    last: Mapping[str, Any] | None = None
-    if run is not None and answers is not None:
-        last = {
-            "run_id": run.id,
-            "target": run.record.target,
-            "wall": run.record.wall,
-            "status": answers.status,
-            "said": [
-                {"arm": f.arm, "status": f.status, "evidence": f.evidence}
-                for f in run.record.findings
-                if f.check == check.id
-            ],
-        }
-    return {**asdict(check), "last": last}
+ISSUES: tuple[Column[IssueView], ...] = (
+    Column("id", "the issue", at("id"), "issue", lambda issue: issue.id + ("" if issue.listed else " *")),
+    *fields("", {"category": "what it belongs to", "what": "what goes wrong"}),
+    Column("how", "`prevented`, `detected`, `outside` or `unavailable`", at("how"), "how"),
+    Column("fixture", "the lesson of the gallery that does it, `null` where none can",
+           lambda issue: issue.fixture or None, "gallery", drop=2),
+    Column("checks", "the checks that answer it", at("checks"),
+           "checks", lambda issue: ", ".join(issue.checks), drop=1),
+    Column("answer", "how it is answered", at("answer"), "answer", shrink=True),
+    *fields("", {"listed": "whether it is one of the field's list of 95"}),
+)  # fmt: skip
 
 
 def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
     """The issues for people: each with how it is answered, by what, and what proves it."""
-    rows = [
-        [
-            clean_line(issue.id) + ("" if issue.listed else " *"),
-            clean_line(str(issue.how)),
-            clean_line(issue.fixture) or plain.DASH,
-            clean_line(", ".join(issue.checks)) or plain.DASH,
-            clean_line(issue.answer, limit=2000),
-        ]
-        for issue in issues
-    ]
-    hows: dict[str, int] = {}
-    for issue in issues:
-        hows[str(issue.how)] = hows.get(str(issue.how), 0) + 1
+    hows = Counter(str(issue.how) for issue in issues)
     beyond = sum(not issue.listed for issue in issues)
-    heads = ["issue", "how", "gallery", "checks", "answer"]
     numbers = ", ".join(f"{number} {how}" for how, number in hows.items())
-    return [
-        *common.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
-        "",
-        f"=> {len(issues)} issues, {beyond} of them (*) beyond the field's list: {numbers or 'none'}",
-    ]
-
-
-def issue_json(issue: IssueView) -> dict[str, Any]:
-    """An issue for JSON; the schema is in docs/commands.md."""
-    return {**asdict(issue), "category": issue.category, "fixture": issue.fixture or None}
+    told = f"=> {len(issues)} issues, {beyond} of them (*) beyond the field's list: {numbers or 'none'}"
+    return [*plain.listing(ISSUES, issues, width=width), "", told]

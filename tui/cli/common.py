@@ -6,7 +6,6 @@ Nothing here imports torch, numpy, textual or the store; the engine's client is 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
-    from aisp.kernels.catalog.model import Catalog, Needs, Problem
+    from aisp.kernels.catalog.model import Catalog, Problem
     from aisp.store.results.reading import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,6 +44,40 @@ def again_option(function: Function) -> Function:
     """`--again`."""
     told = "Queue it though the same is queued or under way; by default that is followed."
     return click.option("--again", is_flag=True, help=told)(function)
+
+
+VERBOSE = "aisp.verbose"
+
+
+def verbose_option(function: Function) -> Function:
+    """`-v`, which `Progress` reads."""
+
+    def note_it(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[VERBOSE] = value
+
+    told = "Tell each step on stderr, a line each."
+    option = click.option("--verbose", "-v", is_flag=True, expose_value=False, callback=note_it, help=told)
+    return option(function)
+
+
+def out_option(name: str, before: str, told: str, **kind: Any) -> Callable[[Function], Function]:
+    """`-o`, `--out`, as the argument `name`: what is written, and where. The spelling of the version before, an option
+    or a word behind the others, works and is in no help."""
+
+    def either(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        ctx.params[name] = ctx.params.get(name) if value is None else value
+        return ctx.params[name]
+
+    def decorate(function: Function) -> Function:
+        hidden: dict[str, Any] = {"expose_value": False, "callback": either, **kind}
+        if before.startswith("-"):
+            old = click.option(*before.split(), f"{name}_before", hidden=True, **hidden)
+        else:
+            old = click.argument(f"{name}_before", metavar="", required=False, **hidden)
+        metavar = "FILE" if kind["type"].file_okay else "FOLDER"
+        return click.option("--out", "-o", name, metavar=metavar, callback=either, help=told, **kind)(old(function))
+
+    return decorate
 
 
 def started(why: str) -> str:
@@ -156,18 +189,6 @@ def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most:
     return MeantError(f"{what}; {hint}", near)
 
 
-def needs_text(needs: Needs) -> str:
-    """The hardware that something needs, on one line: "sm_90", "2 GPUs, sm_80", "GPU", or a dash for none."""
-    parts = []
-    if needs.gpus > 1:
-        parts.append(f"{needs.gpus} GPUs")
-    if needs.sm is not None:
-        parts.append(f"sm_{needs.sm}")
-    elif needs.gpus == 1:
-        parts.append("GPU")
-    return ", ".join(parts) or plain.DASH
-
-
 def engine_roots(roots: Iterable[str | Path]) -> list[str]:
     """`roots` as the engine wants them: absolute. Wrong usage where a name is not UTF-8 and cannot be
     sent."""
@@ -198,34 +219,28 @@ async def connect_from_now() -> Connection:
 
 def mark(run: Reading) -> None:
     """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
-    import sqlite3  # only where there is a run to mark
-
-    from aisp.engine import paths
-    from aisp.tui.cli import quarantine
+    from aisp.engine import paths  # here and below: the store, only where there is a run to tell of
+    from aisp.store.errors import StoreError
+    from aisp.tui.stored import Stored
 
     try:
-        found = quarantine.of_run(paths.database_file(), run.id)
-    except sqlite3.Error as error:
+        with contextlib.suppress(LookupError), Stored(paths.database_file()) as opened:
+            run.quarantined = opened.read(opened.run(run.id)).quarantined
+    except StoreError as error:
         note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
-        return
-    run.quarantined = {name: bar for name, bar in found.items() if bar.run_id != run.id and name in run.rungs}
 
 
 def facts(run: Reading) -> dict[str, object]:
     """What a run that has just ended ran on; empty where it cannot be read, or was not kept."""
-    import sqlite3  # only where there is a run to tell of
-
     from aisp.engine import paths
-    from aisp.tui.cli import quarantine
+    from aisp.store.errors import StoreError
+    from aisp.tui.stored import Stored
 
     try:
-        with contextlib.closing(quarantine.open_read_only(paths.database_file())) as connection:
-            query = "SELECT content FROM environments WHERE hash = ?"
-            row = connection.execute(query, (run.record.environment,)).fetchone()
-        found = json.loads(row[0]) if row else {}
-    except (sqlite3.Error, ValueError):
+        with Stored(paths.database_file()) as opened:
+            return opened.facts(run.record)
+    except StoreError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def terminal_width() -> int | None:
@@ -262,17 +277,24 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def write_picture(file: str, option: str, draw: Callable[[str], None]) -> None:
-    """Have a picture written into `file`, which stood behind `option`.
+picture_option = out_option(
+    "out", "--png --svg", "Draw it into this .png or .svg file too; needs matplotlib.", type=click.Path(dir_okay=False)
+)
+
+
+def write_picture(file: str, draw: Callable[[str], None]) -> None:
+    """Have a picture written into `file`.
 
     Raises:
         NotHereError: without matplotlib.
-        UsageError: the file cannot be written.
+        UsageError: the file's name says no form, or it cannot be written.
     """
+    if not file.endswith((".png", ".svg")):
+        raise click.UsageError(f"{clean_line(file)}: a picture's name ends with .png or .svg")
     try:
         draw(file)
     except ModuleNotFoundError:
-        raise NotHereError(f"a picture needs matplotlib; `pip install matplotlib`, or leave {option} out") from None
+        raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --out out") from None
     except OSError as error:
         raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
 
@@ -330,7 +352,8 @@ def _flat(text: str) -> str:
 
 
 class Progress:
-    """What is going on, on stderr: one line rewritten in place on a terminal, else a line per step.
+    """What is going on, on stderr: one line rewritten in place on a terminal, else a line for each thing that ended.
+    With `-v` each step is a line as well.
 
     Drawing is limited to `REDRAW_HZ`, because the stream brings thousands of samples a second.
     """
@@ -340,6 +363,8 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self.live = not quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self.quiet = quiet
+        context = click.get_current_context(silent=True)
+        self.verbose = context is not None and bool(context.meta.get(VERBOSE)) and not quiet
         self._drawn_at = 0.0
         self._shown = ""
         self._banners: dict[str, str] = {}
@@ -354,7 +379,13 @@ class Progress:
             note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
 
     def step(self, text: str) -> None:
-        """Something ended or began. Without a terminal this is a line; with one, the live line shows it."""
+        """Tell of something that began or is under way, to those who asked for steps."""
+        if self.verbose:
+            self.clear()
+            click.echo(_flat(text), err=True)
+
+    def ended(self, text: str) -> None:
+        """Tell of a target or candidate that came to its end. On a terminal the live line shows it."""
         if not self.live and not self.quiet:
             click.echo(_flat(text), err=True)
 

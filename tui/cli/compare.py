@@ -5,17 +5,19 @@ The rule stands in store.results.comparison.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
+from aisp.store.results.tables import documents
 from aisp.tui import comparing, plain
 from aisp.tui.cli import common
+from aisp.tui.comparing import DIFFERENCES, PAIRS, TURNS
 
 if TYPE_CHECKING:
-    from aisp.store.record import Arm
-    from aisp.store.results.comparison import Compared, Side
+    from aisp.store.results.comparison import Compared, Pair, Side
 
 
 ROOMY_COLUMNS = 110
@@ -39,96 +41,51 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 
     with stored.history() as opened:
         found = comparing.read(opened, first, second)
-    common.answer(as_json, lambda: as_document(found), lines, found)
+    common.answer(as_json, lambda: _as_json(found), lines, found)
     ctx.exit(1 if found.refused else 0)
 
 
 def lines(compared: Compared, *, width: int | None) -> list[str]:
     """Both runs for people; the intervals of the two times only where a line has room for them."""
-    found = []
-    pairs, differences = compared.pairs, compared.differences
-    roomy = width is None or width >= ROOMY_COLUMNS
-    for name, one in (("A", compared.a), ("B", compared.b)):
-        found.append(f"{name}  " + "  ".join(comparing.facts(one)))
-    cycles = any(pair.cycles is not None for pair in pairs)
-    rows = [
-        [
-            clean_line(pair.rung),
-            *comparing.times(pair, interval=roomy),
-            comparing.as_fast(pair),
-            *([comparing.cycles(pair)] if cycles else []),
-            pair.verdict if pair.verdict.known else plain.DASH,
-            clean_line(pair.note, limit=2000),
-        ]
-        for pair in pairs
-    ]
-    times = [f"{side} ms [low..high]" if roomy else f"{side} ms" for side in "AB"]
-    heads = ["rung", *times, "B is", *(["in cycles"] if cycles else []), "verdict", ""]
-    found += ["", *plain.table(heads, rows, width=width, shrink="rung", drop=["", "in cycles"])]
-    if differences:
-        table = plain.table(
-            ["what", "A", "B", ""],
-            [[*comparing.difference(d), comparing.REFUSES if d.refuses else ""] for d in differences],
-            width=width,
-            shrink="B",
-        )
-        found += ["", *table]
-    if compared.turns:
-        heads = ["check", "rung", "A", "B", "evidence"]
-        told = [comparing.turn(turn) for turn in compared.turns]
-        found += ["", *plain.table(heads, told, width=width, shrink="evidence")]
-    else:
-        found += ["", comparing.no_turns(compared)]
+    found = [f"{name}  {'  '.join(comparing.facts(one))}" for name, one in (("A", compared.a), ("B", compared.b))]
+    columns = list(PAIRS)
+    if width is not None and width < ROOMY_COLUMNS:
+        texts = {name: partial(_short, place) for place, name in enumerate("ab")}
+        columns = [replace(c, head=f"{c.key.upper()} ms", text=texts[c.key]) if c.key in texts else c for c in columns]
+    if all(pair.cycles is None for pair in compared.pairs):
+        columns = [column for column in columns if column.key != "cycles"]
+    found += ["", *plain.listing(columns, compared.pairs, width=width, tabs=False)]
+    if compared.differences:
+        found += ["", *plain.listing(DIFFERENCES, compared.differences, width=width, tabs=False)]
+    turns = (
+        plain.listing(TURNS, compared.turns, width=width, tabs=False)
+        if compared.turns
+        else [comparing.no_turns(compared)]
+    )
+    found += ["", *turns]
     if compared.conclusion:
         last = [f"=> {compared.conclusion}"]
         found += ["", *(last if width is None else plain.wrapped(last, width))]
     return found
 
 
-def as_document(compared: Compared) -> dict[str, Any]:
-    """Both runs for JSON; the schema is in docs/commands.md."""
+def _short(place: int, pair: Pair) -> str:
+    return comparing.times(pair, interval=False)[place]
 
+
+def _as_json(compared: Compared) -> dict[str, Any]:
     def head(one: Side) -> dict[str, Any]:
-        run = one.run
-        return {
-            "run_id": run.id,
-            "target": run.record.target,
-            "device": run.record.device,
-            "case": run.record.case,
-            "quick": run.record.quick,
-            "wall": run.record.wall,
-            "status": run.record.state,
-            "snapshot": run.record.snapshot,
-            "sm_clock_mhz": one.sm_clock_mhz,
+        of_run = {
+            name: getattr(one.run.record, name) for name in ("target", "device", "case", "quick", "wall", "snapshot")
         }
-
-    def times(arm: Arm | None) -> dict[str, float | None]:
-        found = (arm.median_ms, arm.low_ms, arm.high_ms) if arm is not None else (None, None, None)
-        return dict(zip(("median_ms", "low_ms", "high_ms"), found, strict=True))
+        return {"run_id": one.run.id, "status": one.run.record.state, **of_run, "sm_clock_mhz": one.sm_clock_mhz}
 
     return {
         "a": head(compared.a),
         "b": head(compared.b),
         "comparable": not compared.refused,
         "conclusion": compared.conclusion,
-        "differences": [
-            {**dict(zip(("what", "a", "b"), comparing.difference(one), strict=True)), "refuses": one.refuses}
-            for one in compared.differences
-        ],
-        "rungs": [
-            {
-                "rung": pair.rung,
-                "a": times(pair.a),
-                "b": times(pair.b),
-                **pair.claims(),
-                "floor": pair.floor,
-                "verdict": pair.verdict,
-                "note": pair.note,
-            }
-            for pair in compared.pairs
-        ],
-        "checks": [
-            dict(zip(("check", "rung", "a", "b", "evidence"), (t.check, t.arm, t.a, t.b, t.evidence), strict=True))
-            for t in compared.turns
-        ],
+        "differences": documents(DIFFERENCES, compared.differences),
+        "rungs": documents(PAIRS, compared.pairs),
+        "checks": documents(TURNS, compared.turns),
     }

@@ -19,9 +19,9 @@ from aisp.engine import paths
 from aisp.kernels import catalog
 from aisp.kernels.catalog import choosing
 from aisp.kernels.catalog.model import Role
+from aisp.store.readonly import open_read_only
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli.quarantine import open_read_only
 
 MOST_RUNS = 50
 _RUNS = "SELECT id, target, wall, state, quick FROM runs WHERE id LIKE ? || '%' ORDER BY number DESC"

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
+    FishComplete,
     add_completion_class,
     get_completion_class,
     split_arg_string,
@@ -59,6 +60,13 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
         before = self._shown.rpartition(":")[0]
         there = f"{before}:" if ":" in self._shown and ":" in os.environ.get("COMP_WORDBREAKS", ":") else ""
         return f"{item.type},{item.value.removeprefix(there)}"
+
+
+@add_completion_class
+class Fish(FishComplete):
+    """Fish, whose script cuts an answer at every comma: here at the first, since a description may have some."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
 
 
 @click.command()

@@ -27,10 +27,10 @@ _A_FILE = click.Path(exists=True, dir_okay=False)
 
 
 @click.command()
-@click.argument("file", metavar="[FILE]", default=USUAL_FILE, type=click.Path(dir_okay=False))
+@common.out_option("file", "FILE", f"The file to write; {USUAL_FILE} by default.", type=click.Path(dir_okay=False))
 @click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="Take it from this BenchmarkRun document.")
 @common.json_option
-def new(file: str, origin: str | None, as_json: bool) -> None:
+def new(file: str | None, origin: str | None, as_json: bool) -> None:
     """Write a commented contract that holds into FILE, contract.toml by default, to be changed as it is needed.
 
     With --from it says what a BenchmarkRun document says. What is there is never written over.
@@ -40,7 +40,7 @@ def new(file: str, origin: str | None, as_json: bool) -> None:
     """
     from aisp.kernels.catalog import contracts  # parses nothing unless a command needs it
 
-    path = Path(file).expanduser()
+    path = Path(file or USUAL_FILE).expanduser()
     if not path.name.endswith(contracts.SUFFIX):
         raise click.UsageError(
             f"{_named(path)}: a contract's name ends with {contracts.SUFFIX}, as tier1.{contracts.SUFFIX} does"

@@ -9,7 +9,7 @@ import click
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, machine
-from aisp.tui.cli.facts import Check, Facts, Health
+from aisp.tui.facts import Check, Facts, Health
 
 SIGNS = {
     Health.OK: "ok",

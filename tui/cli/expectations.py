@@ -9,33 +9,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from aisp.kernels.catalog.expected import Scope
 from aisp.store.results.expected import Met
 from aisp.store.results.hardware import is_meant
-from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
-from aisp.store.results.reading import Bar
+from aisp.store.results.overview import Lesson
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.lessons import PREDICTIONS, held_lines
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import agreed, common, resolve
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Expectation, Target
+    from aisp.kernels.catalog.model import Target
     from aisp.tui.cli.stored import Opened
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A target's prediction and what is known of it; `marks` are the target's rungs in quarantine."""
-
-    target: Target
-    answer: Answer
-    marks: tuple[Bar, ...] = ()
 
 
 @click.command()
@@ -58,12 +49,7 @@ class Finding:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the runs of this document of `dev results --json`, not the store's. Repeatable.",
 )
-@click.option(
-    "--into",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Refresh this file.",
-)
+@common.out_option("into", "--into", "Refresh this file.", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Agree to the whole difference.")
 @click.option("--accept-portable", is_flag=True, help="Let runs with the policy portable make ranges too.")
 @common.roots_option
@@ -91,7 +77,7 @@ def command(
     usage; 3 the store cannot be read, or the file not be written.
     """
     if not refresh and (into or yes or accept_portable):
-        raise click.UsageError("--into, --yes and --accept-portable go with --refresh")
+        raise click.UsageError("--out, --yes and --accept-portable go with --refresh")
     if (refresh and strict) or (min_speedup is not None and (refresh or strict or portable)):
         raise click.UsageError("--refresh makes a strict file, or with --portable that one; --min-speedup stands alone")
     asked = refresh or strict or portable or min_speedup is not None
@@ -120,7 +106,7 @@ def command(
             least = agreed.least(known, targets, meant, min_speedup)
             common.answer(
                 as_json,
-                lambda: agreed.least_document(least, meant, min_speedup),
+                lambda: agreed.least_json(least, meant, min_speedup),
                 lambda width: agreed.least_lines(least, meant, min_speedup, width=width),
             )
             ctx.exit(1 if any(one.below for one in least) else 0)
@@ -130,7 +116,7 @@ def command(
         scopes = [scope for scope, wanted in ((Scope.STRICT, strict), (Scope.PORTABLE, portable)) if wanted]
         held = agreed.hold(known, targets, meant, there, scopes)
     if as_json:
-        common.say_document(agreed.held_document(held, meant))
+        common.say_document(agreed.held_json(held, meant))
     elif held:
         common.say("\n".join(agreed.held_lines(held, width=common.terminal_width())))
     for scope in scopes:
@@ -168,103 +154,17 @@ def predictions(targets: Sequence[Target], hardware: str | None, *, as_json: boo
         if target.expect is not None and (hardware is None or is_meant(hardware, [target.expect.on]))
     ]
     with stored.history() as opened:
-        findings = [look(opened, target) for target in wanted]
-    if as_json:
-        common.say_document({"targets": [as_document(finding) for finding in findings]})
-    elif findings:
-        common.say("\n".join(lines(findings, width=common.terminal_width())))
-    else:
+        found = [_asked(opened, target) for target in wanted]
+    if not found and not as_json:
         common.say("no target predicts anything; `expect` in lesson.md does")
-    return 1 if any(finding.answer.met is False for finding in findings) else 0
+    else:
+        common.answer(as_json, lambda: {"targets": documents(PREDICTIONS, found)}, _lines, found)
+    return 1 if any(one.answer is not None and one.answer.met is False for one in found) else 0
 
 
-def look(opened: Opened, target: Target) -> Finding:
-    """What the store knows of a target's prediction."""
-    marks = tuple(opened.marks.in_force(bytes(target.folder)).values())
-    runs = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-    found = answer(runs, target, opened.facts, quarantined=bool(marks))
-    return Finding(target, found, marks)
+def _asked(opened: Opened, target: Target) -> Lesson:
+    return Lesson(target, held=opened.marks.in_force(bytes(target.folder)), answer=opened.answer(target))
 
 
-def lines(findings: list[Finding], *, width: int | None) -> list[str]:
-    """The table for people."""
-    rows = []
-    for finding in findings:
-        expect = finding.target.expect
-        assert expect is not None
-        found = finding.answer
-        row = [
-            finding.target.id,
-            f"{times(expect.speedup)}{f', {times(expect.memory)} less memory' if expect.memory else ''} on {expect.on}",
-            _measured(found.measured, expect) if found.run else plain.DASH,
-            found.on or plain.DASH,
-            said_word(found.says),
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    heads = ["target", "predicted", "measured [low..high]", "on", "met"]
-    told = [f"{finding.target.id}: {mark.sentence}" for finding in findings for mark in finding.marks]
-    return [
-        *common.table(heads, rows, width=width, shrink="on", drop=["on"]),
-        *([""] if told else []),
-        *(clean_line(line, limit=2000) for line in told),
-    ]
-
-
-def times(limits: tuple[float, float]) -> str:
-    """A range of factors: "1.5x..3x"."""
-    return f"{plain.number(limits[0], 3)}x..{plain.number(limits[1], 3)}x"
-
-
-def _measured(best: Measured, expect: Expectation) -> str:
-    text = plain.speedup(best.speedup, best.low, best.high, verdict=best.verdict)
-    known = expect.memory and best.memory is not None
-    return f"{text}, {plain.saved(best.memory)} memory" if known else text
-
-
-def said_word(says: Says) -> str:
-    """What is known of a prediction, in a word; a dash where no run can say."""
-    return _WORDS.get(says, plain.DASH)
-
-
-_WORDS = {
-    Says.MET: "met",
-    Says.MISSED: "not met",
-    Says.PORTABLE: PORTABLE,
-    Says.SOME_RUNGS: "some rungs",
-    Says.QUARANTINED: "quarantined",
-}
-
-
-def as_document(finding: Finding) -> dict[str, Any]:
-    """A finding for JSON; the schema is in docs/commands.md."""
-    expect, run, best = finding.target.expect, finding.answer.run, finding.answer.measured
-    assert expect is not None
-    measured = None
-    if run is not None:
-        measured = {
-            "run_id": run.id,
-            "wall": run.wall,
-            "on": finding.answer.on or None,
-            "quick": run.quick,
-            "validity": run.validity,
-            "policy": run.policy,
-            "rung": best.rung,
-            "speedup": best.speedup,
-            "low": best.low,
-            "high": best.high,
-            "memory": best.memory,
-            "verdict": best.verdict,
-        }
-    return {
-        "target": finding.target.id,
-        "predicted": {
-            "low": expect.speedup[0],
-            "high": expect.speedup[1],
-            "memory": list(expect.memory) if expect.memory else None,
-            "on": expect.on,
-            "why": expect.why,
-        },
-        "measured": measured,
-        "met": finding.answer.met,
-        "quarantined": [mark.as_json() for mark in finding.marks],
-    }
+def _lines(found: Sequence[Lesson], *, width: int | None) -> list[str]:
+    return [*plain.listing(PREDICTIONS, found, width=width), *held_lines(found)]

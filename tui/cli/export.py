@@ -18,12 +18,14 @@ from aisp.tui.sharing import FORMS
 
 @click.command("export")
 @click.argument("wanted", metavar="RUN|TARGET", shell_complete=common.complete_targets_and_runs)
-@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-o", "into", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="The same as FILE.")
+@common.out_option(
+    "file", "FILE", "Write it into this file, whole or not at all.", type=click.Path(dir_okay=False, path_type=Path)
+)
 @click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
 @click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
 @click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
-@click.option("--json", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
+@click.option("--package", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
+@click.option("--json", "form", flag_value="json", hidden=True)
 @click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
 @click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
 @click.option(
@@ -33,8 +35,8 @@ from aisp.tui.sharing import FORMS
     help="customSmallerIsBetter data, for dashboards of CI.",
 )
 @click.pass_context
-def export(ctx: click.Context, wanted: str, file: Path | None, into: Path | None, form: str) -> None:
-    """Write a stored run for somebody else, into FILE or to stdout.
+def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
+    """Write a stored run for somebody else, into a file or to stdout.
 
     A run is named by its id or the beginning of it; a target by its id, name or path, which means its last result.
 
@@ -51,7 +53,7 @@ def export(ctx: click.Context, wanted: str, file: Path | None, into: Path | None
     except (PackageError, NothingError) as error:
         common.note(f"aisp: {clean_line(str(error), limit=1000)}")
         ctx.exit(EXIT_NO)
-    if (file := into or file) is None:
+    if file is None:
         common.say(text.rstrip("\n"))
         return
     try:
@@ -72,16 +74,19 @@ def write_whole(file: Path, text: str) -> None:
 
 
 @click.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @common.json_option
 @click.pass_context
 def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
-    """Take runs in that another machine exported with --json, as foreign ones.
+    """Take runs in that another machine exported with --package, as foreign ones.
 
     A foreign run is in its target's history under its machine's name, and can be opened, compared and exported. It is
     never a result of this machine: no last result, no part of a suite, no answer to a prediction.
 
-    Exit status: 0, also for what was here already; 1 a file is no whole package; 3 the store cannot be written.
+    Exit status: 0, also for what was here already; 1 a file is no whole package; 2 it is not there; 3 the store
+    cannot be written.
     """
     from aisp.store import packages  # numpy
     from aisp.store.errors import StoreError

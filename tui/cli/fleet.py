@@ -229,7 +229,7 @@ class Session:
             self._progress.clear()
             common.say_line({**judge_many.document(end), "where": where_document(end.where)})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
-        self._progress.step(f"{end.name}: {said}{' (known)' if end.known else ''}")
+        self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
         if end.where and not end.known:
             self._by[end.candidate, end.level] = clean_line(str(end.where.get("agent") or "nobody"))
             self._progress.show(f"{self.left:,} of {self.fleet.total:,} candidates wait, {self._pace}", now=True)

@@ -92,6 +92,7 @@ STEPS = 10
     help="Also ask what allclose on one shape would say; by default for the corpus.",
 )
 @common.again_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(
@@ -290,7 +291,7 @@ class Following(Interruptible):
             ask.refused = clean_line(reply.error, limit=2000)
             if len(self.asks) == 1:
                 raise NotHereError(ask.refused)
-            self._progress.step(f"{self._place(ask)}{ask.name}: {ask.refused}")
+            self._progress.ended(f"{self._place(ask)}{ask.name}: {ask.refused}")
         return False
 
     async def _listen(self, engine: Connection) -> None:
@@ -347,7 +348,7 @@ class Following(Interruptible):
             with contextlib.suppress(click.ClickException), stored.history() as opened:
                 ask.failures |= {failure.id: failure for failure in opened.failures(record.id)}
         if len(self.asks) > 1:
-            self._progress.step(f"{self._place(ask)}{ask.name}: {overall(record.rungs)}")
+            self._progress.ended(f"{self._place(ask)}{ask.name}: {overall(record.rungs)}")
 
     async def _catch_up(self, engine: Connection, ask: Ask) -> None:
         """After a gap: the end of a fuzz stands in the store; that of anything else that is no longer under way is

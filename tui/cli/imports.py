@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from aisp.store.text import clean_line
-from aisp.tui.cli.facts import Check, Facts, check
+from aisp.tui.facts import Check, Facts, check
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from aisp.engine import lock
+from aisp.store.results.tables import documents
 from aisp.tui import jobs as words
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from aisp.engine.client import Connection
     from aisp.engine.protocol.events import QueueItem
@@ -38,8 +39,11 @@ def jobs(ctx: click.Context, moved: str, as_json: bool) -> None:
     engine runs and does not answer.
     """
     queue, refused = asyncio.run(_queue(moved))
-    now_ns = time.monotonic_ns()
-    common.answer(as_json, lambda: {"jobs": _documents(queue, now_ns)}, _lines, queue, now_ns)
+    rows = words.rows(queue, time.monotonic_ns())
+    if rows or as_json:
+        common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, plain.listing, words.JOBS, rows)
+    else:
+        common.say("nothing is queued")
     if refused:
         common.note(f"aisp: {moved} was not moved up: {refused}")
     ctx.exit(EXIT_NO if refused else 0)
@@ -127,42 +131,3 @@ async def _cancel(words: Sequence[str]) -> tuple[list[str], list[str]]:
             else:
                 ended.append(job)
         return ended, missing
-
-
-def _lines(queue: Sequence[QueueItem], now_ns: int, *, width: int | None) -> Iterator[str]:
-    """For people: one row a job."""
-    if not queue:
-        yield "nothing is queued"
-        return
-    places = words.places(queue)
-    heads = ["", "target", "what", "state", "device", "asked by", "for", "takes", "begins", "job"]
-    rows = [
-        [
-            str(places.get(item.run_id, "")),
-            item.target,
-            words.what(item),
-            words.state(item),
-            item.device,
-            words.asked_by(item),
-            plain.about(words.elapsed_s(item, now_ns)),
-            plain.about(item.expected_s),
-            words.begins(item, now_ns),
-            item.run_id,
-        ]
-        for item in queue
-    ]
-    yield from common.table(heads, rows, width=width, shrink="target", drop=["device", "asked by", "takes", "for"])
-
-
-def _documents(queue: Sequence[QueueItem], now_ns: int) -> list[dict[str, Any]]:
-    """Every job, for JSON."""
-    from msgspec import to_builtins  # already imported with the client
-
-    places = words.places(queue)
-    documents = []
-    for item in queue:
-        told = {"place": places.get(item.run_id, 0), **to_builtins(item)}
-        del told["began_ns"], told["starts_ns"]  # which mean something on this machine alone, until it is started anew
-        told["elapsed_s"], told["starts_in_s"] = words.elapsed_s(item, now_ns), words.starts_in_s(item, now_ns)
-        documents.append(told)
-    return documents

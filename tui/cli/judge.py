@@ -72,6 +72,7 @@ ALIKE = ("task", "definition")
 @common.device_option
 @click.option("--case", metavar="NAME", help="Which case of the file; the device's timed one by default.")
 @common.again_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(

@@ -258,7 +258,7 @@ class Session(Interruptible):
             self._progress.clear()
             common.say_line(document(end))
         said = end.outcome.word if end.outcome is not None else "given up"
-        self._progress.step(f"{end.name}: {said}{' (known)' if end.known else ''}")
+        self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------

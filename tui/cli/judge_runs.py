@@ -181,7 +181,7 @@ class _Session(judge_many.Session):
         if self._as_json:
             self._progress.clear()
             common.say_line(document(judged))
-        self._progress.step(f"{name}: {_ours(judged)}")
+        self._progress.ended(f"{name}: {_ours(judged)}")
 
     def _tell(self, end: Ended) -> None:
         rule = _rule(end.outcome) if end.outcome is not None else None

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aisp.tui import plain
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check, run
+from aisp.tui.facts import COMMAND_PATIENCE_S, Check, Facts, check, run
 
 DRIFT_SPAN_S = 0.25
 # A worker holds 0.2 GiB once torch is imported and some GiB of the host's memory once a lesson has its inputs.

@@ -29,8 +29,8 @@ from aisp.store.outcomes import Held
 from aisp.store.text import whole
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, limits
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check, tmux_check, tmux_clipboard
-from aisp.tui.cli.facts import run as _run
+from aisp.tui.facts import COMMAND_PATIENCE_S, Check, Facts, check, tmux_check, tmux_clipboard
+from aisp.tui.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
 OWN_FOLDER = "set AISP_STATE to a folder of your own"

@@ -60,7 +60,7 @@ def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
 def doctor() -> list[dict[str, str]]:
     """What `aisp doctor` says of this machine."""
     from aisp.tui.cli import doctor as looking  # looks at everything: only when it is asked for
-    from aisp.tui.cli.facts import Facts
+    from aisp.tui.facts import Facts
 
     return [
         {"id": one.id, "state": one.verdict.value, "value": clean_line(one.value), "fix": clean_line(one.fix)}

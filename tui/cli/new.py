@@ -15,16 +15,11 @@ from aisp.tui.cli.tree import NotHereError
 @click.command()
 @click.argument("name", required=False)
 @click.option("--from", "origin", metavar="TARGET", help="Copy this target, all its rungs and files.")
-@click.option(
-    "--into",
-    metavar="DIR",
-    default=".",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Where to make it.",
+@common.out_option(
+    "into", "--into", "Where to make its folder; the current one by default.", type=click.Path(file_okay=False)
 )
 @common.json_option
-def command(name: str | None, origin: str | None, into: str, as_json: bool) -> None:
+def command(name: str | None, origin: str | None, into: str | None, as_json: bool) -> None:
     """Make the target NAME, with a reference, a baseline, an optimized and a wrong version, and a lesson.
 
     With --from it is a copy of a shipped target, by whose name it is called unless NAME is given.
@@ -36,8 +31,8 @@ def command(name: str | None, origin: str | None, into: str, as_json: bool) -> N
     if name is None and origin is None:
         raise click.UsageError("give a NAME for the new target, or --from TARGET to copy a shipped one")
     source = resolve.target(origin) if origin is not None else None
-    # A person writes ~ where the shell leaves it alone: --into=~/mine.
-    collection = Path(into).expanduser().absolute()
+    # A person writes ~ where the shell leaves it alone: --out=~/mine.
+    collection = Path(into or ".").expanduser().absolute()
     try:
         if source is None:
             folder = scaffold(name or "", collection)

@@ -26,12 +26,11 @@ from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.expectations import times
 from aisp.tui.cli.tree import EXIT_NO
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
-    from aisp.tui.cli.quarantine import Marks
+    from aisp.store.results.marks import Marks
     from aisp.tui.cli.stored import Opened
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
@@ -186,37 +185,24 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
         if known.twin:
             continue
         against, mark = run.comparison(known.rung), run.bar(known.rung)
+        timed, light = None if mark else known, None if mark else known.light
         rungs.append(
             {
-                "rung": known.rung,
+                **{name: getattr(known, name) for name in ("rung", "state", "timing", "peak_bytes")},
                 "summary": summaries.get(known.rung, ""),
-                "state": known.state,
-                "timing": known.timing,
-                "median_ms": None if mark else known.median_ms,
-                "low_ms": None if mark else known.low_ms,
-                "high_ms": None if mark else known.high_ms,
-                "speedup": against.speedup if against else None,
-                "low": against.low if against else None,
-                "high": against.high if against else None,
-                "floor": against.floor if against else None,
-                "verdict": against.verdict if against else None,
+                **{name: getattr(timed, name, None) for name in ("median_ms", "low_ms", "high_ms", "sol")},
+                **{name: getattr(against, name, None) for name in ("speedup", "low", "high", "floor", "verdict")},
                 "judged": run.judged(against) if against else "",
-                "sol": None if mark else known.sol,
                 "limiter": (known.light.limiter or "") if known.light else "",
-                "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
+                "launch_eager_ms": getattr(light, "launch_eager_ms", None),
                 "fast_host_ms": None if mark else at_fast_host_ms(known.median_ms, known.light),
-                "peak_bytes": known.peak_bytes,
                 "note": mark.sentence if mark else clean_line(known.reason, limit=300),
             }
         )
     found = measured(run.record.arms, run.comparisons, target.goal, run.hidden)
     return {
         "run_id": run.id,
-        "wall": run.record.wall,
-        "case": run.record.case,
-        "state": run.record.state,
-        "validity": run.record.validity,
-        "policy": run.record.policy,
+        **{name: getattr(run.record, name) for name in ("wall", "case", "state", "validity", "policy")},
         "best": found.rung or None,
         "speedup": found.speedup,
         "memory": found.memory,
@@ -388,8 +374,8 @@ def ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
 
 
 def _range(predicted: Document) -> str:
-    also = f", {times(predicted['memory'])} less memory" if predicted["memory"] else ""
-    return f"{times(predicted['speedup'])}{also} on {cell(predicted['on'])}"
+    also = f", {plain.factors(predicted['memory'])} less memory" if predicted["memory"] else ""
+    return f"{plain.factors(predicted['speedup'])}{also} on {cell(predicted['on'])}"
 
 
 def _predicted(target: Document) -> str:

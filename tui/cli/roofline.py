@@ -7,14 +7,15 @@ What is shown is read in store.results.roofline.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aisp.store.results import repeating
-from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest, of_case, timed
+from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roof, Roofline, newest, of_case, timed
+from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -22,6 +23,7 @@ from aisp.tui.cli.tree import AnswerNoError
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Arm
     from aisp.store.results.reading import Reading
 
 
@@ -36,12 +38,10 @@ class Chart:
 
 @click.command()
 @common.target_argument
-@click.option(
-    "--png", metavar="FILE", type=click.Path(dir_okay=False), help="Draw it into this file too; needs matplotlib."
-)
+@common.picture_option
 @common.root_option
 @common.json_option
-def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
 
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
@@ -51,9 +51,9 @@ def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bo
     chart = look(target)
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))
-    if png is not None:
-        common.write_picture(png, "--png", lambda file: _draw(chart, file))
-    common.answer(as_json, lambda: as_document(chart, png), lines, chart)
+    if out is not None:
+        common.write_picture(out, lambda file: _draw(chart, file))
+    common.answer(as_json, lambda: _as_json(chart, out), lines, chart)
 
 
 def _draw(chart: Chart, file: str) -> None:
@@ -85,43 +85,18 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
     work = f"{plain.quantity(roofs.bytes, 'bytes')} per call{over}"
     if roofs.flops > 0:
         work = f"{plain.quantity(roofs.flops, 'flop')} and {work}: {plain.number(roofs.intensity, 3)} flop/byte"
-    known = [
-        [
-            roof.name,
-            plain.quantity(roof.bandwidth_bytes_per_s, "bytes/s"),
-            plain.quantity(roof.flops_per_s, "flop/s"),
-            plain.number(roof.ridge, 3),
-            plain.quantity(roof.attainable(roofs.intensity), roofs.unit),
-        ]
-        for roof in roofs.roofs
-    ]
-    rows = [
-        [
-            clean_line(arm.rung),
-            plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-            plain.quantity(roofs.flops_per_s(arm.median_ms), "flop/s"),
-            plain.quantity(roofs.bytes_per_s(arm.median_ms), "bytes/s"),
-            plain.percent(roofs.share(arm, measured=True)),
-            plain.percent(roofs.share(arm, measured=False)),
-        ]
-        for arm in timed(chart.run)
-    ]
-    heads = ["roof", roofs.path, "arithmetic", "ridge flop/byte", "most here"]
-    point_heads = ["rung", "ms [low..high]", "arithmetic", roofs.path, "of measured", "of datasheet"]
-    # On a narrow terminal the rate that the roof is not about goes first.
-    drop = [roofs.path, "of datasheet"]
+    of_roofs, of_points = roof_columns(roofs), point_columns(roofs)
     if roofs.flops <= 0:  # nothing stands in these columns
-        heads, known = heads[:2], [row[:2] for row in known]
-        point_heads, rows = _without(point_heads, 2), [_without(row, 2) for row in rows]
-        drop = ["of datasheet"]
+        of_roofs = [one for one in of_roofs if one.key in ("name", "bandwidth_bytes_per_s")]
+        of_points = [one for one in of_points if one.key != "flops_per_s"]
     found = [
         clean_line(f"{chart.target.id}  {chart.target.title}"),
         "  ".join(clean_line(part) for part in (roofs.gpu, f"case {roofs.case}", roofs.precision) if part),
         work,
         "",
-        *plain.table(heads, known, right=heads[1:], width=width),
+        *plain.listing(of_roofs, roofs.roofs, width=width, tabs=False),
         "",
-        *plain.table(point_heads, rows, right=point_heads[2:], width=width, shrink="rung", drop=drop),
+        *plain.listing(of_points, timed(chart.run), width=width, tabs=False),
         "",
         f"run {clean_line(run.id)} of {plain.local_time(run.wall)}"
         + (", quick" if run.quick else "")
@@ -133,48 +108,65 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
     return found
 
 
-def _without(row: Sequence[str], column: int) -> list[str]:
-    return [*row[:column], *row[column + 1 :]]
+def roof_columns(roofs: Roofline) -> list[Column[Roof]]:
+    """The roofs of a chart as columns."""
+
+    def height(roof: Roof) -> float | None:
+        return roof.attainable(roofs.intensity)
+
+    return [
+        Column("name", "`datasheet` or `measured`", at("name"), "roof"),
+        Column("bandwidth_bytes_per_s", "what the `path` carries at most", at("bandwidth_bytes_per_s"),
+               roofs.path, lambda roof: plain.quantity(roof.bandwidth_bytes_per_s, "bytes/s"), right=True),
+        Column("flops_per_s", "arithmetic at most", at("flops_per_s"),
+               "arithmetic", lambda roof: plain.quantity(roof.flops_per_s, "flop/s"), right=True),
+        Column("ridge", "flop per byte from which on arithmetic limits", at("ridge"),
+               "ridge flop/byte", lambda roof: plain.number(roof.ridge, 3), right=True),
+        Column("attainable", "its height at the case's intensity", height,
+               "most here", lambda roof: plain.quantity(height(roof), roofs.unit), right=True),
+    ]  # fmt: skip
 
 
-def as_document(chart: Chart, png: str | None) -> dict[str, Any]:
-    """The chart for JSON; the schema is in docs/commands.md."""
+def point_columns(roofs: Roofline) -> list[Column[Arm]]:
+    """The rungs under the roofs of a chart as columns. A narrow terminal loses one rate first."""
+
+    def flops(arm: Arm) -> float | None:
+        return roofs.flops_per_s(arm.median_ms)
+
+    def carried(arm: Arm) -> float | None:
+        return roofs.bytes_per_s(arm.median_ms)
+
+    def share(measured: bool) -> Callable[[Arm], float | None]:
+        return lambda arm: roofs.share(arm, measured=measured)
+
+    measured, datasheet = share(True), share(False)
+    return [
+        Column("rung", "the rung", at("rung"), "rung", shrink=True),
+        Column("median_ms", "its time", at("median_ms"),
+               "ms [low..high]", lambda arm: plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)),
+        *fields("", {"low_ms": "lower end of its 95 % interval", "high_ms": "upper end"}),
+        Column("flops_per_s", "what it computes", flops,
+               "arithmetic", lambda arm: plain.quantity(flops(arm), "flop/s"), right=True),
+        Column("bytes_per_s", "what it carries", carried,
+               roofs.path, lambda arm: plain.quantity(carried(arm), "bytes/s"), right=True, drop=int(roofs.flops > 0)),
+        Column("share_of_measured", "of the measured roof", measured,
+               "of measured", lambda arm: plain.percent(measured(arm)), right=True),
+        Column("share_of_datasheet", "of the datasheet's", datasheet,
+               "of datasheet", lambda arm: plain.percent(datasheet(arm)), right=True, drop=2),
+    ]  # fmt: skip
+
+
+def _as_json(chart: Chart, png: str | None) -> dict[str, Any]:
     roofs = chart.roofs
     return {
         "target": chart.target.id,
         "run_id": chart.run.id,
         "wall": chart.run.record.wall,
-        "case": roofs.case,
-        "gpu": roofs.gpu,
+        **{name: getattr(roofs, name) for name in ("case", "gpu", "path", "flops", "bytes", "intensity")},
         "precision": roofs.precision or None,
-        "path": roofs.path,
-        "flops": roofs.flops,
-        "bytes": roofs.bytes,
-        "intensity": roofs.intensity,
-        "roofs": [
-            {
-                "name": roof.name,
-                "bandwidth_bytes_per_s": roof.bandwidth_bytes_per_s,
-                "flops_per_s": roof.flops_per_s,
-                "ridge": roof.ridge,
-                "attainable": roof.attainable(roofs.intensity),
-            }
-            for roof in roofs.roofs
-        ],
+        "roofs": documents(roof_columns(roofs), roofs.roofs),
         "quarantined": [mark.as_json() for mark in chart.run.bars],
-        "points": [
-            {
-                "rung": arm.rung,
-                "median_ms": arm.median_ms,
-                "low_ms": arm.low_ms,
-                "high_ms": arm.high_ms,
-                "flops_per_s": roofs.flops_per_s(arm.median_ms),
-                "bytes_per_s": roofs.bytes_per_s(arm.median_ms),
-                "share_of_measured": roofs.share(arm, measured=True),
-                "share_of_datasheet": roofs.share(arm, measured=False),
-            }
-            for arm in timed(chart.run)
-        ],
+        "points": documents(point_columns(roofs), timed(chart.run)),
         "png": png,
     }
 

@@ -88,6 +88,7 @@ def _cache(warm: bool, flush: str | None) -> Cache:
 )
 @common.again_option
 @common.root_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(
@@ -282,8 +283,8 @@ class Session(Interruptible):
     def _report(self, run: Followed) -> None:
         self._progress.clear()
         common.mark(run)
+        self._progress.ended(f"{run.record.target}: {summary(run)}")
         if self._as_json:
-            self._progress.step(f"{run.record.target}: {summary(run)}")
             common.say_line(run_json(run))
         else:
             outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state

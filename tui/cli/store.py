@@ -25,9 +25,10 @@ from aisp.engine import lock, paths
 from aisp.store import chain, migrations, upkeep
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import NOT_ENDED
+from aisp.store.readonly import open_read_only
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common, quarantine
+from aisp.tui.cli import common
 from aisp.tui.cli.tree import NotHereError
 
 NAMED = 10
@@ -212,7 +213,12 @@ def head_text(head: chain.Head | None) -> str:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@common.out_option(
+    "file",
+    "FILE",
+    "Where to; a new file, which is kept for good. Else beside the store.",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
 @common.json_option
 def backup(file: Path | None, as_json: bool) -> None:
     """Copy the store while it is in use, and examine the copy before it gets its name.
@@ -364,7 +370,7 @@ def facts(database: Path) -> dict[str, Any]:
         return found
     found["size_bytes"] = upkeep.size_bytes(database)
     try:
-        with closing(quarantine.open_read_only(database)) as connection:
+        with closing(open_read_only(database)) as connection:
 
             def one(query: str) -> Any:
                 return connection.execute(query).fetchone()[0]

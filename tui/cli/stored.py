@@ -1,45 +1,26 @@
-"""Reading the store for commands: errors as messages, and runs with what is held against their rungs.
+"""Reading the store for commands: errors as messages, and what words mean in it.
 
-Imports the store and with it numpy; commands import this module when they need an earlier run, not before.
+Imports the store; commands import this module when they need an earlier run, not before.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import sqlite3
 from collections.abc import Iterator, Sequence
 
 from aisp.engine import paths
 from aisp.kernels.catalog import choosing
-from aisp.store import History
 from aisp.store.errors import StoreError
-from aisp.store.record import ContradictionError, Run
-from aisp.store.results.contract import TEMPERATURE
+from aisp.store.record import ContradictionError
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
-from aisp.tui.cli import common, quarantine, resolve
-from aisp.tui.cli.quarantine import Marks
+from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import MeantError, NotHereError
-from aisp.tui.earlier import environment
+from aisp.tui.stored import Stored
 
 
-class Opened(History):
-    """The store, open for reading, with what is held against the rungs of its runs."""
-
-    @functools.cached_property
-    def marks(self) -> Marks:
-        """Every mark on a rung. Raises NotHereError where they cannot be read."""
-        try:
-            return quarantine.read(self.path)
-        except sqlite3.Error as error:
-            raise NotHereError(f"marks on rungs cannot be read from {self.path}: {error}") from None
-
-    def read(self, record: Run) -> Reading:
-        """A run as it is read. History has taken out the figures of rungs that are marked."""
-        rungs = {arm.rung for arm in record.arms}
-        found = self.marks.of_code(record.folder, record.manifest)
-        return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+class Opened(Stored):
+    """The store, open for reading, and what the words of a command line mean in it."""
 
     def meant(self, word: str, roots: Sequence[str]) -> str | list[str]:
         """The id of the one run that `word` begins, or the targets that it means, by what was run before by what the
@@ -73,16 +54,6 @@ class Opened(History):
         if found is None:
             raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run TARGET` makes one")
         return found.id
-
-    def facts(self, record: Run) -> dict[str, object]:
-        """What a run ran on; empty where it was not kept."""
-        return environment(self, record)
-
-    def facts_and_temperature(self, record: Run) -> dict[str, object]:
-        """The same, and how warm its GPU became at most, where that was read."""
-        telemetry = self.telemetry(record.id)
-        degrees = [float(value) for value in telemetry.temperature_c if value > 0] if telemetry is not None else []
-        return {**self.facts(record), **({TEMPERATURE: max(degrees)} if degrees else {})}
 
 
 @contextlib.contextmanager

@@ -24,6 +24,8 @@ from aisp.store.results.suite import (
     part_of,
     together,
 )
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.suites import TOGETHER, Together
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -61,7 +63,7 @@ def command(
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
     if as_json:
-        common.say_document(as_document(named, parts, score))
+        common.say_document(_as_json(named, parts, score))
     elif score.count:
         common.say("\n".join(lines(named, parts, score, width=common.terminal_width())))
     else:
@@ -139,54 +141,24 @@ def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
 
 def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None) -> list[str]:
     """The suite for people."""
-    rows = []
-    for run, best, stays in counted(parts, score):
-        row = [
-            run.record.target,
-            best.rung,
-            plain.speedup(best.speedup, best.low, best.high),
-            best.verdict,
-            {True: "yes", False: "no", None: plain.DASH}[stays],
-            plain.DASH if best.p_value is None else f"{best.p_value:.2g}",
-            plain.local_time(run.record.wall),
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    heads = ["target", "rung", "speed-up [low..high]", "verdict", "confirmed", "p", "when"]
+    rows = [Together(*one) for one in counted(parts, score)]
     return [
         f"last full runs on {clean_line(named)}",
         "",
-        *common.table(heads, rows, right=["p"], width=width, shrink="target", drop=["when", "p", "rung"]),
+        *plain.listing(TOGETHER, rows, width=width),
         "",
         *left_out_lines(parts, score),
         *summary_lines(score),
     ]
 
 
-def as_document(named: str, parts: Sequence[Part], score: Score) -> dict[str, Any]:
-    """The suite for JSON; the schema is in docs/commands.md."""
+def _as_json(named: str, parts: Sequence[Part], score: Score) -> dict[str, Any]:
     return {
         "on": named or None,
-        "count": score.count,
-        "geometric_mean": score.geometric_mean,
-        "low": score.low,
-        "high": score.high,
+        **score.as_json(),
         "level": score.level,
         "confirmed": list(score.confirmed),
         "not_confirmed": list(score.not_confirmed),
         "left_out": [{"target": target, "reason": reason} for target, reason in left_out(parts, score).items()],
-        "results": [
-            {
-                "target": run.record.target,
-                "run_id": run.id,
-                "wall": run.record.wall,
-                "rung": best.rung,
-                "speedup": best.speedup,
-                "low": best.low,
-                "high": best.high,
-                "p_value": best.p_value,
-                "verdict": best.verdict,
-                "confirmed": stays,
-            }
-            for run, best, stays in counted(parts, score)
-        ],
+        "results": documents(TOGETHER, [Together(*one) for one in counted(parts, score)]),
     }

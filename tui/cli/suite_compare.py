@@ -18,6 +18,8 @@ from aisp.store.given import regular_bytes
 from aisp.store.results import beside
 from aisp.store.results.beside import Row
 from aisp.store.results.expected import Sighting
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.beside import ROWS
 from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -63,7 +65,7 @@ def command(ctx: click.Context, first: str, second: str, kept: str | None, as_js
     Exit status: 0 something can be compared; 1 nothing can; 2 no such package.
     """
     found = compare(*(find(word, kept) for word in (first, second)))
-    common.answer(as_json, lambda: as_document(found), lines, found)
+    common.answer(as_json, lambda: _as_json(found), lines, found)
     ctx.exit(0 if any(row.speedup is not None for row in found.rows) else EXIT_NO)
 
 
@@ -144,17 +146,8 @@ def _row(target: str, a: Sighting, b: Sighting) -> Row:
 def lines(found: Compared, *, width: int | None) -> list[str]:
     """Both for people."""
     text = [f"{name}  {_head(one)}" for name, one in (("A", found.a), ("B", found.b))]
-    rows = []
-    for row in found.rows:
-        if row.speedup is not None:
-            times = [plain.number(one.ms) if one else plain.DASH for one in (row.a, row.b)]
-            ratio = plain.speedup(row.speedup, row.low, row.high)
-            rows.append([row.target, row.rung, *times, f"{ratio}, of the hosts too" if row.of_host else ratio])
-    heads = ["target", "rung", "A ms", "B ms", "B is as fast as A, times"]
-    cleaned = [[clean_line(cell) for cell in row] for row in rows]
-    if rows:
-        right = ["A ms", "B ms"]
-        text += ["", *common.table(heads, cleaned, right=right, width=width, shrink="target", drop=["A ms", "rung"])]
+    if rows := [row for row in found.rows if row.speedup is not None]:
+        text += ["", *plain.listing(ROWS, rows, width=width)]
     text.append("")
     notes: dict[str, list[str]] = {}
     for row in found.rows:
@@ -181,36 +174,12 @@ def _head(one: Package) -> str:
     return "  ".join(clean_line(fact) for fact in facts if fact)
 
 
-def as_document(found: Compared) -> dict[str, Any]:
-    """Both for JSON; the schema is in docs/commands.md."""
-    score = beside.mean(found.rows)
-
-    def head(one: Package) -> dict[str, Any]:
-        return {key: one.summary[key] for key in ("id", "suite", "wall", "machine")}
-
+def _as_json(found: Compared) -> dict[str, Any]:
+    heads = (("a", found.a), ("b", found.b))
     return {
-        "a": head(found.a),
-        "b": head(found.b),
-        "count": score.count,
-        "geometric_mean": score.geometric_mean,
-        "low": score.low,
-        "high": score.high,
-        "targets": [
-            {
-                "target": row.target,
-                "case": row.case,
-                "rung": row.rung or None,
-                "a_ms": row.a.ms if row.a else None,
-                "b_ms": row.b.ms if row.b else None,
-                "ratio": row.speedup,
-                "low": row.low,
-                "high": row.high,
-                "verdict": row.verdict.value,
-                "of_host": row.of_host,
-                "reason": row.reason or None,
-            }
-            for row in found.rows
-        ],
+        **{name: {key: one.summary[key] for key in ("id", "suite", "wall", "machine")} for name, one in heads},
+        **beside.mean(found.rows).as_json(),
+        "targets": documents(ROWS, found.rows),
         "only_a": found.only_a,
         "only_b": found.only_b,
     }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from aisp.store.results.tables import documents
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -16,7 +16,7 @@ from aisp.tui.cli.suite_run import name_argument
 from aisp.tui.cli.tree import EXIT_NO
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.suites import Entry, Suite
+    from aisp.store.results.tables.suites import RunOf
     from aisp.store.suites import Package
     from aisp.tui.cli.common import Function
 
@@ -28,7 +28,7 @@ def from_option(function: Function) -> Function:
         "kept",
         metavar="FOLDER",
         type=click.Path(exists=True, file_okay=False),
-        help="Look for packages here, where `suite run --into` wrote them, instead of in the state folder.",
+        help="Look for packages here, where `suite run --out` wrote them, instead of in the state folder.",
     )(function)
 
 
@@ -42,15 +42,6 @@ def base_folder(kept: str | None) -> Path:
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A suite, its targets that are there, and its newest run; None where there is none."""
-
-    suite: Suite
-    entries: Sequence[Entry]
-    last: Package | None
 
 
 @click.command()
@@ -67,6 +58,7 @@ def listing(ctx: click.Context, kept: str | None, roots: tuple[str, ...], as_jso
     """
     from aisp.kernels.catalog import suites
     from aisp.store import suites as kept_suites  # what packages are, and with it the rules of results
+    from aisp.store.results.tables.suites import SUITES, Listed
 
     found, problems = suites.load_suites([Path(root).absolute() for root in roots])
     for problem in problems:
@@ -76,46 +68,9 @@ def listing(ctx: click.Context, kept: str | None, roots: tuple[str, ...], as_jso
     listed = []
     for suite in found.values():
         here = kept_suites.read_index(base / suite.name).here
-        listed.append(Listed(suite, suite.resolve(catalog)[0], here[-1] if here else None))
-    common.answer(as_json, lambda: {"suites": [_as_json(one) for one in listed]}, _list_lines, listed)
+        listed.append(Listed(suite, suite.resolve(catalog)[0], _run_of(here[-1]) if here else None))
+    common.answer(as_json, lambda: {"suites": documents(SUITES, listed)}, plain.listing, SUITES, listed)
     ctx.exit(0 if listed else EXIT_NO)
-
-
-def _list_lines(listed: Sequence[Listed], *, width: int | None) -> list[str]:
-    rows = []
-    for one in listed:
-        how = "quick" if one.suite.how.quick else "full"
-        worse = one.last.summary["changes"].get("worse") if one.last else None
-        last = "never" if one.last is None else plain.local_time(one.last.summary["wall"])
-        row = [one.suite.name, str(len(one.entries)), how, last, str(worse) if worse is not None else plain.DASH]
-        rows.append([clean_line(cell) for cell in (*row, one.suite.title, str(one.suite.path))])
-    heads = ["suite", "targets", "mode", "last run", "worse", "what it is", "file"]
-    return common.table(
-        heads, rows, right=["targets", "worse"], width=width, shrink="what it is", drop=["file", "worse", "mode"]
-    )
-
-
-def _as_json(one: Listed) -> dict[str, Any]:
-    suite = one.suite
-    return {
-        "name": suite.name,
-        "title": suite.title,
-        "file": str(suite.path),
-        "quick": suite.how.quick,
-        "contract": None if suite.contract is None else str(suite.contract),
-        "targets": [
-            {
-                "target": entry.target.id,
-                "case": entry.case or None,
-                "rungs": list(entry.rungs),
-                "layer": entry.layer,
-                "bottleneck": entry.bottleneck or None,
-                "launch_count": entry.launch_count,
-            }
-            for entry in one.entries
-        ],
-        "last": None if one.last is None else _run_json(one.last),
-    }
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
@@ -139,6 +94,7 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
     """
     from aisp.kernels.catalog import suites
     from aisp.store import suites as kept_suites
+    from aisp.store.results.tables.suites import RUNS
 
     base = base_folder(kept)
     known, _ = suites.load_suites([Path(root).absolute() for root in roots])
@@ -148,11 +104,13 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
     found = kept_suites.read_index(base / name, None if kept else _machine())
     for sentence in found.told:
         common.note(f"aisp: warning: {sentence}")
-    shown = found.here[-limit:]
+    shown = [_run_of(one) for one in found.here[-limit:]]
     if as_json:
-        common.say_document({"suite": name, "runs": [_run_json(one) for one in shown], "told": found.told})
+        common.say_document({"suite": name, "runs": documents(RUNS, shown), "told": found.told})
     elif shown:
-        common.say("\n".join(_history_lines(shown, width=common.terminal_width())))
+        worse = ", ".join(map(clean_line, shown[-1].worse))
+        table = plain.listing(RUNS, shown, width=common.terminal_width())
+        common.say("\n".join(table + (["", f"=> worse in the last: {worse}"] if worse else [])))
     else:
         common.note(f"aisp: no run of {clean_line(name)} to show; `aisp suite run {clean_line(name)}` makes one")
     ctx.exit(0 if shown else EXIT_NO)
@@ -160,66 +118,16 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
 
 def _machine() -> dict[str, str] | None:
     """This machine, as the newest run that was made here names it; None where nothing was run."""
-    from aisp.tui.cli import stored, suite_rows
+    from aisp.tui import suites
+    from aisp.tui.cli import stored
 
     with stored.history() as opened:
         newest = opened.newest(1, all_findings=False)
-        return suite_rows.machine_of(opened.facts(newest[0])) if newest else None
+        return suites.machine_of(opened.facts(newest[0])) if newest else None
 
 
-def _history_lines(shown: Sequence[Package], *, width: int | None) -> list[str]:
-    from aisp.store.results.regression import Change  # numpy
+def _run_of(one: Package) -> RunOf:
+    from aisp.store.results.tables.suites import RunOf
 
-    changes = ["not comp." if change is Change.NOT_COMPARABLE else change.value for change in Change]
-    heads = ["when", "geometric mean [low..high]", "targets", "without launches", *changes, "busy", "run"]
-    rows = []
-    for one in shown:
-        told = _run_json(one)
-        mean, without = (_mapping(told[key]) for key in ("geometric_mean", "geometric_mean_without_launch_count"))
-        rows.append(
-            [
-                plain.local_time(str(told["wall"])),
-                plain.speedup(mean.get("value"), mean.get("low"), mean.get("high")),
-                str(mean.get("count", plain.DASH)),
-                plain.speedup(without.get("value")),
-                *(str(one.summary["changes"].get(change, plain.DASH)) for change in Change),
-                plain.DASH if told["busy"] is None else str(len(told["busy"])),
-                one.id,
-            ]
-        )
-    table = common.table(
-        heads,
-        [[clean_line(cell) for cell in row] for row in rows],
-        right=["targets", *heads[4:-1]],
-        width=width,
-        drop=["without launches", "targets", "run", "first", "not comp.", "busy", "left out"],
-    )
-    worse = [clean_line(target) for target in _worse(shown[-1])]
-    return table + (["", f"=> worse in the last: {', '.join(worse)}"] if worse else [])
-
-
-def _worse(one: Package) -> list[str]:
-    return [
-        str(entry["target"]) for entry in one.regression["worse"] if isinstance(entry, Mapping) and "target" in entry
-    ]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _run_json(one: Package) -> dict[str, Any]:
-    """A package in short; the schema is in docs/commands.md."""
-    summary = one.summary
-    return {
-        "id": one.id,
-        "wall": summary["wall"],
-        "machine": summary["machine"],
-        "contract": summary.get("contract"),
-        "geometric_mean": summary.get("geometric_mean"),
-        "geometric_mean_without_launch_count": summary.get("geometric_mean_without_launch_count"),
-        "changes": summary["changes"],
-        "busy": summary.get("busy"),
-        "worse": _worse(one),
-        "package": str(one.folder),
-    }
+    entries = [entry for entry in one.regression["worse"] if isinstance(entry, Mapping) and "target" in entry]
+    return RunOf(one.id, one.folder, one.summary, [str(entry["target"]) for entry in entries])

@@ -1,14 +1,11 @@
 """From the stored runs of a suite's targets to its result: each against earlier runs, in turns where it looks slower,
 and the package on disk.
 
-The rules stand in store.results.regression and store.results.contract; here runs, sources and telemetry are fetched for
-them. Earlier runs are those of the same device, case and mode that were asked for by somebody: a save's are of whatever
-stood in an editor. With a contract only runs that keep it count.
+Which runs count is said in tui.suites, the rules in store.results.regression.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 from aisp.kernels.catalog.between import BetweenError, between
 from aisp.store import suites
 from aisp.store.errors import StoreError
-from aisp.store.outcomes import State, Trigger
-from aisp.store.results import contract as contracts
+from aisp.store.outcomes import State
 from aisp.store.results import expected, regression, suite_documents
-from aisp.store.results.comparison import Side, side
-from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.regression import Change, Row
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import summary
 from aisp.tui.cli.turning import Manner, turn
+from aisp.tui.suites import breach, machine_of, sides
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
 
 RUNS = "runs.json"
 """Of a package: what every rung came to and on what, as store.results.expected reads a run; for other machines."""
-MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,57 +135,6 @@ def stored_or_told(opened: Opened, told: Run) -> Run:
     except LookupError:
         return told
     return found if found.state.final else told
-
-
-def sides(opened: Opened, now: Run, contract: Contract | None, formerly: Sequence[str] = ()) -> list[Side]:
-    """This run and the earlier ones that it may be held against, newest first.
-
-    Args:
-        formerly: names that its target had before.
-    """
-    past: list[Run] = []
-    for name in (now.target, *formerly):
-        with contextlib.suppress(LookupError):  # its end could not be stored
-            past += opened.newest(LOOK_BACK_RUNS, name, now.id, all_findings=False)
-    past.sort(key=lambda run: run.id, reverse=True)
-    alike = (
-        run
-        for run in past
-        if run.state.final
-        and run.trigger is not Trigger.WATCH
-        and not run.without
-        and (run.device, run.case, run.quick) == (now.device, now.case, now.quick)
-    )
-    kept = (run for run in alike if contract is None or not breach(opened, contract, run))
-    return [_side(opened, run) for run in (now, *kept)]
-
-
-def _side(opened: Opened, run: Run) -> Side:
-    """A run with what it ran on. The driver's readings are fetched only where no arm has a clock of its own."""
-    telemetry = None
-    if run.device.startswith("cuda") and all(arm.sm_clock_mhz is None for arm in run.arms):
-        telemetry = opened.telemetry(run.id)
-    readings = telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
-    return side(opened.read(run), opened.facts(run), readings)
-
-
-def machine_of(facts: Mapping[str, object]) -> dict[str, str]:
-    """What tells this machine from others, of an environment record."""
-    return {key: clean_line(str(facts.get(key) or "")) for key in MACHINE}
-
-
-def breach(opened: Opened, contract: Contract, run: Run) -> str:
-    """What a run that has ended breaks of the contract, as a clause; "" where it keeps it."""
-    hot = "environment.temperature_c" in contract.values  # then the readings are fetched
-    facts = opened.facts_and_temperature(run) if hot else opened.facts(run)
-    imports: dict[str, set[str]] = {}
-    if "imports" in contract.values:
-        with contextlib.suppress(LookupError, StoreError):  # then nobody knows what it imports, which is a breach
-            imports = contracts.imports_of(run, opened.snapshot(run.snapshot))
-    found = contracts.breaches(contract, run, facts, imports)
-    return (
-        clean_line(f"no result of contract {contract.name}: {'; '.join(map(str, found))}", limit=2000) if found else ""
-    )
 
 
 # -- in turns ----------------------------------------------------------------------------------------------------------

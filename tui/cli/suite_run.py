@@ -50,16 +50,17 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
     default=None,
     help="Go on with the unfinished run, which must be there; or begin anew. By default whichever can be.",
 )
-@click.option(
+@common.out_option(
+    "into",
     "--into",
-    metavar="FOLDER",
+    "Write the package into FOLDER/NAME instead of the state folder.",
     type=click.Path(file_okay=False),
-    help="Write the package into FOLDER/NAME instead of the state folder.",
 )
 @click.option("--quick", is_flag=True, help="Quick runs, whatever the suite says; held against quick ones.")
 @common.device_option
 @common.roots_option
 @click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower.")
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(

@@ -116,7 +116,7 @@ class Measuring(Session):
         self._told_runs.add(run.id)
         self._progress.clear()
         common.mark(run)
-        ended = sum(other.finished for other in self.runs)
+        ended = self._ended
         duration = plain.duration(None if run.record.duration_ms is None else run.record.duration_ms / 1e3)
         told = f"[{ended}/{self._total}] {run.record.target}: {summary(run)}  {duration}"
         room = LINES * shutil.get_terminal_size().columns if self._progress.live else MOST_CELLS
@@ -126,7 +126,12 @@ class Measuring(Session):
 
     @property
     def _total(self) -> int:
-        return len(self._plan.asked.targets) - len(self.refused)
+        return len(self._plan.asked.targets)
+
+    @property
+    def _ended(self) -> int:
+        """How many of all targets are dealt with; those that cannot run here are."""
+        return sum(run.finished for run in self.runs) + len(self.refused)
 
     def _draw(self) -> None:
         going = [run for run in self.runs if not run.finished and run.record.state is not State.PLANNED]
@@ -134,9 +139,8 @@ class Measuring(Session):
             return
         share, left_s = pace(self.runs, self.elapsed_s, time.monotonic_ns())
         run = going[0]
-        ended = sum(other.finished for other in self.runs)
         parts = [
-            f"[{ended + 1}/{self._total}]",
+            f"[{self._ended + 1}/{self._total}]",
             f"[{drawn}]" if (drawn := bar(share, BAR_CELLS, True)) else "",
             "" if left_s is None else f"about {plain.about(left_s)} left" if left_s >= 1 else "nearly done",
             run.record.target or run.id,

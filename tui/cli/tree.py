@@ -71,10 +71,10 @@ Results
 history | history | Show earlier runs | transpose --limit 5 | 01JZ0 --json
 compare | compare | Put two runs side by side | 01JZ0 01JZ1 | 01JZ0 01JZ1 --json
 checks | checks | Show what was checked | transpose | --issues
-export | export:export | Write a run for others | transpose | 01JZ0 --html run.html
+export | export:export | Write a run for others | transpose | 01JZ0 --html -o run.html
 import | export:import_ | Take in others' runs | run.json | monday.json tuesday.json
 score | suite | Sum up many targets | ch07 | all --on h100
-lessons | lessons | Hold lessons to predictions | --sort speedup | --svg lessons.svg
+lessons | lessons | Hold lessons to predictions | --sort speedup | -o lessons.svg
 suite | | Measure many, find slowdowns
 suite list | suite_history:listing | List the suites that there are | | --root . --json
 suite run | suite_run | Measure a suite: is anything slower than before? | smoke | tier1 --quick
@@ -87,7 +87,7 @@ replay | replay | Repeat a failing case | 01JZ0F0OPTIMIZED | 01JZ0F0OPTIMIZED --
 lint | lint | Find what a task lets pass | transpose | transpose --device cpu
 tune | tune | Search launch parameters | rows optimized --param BLOCK=64,128 | rows optimized --grid
 bisect | bisect | Find the edit that slowed it | rows --good 01A --bad 01B | rows --good 01A --bad 01B --quick
-roofline | roofline | Show rungs under the roof | transpose | transpose --png roof.png
+roofline | roofline | Show rungs under the roof | transpose | transpose -o roof.png
 
 This machine
 doctor | doctor | Check this machine | | --accept
@@ -102,7 +102,7 @@ engine logs | engine:logs | Show the engine's own log | --lines 200 | --follow
 store | | Examine and copy the store
 store info | store:info | Show where results are kept and how many | | --json
 store verify | store:verify | Compare all that is stored with its hashes | | copy.db --anew
-store backup | store:backup | Copy the store while it is in use | | copy.db
+store backup | store:backup | Copy the store while it is in use | | -o copy.db
 store recover | store:restore | Put a backup into the place of the store | | copy.db --yes
 store vacuum | store:vacuum | Rewrite the store without unused room | | --json
 
@@ -114,7 +114,7 @@ fleet run | fleet:run | Judge a folder's candidates, each on one GPU | new --aga
 fleet status | fleet:status | Show how many candidates wait and have ended | | --json
 fleet agents | fleet:agents | Show which GPUs of a cluster take candidates | | --address head:6379
 contract | | Say what a run must keep
-contract new | contract:new | Write a commented contract to start from | | mine.contract.toml --from run.yaml
+contract new | contract:new | Write a commented contract to start from | | -o mine.contract.toml --from run.yaml
 contract check | contract:check | Say whether a run keeps a contract | a.contract.toml | a.contract.toml 01JZ0
 contract diff | contract:diff | Show in which keys two contracts differ | a.toml b.toml | a.toml b.toml --json
 

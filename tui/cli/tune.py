@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--grid", is_flag=True, help="Try every combination in its order, instead of what Optuna proposes.")
 @common.device_option
 @common.root_option
+@common.verbose_option
 @common.json_option
 @click.pass_context
 def command(

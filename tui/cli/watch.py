@@ -111,7 +111,7 @@ class Watching:
                     common.note(
                         f"aisp: {self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
                     )
-                self._progress.step(f"watching {self._target}; Ctrl-C ends it")
+                self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
                 ticker = asyncio.create_task(self._tick())
                 async for batch in engine.batches():
                     for event in batch:

@@ -16,9 +16,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from aisp.store.results.comparison import Compared, Side
+from aisp.store.results.tables import cells_of
 from aisp.store.text import clean_line
 from aisp.tui import comparing, plain
 from aisp.tui.aside import begin
+from aisp.tui.comparing import DIFFERENCES, TURNS
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen
@@ -160,13 +162,16 @@ class CompareScreen(WorkScreen):
         self._draw_pairs(found, width)
         self.query_one("#differences", LiveTable).show(
             [
-                (str(number), [*comparing.difference(one), Text("no verdict", "bold") if one.refuses else ""])
+                (
+                    str(number),
+                    [*cells_of(DIFFERENCES[:3], one), Text("no verdict" if one.refuses else "", "bold")],
+                )
                 for number, one in enumerate(found.differences)
             ]
         )
         self.query_one("#turns", LiveTable).empty = comparing.no_turns(found)
         self.query_one("#turns", LiveTable).show(
-            [(str(number), list(comparing.turn(one))) for number, one in enumerate(found.turns)]
+            [(str(number), cells_of(TURNS, one)) for number, one in enumerate(found.turns)]
         )
         self._tell_row()
 

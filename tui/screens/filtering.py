@@ -3,18 +3,24 @@ escape clears the words before it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Input
 
+from aisp.store.results.overview import Lesson
 from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
+from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
-from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
 
@@ -28,6 +34,18 @@ class FilterInput(WordsInput):
     FilterInput.-shown { display: block; }
     """
     ALLOW_MAXIMIZE = False
+
+
+def giving_way(columns: Iterable[tuple[int, Column]], width: int, enough: int) -> tuple[list[Column], int]:
+    """The columns that leave `enough` cells of these for another one, and how many they leave. Those with a rank give
+    way, the highest rank first."""
+    ranked = list(columns)
+    for least in range(max(rank for rank, _ in ranked), -1, -1):
+        found = [column for rank, column in ranked if rank <= least]
+        left = width - sum((column.width or 0) + GAP for column in found)
+        if left >= enough:
+            break
+    return found, left
 
 
 class FilteringScreen(WorkScreen):
@@ -131,6 +149,42 @@ class FilteringScreen(WorkScreen):
             self._close_filter()
         else:
             await super().action_back()
+
+
+class LessonRows(FilteringScreen):
+    """Base of such a screen whose rows are lessons, by their ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
+        self._active: dict[str, str] = {}  # a word for what goes on, by target
+        self._problem = ""
+
+    @property
+    def target_id(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
+
+    def cached(self, target_id: str, hangs_on: object, make: Callable[[], list[Cell]]) -> list[Cell]:
+        """A row's cells; the same list as before where nothing in it can have changed."""
+        key = (hangs_on, self._active.get(target_id), self.app.theme, self.workbench.ascii)
+        if target_id not in self._rows or self._rows[target_id][0] != key:
+            self._rows[target_id] = (key, make())
+        return self._rows[target_id][1]
+
+    def outcome(self, lesson: Lesson, *, figure: bool = False) -> Text:
+        """What goes on in a lesson, else what it comes to; with the speed-up where that has no column."""
+        ascii_only = self.workbench.ascii
+        if word := self._active.get(lesson.target.id):
+            return Text(f"{'*' if ascii_only else '●'} {word}", "bold")
+        if figure and lesson.ratio is not None:
+            return verdict_text(lesson.outcome.value, lesson.ratio.speedup, ascii_only)
+        return outcome_text(replace(lesson, missing=self.workbench.missing(lesson.target)), ascii_only)
+
+    def choice_text(self, shown: int, of: int) -> str:
+        """What the rows are chosen by and how many they are: ", only: not run, with “tma”: 3 of 48"."""
+        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
+        only = "" if self._only == "all" else f", only: {self._only}"
+        return f"{only}{words}: {shown if shown == of else f'{shown} of {of}'}"
 
 
 def _next(name: str, names: Iterable[str]) -> str:

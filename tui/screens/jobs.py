@@ -5,6 +5,7 @@ A row is a job under way, a job that waits, with its place, or a watch. Seconds 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -31,23 +32,24 @@ ASKED_COLUMNS = 110  # from here on for who asked, and where it is carried out
 EMPTY = "Nothing is under way, waits or is watched: r on a target runs it, w watches it"
 
 
+# The columns, each with how wide the terminal must be for it.
+_COLUMNS = (
+    (0, Column("place", "", 2, align="right")),
+    (0, Column("target", "target", None, ratio=1)),
+    (0, Column("kind", "what", 9)),
+    (0, Column("state", "state", 9)),
+    (TIMES_COLUMNS, Column("elapsed_s", "for", 7, align="right")),
+    (TIMES_COLUMNS, Column("expected_s", "takes", 7, align="right")),
+    (TIMES_COLUMNS, Column("starts_in_s", "begins", BAR_COLUMNS, align="right")),
+    (ASKED_COLUMNS, Column("trigger", "asked by", 12)),
+    (ASKED_COLUMNS, Column("device", "device", 7)),
+)
+
+
 def columns_for(width: int) -> list[Column]:
     """The table's columns on a terminal of `width` columns."""
-    columns = [
-        Column("place", "", 2, align="right"),
-        Column("target", "target", None, ratio=1),
-        Column("what", "what", 9),
-        Column("state", "state", 9 if width < ASKED_COLUMNS else 20),
-    ]
-    if width >= TIMES_COLUMNS:
-        columns += [
-            Column("for", "for", 7, align="right"),
-            Column("takes", "takes", 7, align="right"),
-            Column("begins", "begins", BAR_COLUMNS, align="right"),
-        ]
-    if width >= ASKED_COLUMNS:
-        columns += [Column("by", "asked by", 12), Column("device", "device", 7)]
-    return columns
+    shown = [column for least, column in _COLUMNS if width >= least]
+    return [replace(one, width=20) if one.key == "state" and width >= ASKED_COLUMNS else one for one in shown]
 
 
 class JobsScreen(WorkScreen):
@@ -126,13 +128,12 @@ class JobsScreen(WorkScreen):
 
     def _draw(self) -> None:
         model, now_ns = self.workbench.model, self.workbench.model.now_ns()
-        places = jobs.places(model.queue)
-        table = self.table
+        table, queue = self.table, jobs.rows(model.queue, now_ns)
         table.columns = columns_for(self.size.width)
-        rows = [(f"job {job.run_id}", self._job_row(job, places.get(job.run_id), now_ns)) for job in model.queue]
+        rows = [(f"job {row.job.run_id}", self._job_row(row)) for row in queue]
         rows += [(f"watch {watch.target}", self._watch_row(watch)) for watch in model.active_watches()]
         table.show(rows)
-        entitle(table, self._title(len(places), now_ns))
+        entitle(table, self._title(sum(row.place is not None for row in queue), now_ns))
         self._describe()
 
     def _title(self, waiting: int, now_ns: int) -> str:
@@ -144,25 +145,19 @@ class JobsScreen(WorkScreen):
             parts.append(f"all done in about {plain.about(left)}")
         return ", ".join(["Jobs", *parts])
 
-    def _job_row(self, job: QueueItem, place: int | None, now_ns: int) -> list[Cell]:
-        mark: Cell = Text(("*" if self.workbench.ascii else "●") if place is None else str(place), "bold")
-        state = jobs.state(job)
-        if place is None and self.size.width >= ASKED_COLUMNS:
-            state = self._doing(job) or state
-        cells: list[Cell] = [
-            mark,
-            Text(job.target if job.kind != "peak" else "this GPU", "bold" if place is None else ""),
-            jobs.what(job),
-            state,
-        ]
-        if self.size.width >= TIMES_COLUMNS:
-            begins = jobs.begins(job, now_ns) if place is not None else self._bar(job, now_ns)
-            cells += [
-                plain.about(jobs.elapsed_s(job, now_ns)) if place is None else "",
-                plain.about(job.expected_s),
-                begins,
-            ]
-        return [*cells, jobs.asked_by(job), job.device]
+    def _job_row(self, row: jobs.Row) -> list[Cell]:
+        job, under_way = row.job, row.place is None
+        cells: dict[str, Cell] = {column.key: column.cell(row) for column in jobs.JOBS}
+        style = "bold" if under_way else ""
+        cells["target"] = Text(job.target if job.kind != "peak" else "this GPU", style)
+        if under_way:
+            cells["starts_in_s"] = self._bar(job, row.now_ns)
+        else:
+            cells["elapsed_s"] = ""
+        cells["place"] = Text(("*" if self.workbench.ascii else "●") if under_way else str(row.place), "bold")
+        if under_way and self.size.width >= ASKED_COLUMNS and (doing := self._doing(job)):
+            cells["state"] = doing
+        return [cells[column.key] for column in self.table.columns]
 
     def _bar(self, job: QueueItem, now_ns: int) -> str:
         """How much of the job's time has passed, by how long the last one like it took."""
@@ -177,7 +172,7 @@ class JobsScreen(WorkScreen):
 
     def _watch_row(self, watch: WatchView) -> list[Cell]:
         cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._saves(watch)]
-        return [*cells, *([""] * 3 if self.size.width >= TIMES_COLUMNS else [])]
+        return cells + [""] * (len(self.table.columns) - len(cells))
 
     def _saves(self, watch: WatchView) -> str:
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start

@@ -18,27 +18,25 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
-from aisp.store.results import hardware, overview
+from aisp.store.results import overview
 from aisp.store.results.overview import Lesson
-from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
+from aisp.store.results.prediction import Answer
+from aisp.store.results.tables import copied
+from aisp.store.results.tables.lessons import LESSONS, PREDICTION_WORDS
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment, newest_first
-from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
-from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Expectation, Target
     from aisp.store import History
-    from aisp.store.record import Run
     from aisp.store.results.reading import Bar, Reading
     from aisp.tui.model import RunView
 
@@ -53,6 +51,7 @@ Asked = tuple[
 ]  # what an answer to a prediction hangs on: the last result, and what is in quarantine
 
 _NAME = (12, 30)  # cells of a lesson's id, at least and at most
+_SAID = {column.key: column for column in LESSONS}
 # In their order. Those with a rank give way where they would leave too little for the bar, the highest rank first.
 _COLUMNS: tuple[tuple[int, Column], ...] = (
     (0, Column("outcome", "verdict", 11)),
@@ -61,18 +60,9 @@ _COLUMNS: tuple[tuple[int, Column], ...] = (
     (0, Column("bar", "", None)),
     (2, Column("predicted", "predicted", 19)),
     (1, Column("sol", "of light", 8, "right")),
-    (3, Column("when", "when", 10)),
+    (3, Column("wall", "when", 10)),
     (5, Column("on", "on", 18)),
 )
-_PREDICTED_WORDS = {
-    Says.MET: "met",
-    Says.MISSED: "missed",
-    Says.UNMEASURED: "memory?",
-    Says.QUARANTINED: "held",
-    Says.DOUBTED: "doubted",
-    Says.PORTABLE: "portable",
-    Says.SOME_RUNGS: "some",
-}
 
 
 def columns_for(width: int, names: int) -> tuple[list[Column], int]:
@@ -82,18 +72,14 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
         names: cells of the longest lesson's id.
     """
     name = max(_NAME[0], min(names, _NAME[1]))
-    for least in range(max(rank for rank, _ in _COLUMNS), -1, -1):
-        columns = [column for rank, column in _COLUMNS if rank <= least]
-        bar = width - name - sum((column.width or 0) + GAP for column in columns)
-        if bar >= max(LEAST_BAR, BAR_SHARE * width):
-            break
+    columns, bar = giving_way(_COLUMNS, width - name, round(max(LEAST_BAR, BAR_SHARE * width)))
     if bar < LEAST_BAR:
-        return [Column("name", "lesson", None, ratio=1), *(one for one in columns if one.key != "bar")], 0
+        return [Column("target", "lesson", None, ratio=1), *(one for one in columns if one.key != "bar")], 0
     found = [Column("bar", "", bar) if column.key == "bar" else column for column in columns]
-    return [Column("name", "lesson", name), *found], bar
+    return [Column("target", "lesson", name), *found], bar
 
 
-class LessonsScreen(FilteringScreen):
+class LessonsScreen(LessonRows):
     """See the module."""
 
     sorts = overview.SORTS
@@ -121,18 +107,11 @@ class LessonsScreen(FilteringScreen):
         self._facts: dict[str, dict[str, object]] = {}  # environments by hash
         self._answers: dict[str, tuple[Asked, Answer]] = {}  # by target
         self._known: dict[str, Lesson] = {}  # as drawn last, by target: what did not change is worked out once
-        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
-        self._active: dict[str, str] = {}  # a word for what goes on, by target
-        self._problem = ""
         self._reading = False  # whether the store is being asked: what changes meanwhile is asked for next
 
     @property
     def header_title(self) -> str:
         return "All lessons"
-
-    @property
-    def target_id(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="legend")
@@ -234,17 +213,11 @@ class LessonsScreen(FilteringScreen):
             table.empty = self.nothing("lesson") if every else "No lessons here; `aisp new NAME` makes one"
         keys = [column.key for column in columns]
         table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
-        self._say_title(len(every))
+        entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")
         self._say_why()
         self.say("legend", self._legend())
         if ask:
             self._look_up(every)
-
-    def _say_title(self, count: int) -> None:
-        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
-        shown = str(count) if len(self._shown) == count else f"{len(self._shown)} of {count}"
-        only = "" if self._only == "all" else f", only: {self._only}"
-        entitle(self.table, f"Lessons by {self._sort}{only}{words}: {shown}")
 
     def _legend(self) -> Text:
         ascii_only = self.workbench.ascii
@@ -261,46 +234,32 @@ class LessonsScreen(FilteringScreen):
         return style_of(self.app, "$warning on $panel")
 
     def _row(self, lesson: Lesson, axis: Axis, keys: Sequence[str]) -> list[Cell]:
-        """A lesson's cells; the same list as before where nothing in it can have changed."""
-        name = lesson.target.id
-        hangs_on = (id(lesson), axis, tuple(keys), self._active.get(name), self.app.theme, self.workbench.ascii)
-        if name not in self._rows or self._rows[name][0] != hangs_on:
-            cells = self._cells(lesson, axis, keys)
-            self._rows[name] = (hangs_on, [cells[key] for key in keys])
-        return self._rows[name][1]
+        hangs_on = (id(lesson), axis, tuple(keys))
+        return self.cached(lesson.target.id, hangs_on, lambda: [self._cell(lesson, key, axis) for key in keys])
 
-    def _cells(self, lesson: Lesson, axis: Axis, keys: Sequence[str]) -> dict[str, Cell]:
-        ascii_only = self.workbench.ascii
-        ratio, run, expect = lesson.ratio, lesson.run, lesson.target.expect
-        outcome = lesson.outcome
-        figure = (ratio.speedup, ratio.low, ratio.high) if ratio is not None and ratio.speedup is not None else None
-        cells: dict[str, Cell] = {
-            "name": lesson.target.id,
-            "outcome": self._outcome(lesson),
-            "speedup": plain.speedup(ratio.speedup) if ratio is not None else "",
-            "interval": plain.bounds(ratio.low, ratio.high).strip() if ratio is not None else "",
-            "predicted": predicted_text(lesson, expect) if expect is not None else "",
-            "sol": plain.percent(lesson.sol) if lesson.sol is not None else "",
-            "on": hardware.short(clean_line(lesson.on)),
-            "when": plain.local_time(run.record.wall)[:10] if run is not None else "",
-        }
-        if "bar" in keys:
-            cells["bar"] = ratio_bar(
+    def _cell(self, lesson: Lesson, key: str, axis: Axis) -> Cell:
+        ratio, expect, answer = lesson.ratio, lesson.target.expect, lesson.answer
+        if key == "outcome":
+            return self.outcome(lesson)
+        if key == "bar":
+            figure = (ratio.speedup, ratio.low, ratio.high) if ratio is not None and ratio.speedup is not None else None
+            return ratio_bar(
                 axis,
                 figure,
                 expect.speedup if expect is not None else None,
-                style=verdict_style(outcome.value if ratio is not None else "none"),
+                style=verdict_style(lesson.outcome.value if ratio is not None else "none"),
                 # What was predicted for other hardware is there to be seen, not to be held against this figure.
                 behind=self._behind if figure is None or lesson.meant else style_of(self.app, "dim"),
-                ascii=ascii_only,
+                ascii=self.workbench.ascii,
             )
-        return cells
-
-    def _outcome(self, lesson: Lesson) -> Text:
-        ascii_only = self.workbench.ascii
-        if word := self._active.get(lesson.target.id):
-            return Text(f"{'*' if ascii_only else '●'} {word}", "bold")
-        return outcome_text(lesson, ascii_only)
+        if key in ("speedup", "interval"):
+            figure_text, _, interval = _SAID["speedup"].cell(lesson).partition(" ")
+            return "" if ratio is None else figure_text if key == "speedup" else interval
+        said = _SAID[key].cell(lesson)
+        if key == "predicted":
+            plainly = answer is not None and answer.says in PREDICTION_WORDS
+            return Text("" if expect is None else said, ("" if answer and answer.met else "bold") if plainly else "dim")
+        return "" if said == plain.DASH else said[:10] if key == "wall" else said
 
     # -- the highlighted lesson --------------------------------------------------------------------------------
 
@@ -320,7 +279,7 @@ class LessonsScreen(FilteringScreen):
 
     def copy_text(self) -> str:
         """The rows as they are shown, as text."""
-        return "\n".join(row_text(lesson) for lesson in self._shown)
+        return "\n".join(copied(LESSONS, lesson) for lesson in self._shown)
 
     # -- keys --------------------------------------------------------------------------------------------------
 
@@ -332,27 +291,6 @@ class LessonsScreen(FilteringScreen):
         """Read everything again."""
         self._facts, self._answers, self._problem = {}, {}, ""
         self.workbench.reload()
-
-
-def predicted_text(lesson: Lesson, expect: Expectation) -> Text:
-    """The predicted range, and whether it was met, or the hardware that it speaks of."""
-    text = Text(f"{plain.number(expect.speedup[0], 2)}..{plain.number(expect.speedup[1], 2)}x ")
-    said = lesson.answer
-    if said is not None and said.says in _PREDICTED_WORDS:
-        return text.append(_PREDICTED_WORDS[said.says], "" if said.met else "bold")
-    return text.append(f"on {hardware.short(clean_line(expect.on))}", "dim")
-
-
-def row_text(lesson: Lesson) -> str:
-    """A lesson on a line of text."""
-    ratio, expect = lesson.ratio, lesson.target.expect
-    parts = [lesson.target.id, lesson.outcome.value]
-    parts += [plain.speedup(ratio.speedup, ratio.low, ratio.high)] if ratio is not None else []
-    parts += [f"predicted {predicted_text(lesson, expect).plain}"] if expect is not None else []
-    parts += [f"{plain.percent(lesson.sol)} of the speed of light"] if lesson.sol is not None else []
-    parts += [f"on {clean_line(lesson.on)}"] if lesson.on else []
-    parts += [plain.local_time(lesson.run.record.wall)] if lesson.run is not None else []
-    return "  ".join(parts)
 
 
 def _asked(result: Reading | None, held: Mapping[str, Bar]) -> Asked:
@@ -369,20 +307,9 @@ def _alike(one: Lesson, other: Lesson) -> bool:
 
 def _read_answers(lessons: Sequence[Lesson], history: History) -> list[tuple[Lesson, dict[str, object], Answer | None]]:
     """The hardware of the last results, and what answers the predictions; in a thread."""
-    known: dict[str, dict[str, object]] = {}
+    from aisp.tui.stored import Stored  # the store, which the first screen does without
 
-    def facts(run: Run) -> dict[str, object]:
-        if run.environment not in known:
-            known[run.environment] = environment(history, run)
-        return known[run.environment]
-
-    found = []
-    for lesson in lessons:
-        target: Target = lesson.target
-        assert lesson.run is not None
-        said = None
-        if target.expect is not None:
-            runs = newest_first(history, target.id, LOOK_BACK_RUNS)
-            said = answer(runs, target, facts, quarantined=bool(lesson.held))
-        found.append((lesson, facts(lesson.run.record), said))
-    return found
+    with Stored(history.path) as opened:
+        return [
+            (one, opened.facts(one.run.record), opened.answer(one.target)) for one in lessons if one.run is not None
+        ]

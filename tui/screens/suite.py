@@ -8,11 +8,8 @@ targets at a time, and only what is not known yet.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
@@ -23,37 +20,28 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
-from aisp.engine import paths
 from aisp.engine.protocol.requests import FrozenContract
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.outcomes import Trigger
-from aisp.store.results import busy, hardware, regression, standing, suite
-from aisp.store.results.overview import Lesson, Outcome
-from aisp.store.results.prediction import LOOK_BACK_RUNS
-from aisp.store.results.reading import Reading
+from aisp.store.results import busy, hardware, regression, suite
+from aisp.store.results.overview import Lesson
 from aisp.store.results.regression import Against, Change, Row
+from aisp.store.results.tables import copied
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.earlier import newest_first
-from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, entitle
-from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
+from aisp.tui.suites import COPIED, NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
-from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.contracts import Contract
-    from aisp.kernels.catalog.model import Catalog, Problem
-    from aisp.kernels.catalog.suites import Entry, How, Suite
-    from aisp.store import History
-    from aisp.store.record import Comparison, Run
-    from aisp.store.results.reading import Bar
-    from aisp.tui.cli.stored import Opened
+    from aisp.kernels.catalog.model import Catalog
+    from aisp.kernels.catalog.suites import Entry
 
 SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
 FIRST_SUITE = "tier1"
@@ -85,7 +73,6 @@ _SIGN_OF = {
     Change.LEFT_OUT: "none",
     Change.LOST: "none",
 }
-NOT_RUN = "not run"
 
 
 def columns_for(width: int, names: int, runs: int) -> list[Column]:
@@ -97,189 +84,11 @@ def columns_for(width: int, names: int, runs: int) -> list[Column]:
     """
     least_name = max(_NAME[0], min(names, 20))
     spark_least = max(LEAST_SPARK, min(runs, 12))
-    for least in range(max(rank for rank, _ in _COLUMNS), -1, -1):
-        columns = [column for rank, column in _COLUMNS if rank <= least]
-        spare = width - least_name - sum((column.width or 0) + GAP for column in columns)
-        if spare >= spark_least:
-            break
+    columns, spare = giving_way(_COLUMNS, width - least_name, spark_least)
     name = min(max(names, _NAME[0]), _NAME[1], least_name + max(0, spare - spark_least))
     spark = max(LEAST_SPARK, min(spare - (name - least_name), MOST_SPARK, max(runs, LEAST_SPARK)))
     found = [Column("spark", "history", spark, "right") if column.key == "spark" else column for column in columns]
     return [Column("name", "target", name), *found]
-
-
-# -- what the store says -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A suite with its targets as the catalogue has them, and the contract that its runs must keep.
-
-    Attributes:
-        told: what is wrong with it, a sentence each.
-    """
-
-    suite: Suite
-    entries: tuple[Entry, ...]
-    contract: Contract | None
-    told: tuple[str, ...]
-
-    def place(self, entry: Entry) -> tuple[object, ...]:
-        """What tells the runs of one of its targets from those that another suite makes of it."""
-        how = self.suite.how
-        sha256 = self.contract.sha256 if self.contract is not None else ""
-        return entry.target.id, entry.case, how.quick, how.warm, sha256
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A target of a suite whose runs are asked for. `key`: what its answer hangs on beside the store."""
-
-    loaded: Loaded
-    entry: Entry
-    held: Mapping[str, Bar]
-    key: object
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """What the store says of it: the last run of the suite's kind as the lessons screen reads one, and its row."""
-
-    lesson: Lesson
-    row: Row
-
-    @property
-    def shown(self) -> bool:
-        """Whether figures of its last run may be shown."""
-        return _tells(self.lesson) and not self.row.left_out
-
-    @property
-    def ratio(self) -> Comparison | None:
-        """Its speed-up, None where none may be shown."""
-        return self.lesson.ratio if self.shown else None
-
-    @property
-    def busy(self) -> bool:
-        """Whether its last run, which says something, was made on a busy machine."""
-        return self.shown and self.lesson.run is not None and busy.of_run(self.lesson.run.record) is not None
-
-    @property
-    def kind(self) -> str:
-        """What the target came to, as the filters call it."""
-        if self.lesson.run is None:
-            return NOT_RUN  # never, with no fault to show: no row of a suite's run
-        return self.row.outcome.value
-
-
-def _tells(lesson: Lesson) -> bool:
-    return lesson.outcome.judged or lesson.outcome is Outcome.UNTIMED
-
-
-def is_of(record: Run, entry: Entry, how: How) -> bool:
-    """Whether a run is one of those that the suite makes of this target: its mode, its case, its cache; with every
-    check, and of no save."""
-    if record.trigger is Trigger.WATCH or record.without:
-        return False
-    case = entry.target.case_on(record.device, entry.case).name
-    warm = Reading(record).cache is Cache.WARM
-    return (record.quick, record.case, warm) == (how.quick, case, how.warm)
-
-
-def read_found(wanted: Sequence[Wanted], history: History) -> list[tuple[Wanted, Found]]:
-    """The runs of these targets, put against each other; in a thread."""
-    from aisp.tui.cli.stored import Opened  # click, and marks on rungs, which the first screen does without
-
-    with Opened(history.path) as opened:
-        return [(one, _found(one, opened)) for one in wanted]
-
-
-def _found(wanted: Wanted, opened: Opened) -> Found:
-    from aisp.tui.cli import suite_rows  # with the store
-
-    entry, contract = wanted.entry, wanted.loaded.contract
-    target = entry.target
-    records = newest_first(opened, target.id, LOOK_BACK_RUNS)
-    own = [record for record in records if is_of(record, entry, wanted.loaded.suite.how)]
-    result, attempt = standing.last(reversed(own))
-    tried = Reading(attempt) if attempt is not None else None
-    if result is None:
-        return Found(Lesson(target, attempt=tried, held=wanted.held), regression.row(target.id, ()))
-    lesson = Lesson(target, opened.read(result), tried, opened.facts(result), wanted.held)
-    why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
-    if not why and contract is not None:
-        why = suite_rows.breach(opened, contract, result)
-    row = regression.row(target.id, suite_rows.sides(opened, result, contract, target.formerly), left_out=why)
-    return Found(lesson, _in_turns(row, opened))
-
-
-def _in_turns(row: Row, opened: Opened) -> Row:
-    """The row with what old against new source in turns came to, where a run of a suite measured that; the packages
-    say which run it was."""
-    pairs: list[tuple[str, Against | None]] = [("last", row.last), ("best", row.best)]
-    slower = [(which, against) for which, against in pairs if against is not None and against.looks_slower]
-    if not slower or row.now is None:
-        return row
-    noted = list(_noted(row.target, row.now.run.id))
-    for which, against in slower:
-        runs = [one[which]["turns"]["run_id"] for one in noted if _is_about(one.get(which), against)]
-        for run_id in runs[-1:]:
-            with contextlib.suppress(LookupError):  # the run is gone: then nothing confirms it
-                row = regression.with_turns(row, which, opened.read(opened.run(run_id)))
-    return row
-
-
-def _noted(target_id: str, run_id: str) -> Iterator[dict[str, Any]]:
-    """What packages say of this run of a target, the newest last."""
-    from aisp.store import suites  # packages are looked at only where something looks slower
-
-    folders = [path for path in paths.suites_dir().iterdir() if path.is_dir()]
-    packages = [package for folder in folders for package in suites.read_index(folder).here]
-    for package in sorted(packages, key=lambda one: one.id):
-        for entries in package.regression.values():
-            for entry in entries if isinstance(entries, list) else ():
-                if isinstance(entry, dict) and (entry.get("target"), entry.get("run_id")) == (target_id, run_id):
-                    yield entry
-
-
-def _is_about(noted: object, against: Against) -> bool:
-    """Whether what a package says of two runs is about these two, and names a run in turns."""
-    if not isinstance(noted, dict) or noted.get("run_id") != against.earlier.run.id:
-        return False
-    turns = noted.get("turns")
-    return isinstance(turns, dict) and isinstance(turns.get("run_id"), str)
-
-
-def load(catalog: Catalog) -> tuple[dict[str, Loaded], tuple[str, ...]]:
-    """Every suite by name, and what is wrong with files of which none came; in a thread."""
-    from aisp.kernels.catalog import suites  # reads files
-
-    known, problems = suites.load_suites(catalog.roots)
-    found = {}
-    for name, one in known.items():
-        entries, gone = one.resolve(catalog)
-        contract, why = read_contract(one)
-        own = [_short(problem) for problem in (*problems, *gone) if problem.path == one.path]
-        found[name] = Loaded(one, entries, contract, tuple(own + ([why] if why else [])))
-    paths = {one.path for one in known.values()}
-    return found, tuple(_short(problem) for problem in problems if problem.path not in paths)
-
-
-def _short(problem: Problem) -> str:
-    """A problem by its file's name alone: a whole path would leave a row no room for what is wrong."""
-    return str(replace(problem, path=Path(problem.path.name)))
-
-
-def read_contract(chosen: Suite) -> tuple[Contract | None, str]:
-    """The contract that a suite's runs must keep, None where it has none; why it cannot be read. In a thread."""
-    from aisp.kernels.catalog import contracts  # reads files
-
-    if chosen.contract is None:
-        return None, ""
-    try:
-        found, problems = contracts.read(chosen.contract)
-    except OSError as error:
-        return None, f"{chosen.contract}: {error.strerror}"
-    return found, "; ".join(str(problem) for problem in problems)
 
 
 # -- choice and order --------------------------------------------------------------------------------------------------
@@ -318,7 +127,7 @@ def _ratio(row: Row) -> float:
     return told.ratio if told is not None and told.ratio is not None else 1.0
 
 
-class SuiteScreen(FilteringScreen):
+class SuiteScreen(LessonRows):
     """See the module.
 
     Args:
@@ -366,9 +175,6 @@ class SuiteScreen(FilteringScreen):
         self._known: dict[tuple[object, ...], tuple[object, Found]] = {}  # by Loaded.place
         self._asked: list[Found] = []  # of the suite, as they were found
         self._staying: list[Found] = []  # the same, with what stays when so many are asked
-        self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
-        self._active: dict[str, str] = {}  # a word for what goes on, by target
-        self._problem = ""
         self._reading = False
 
     @property
@@ -383,10 +189,6 @@ class SuiteScreen(FilteringScreen):
     def _loaded(self) -> Loaded | None:
         """The suite that is shown."""
         return self._suites.get(self._chosen)
-
-    @property
-    def target_id(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="score")
@@ -504,11 +306,13 @@ class SuiteScreen(FilteringScreen):
         runs = max((len(found.row.past) for _, found in every if found is not None), default=0)
         table.columns = columns_for(table.inner_width, names, runs)
         if not self._shown:
-            table.empty = self._nothing() if every else self._no_targets()
+            table.empty = self.nothing() if every else self._no_targets()
         keys = [column.key for column in table.columns]
         spark = next((column.width or 0 for column in table.columns if column.key == "spark"), 0)
         table.show([(entry.target.id, self._row(entry, found, keys, spark)) for entry, found in self._shown])
-        self._say_title(len(every))
+        order = "" if self._sort == "suite" else f" by {self._sort}"
+        mode = "quick" if self._loaded is not None and self._loaded.suite.how.quick else "full"
+        entitle(table, f"Last {mode} runs{order}{self.choice_text(len(self._shown), len(every))}")
         self._say_score(every)
         self.say("legend", self._legend())
         self._say_about()
@@ -527,27 +331,12 @@ class SuiteScreen(FilteringScreen):
         text = " ".join(said).lower()
         return all(word in text for word in words)
 
-    def _nothing(self) -> str:
-        wanted = [f"“{self.filter_words}”"] if self.filter_words else []
-        wanted += [self._only] if self._only != "all" else []
-        ways = ["escape clears the words"] if self.filter_words else []
-        ways += ["o shows another choice"] if self._only != "all" else []
-        return f"No target is left by {' and '.join(wanted)}; {', '.join(ways)}"
-
     def _no_targets(self) -> str:
         if self._of_catalog is None or (not self._suites and not self._problems):
             return "Reading the suites"
         if not self._suites:
             return "There is no suite: a TOML file in the folder `suites` of your targets makes one"
         return f"No target of {clean_line(self._chosen)} is in this catalogue; ] goes to the next suite"
-
-    def _say_title(self, count: int) -> None:
-        words = f", with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
-        shown = str(count) if len(self._shown) == count else f"{len(self._shown)} of {count}"
-        only = "" if self._only == "all" else f", only: {self._only}"
-        order = "" if self._sort == "suite" else f" by {self._sort}"
-        mode = "quick" if self._loaded is not None and self._loaded.suite.how.quick else "full"
-        entitle(self.table, f"Last {mode} runs{order}{only}{words}: {shown}")
 
     def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
         """The suite in one number, how many came to what, and what is wrong with it."""
@@ -618,49 +407,30 @@ class SuiteScreen(FilteringScreen):
         return style_of(self.app, "on $panel")
 
     def _row(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
-        """A target's cells; the same list as before where nothing in it can have changed."""
-        name, app = entry.target.id, self.workbench
-        missing = app.missing(entry.target)
-        hangs_on = (found, tuple(keys), spark, self._active.get(name), self.app.theme, app.ascii, missing)
-        if name not in self._rows or self._rows[name][0] != hangs_on:
-            self._rows[name] = (hangs_on, self._cells(entry, found, keys, spark))
-        return self._rows[name][1]
+        hangs_on = (found, tuple(keys), spark, self.workbench.missing(entry.target))
+        return self.cached(entry.target.id, hangs_on, lambda: self._cells(entry, found, keys, spark))
 
     def _cells(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
+        cells: dict[str, Cell] = {"name": entry.target.id}
         if found is None:
-            cells: dict[str, Cell] = {"name": entry.target.id, "outcome": Text("reading", "dim")}
-            if word := self._active.get(entry.target.id):
-                cells["outcome"] = self._going(word)
+            going = entry.target.id in self._active
+            cells["outcome"] = self.outcome(Lesson(entry.target)) if going else Text("reading", "dim")
             return [cells.get(key, "") for key in keys]
         lesson, row, ratio = found.lesson, found.row, found.ratio
-        cells = {
-            "name": entry.target.id,
-            "outcome": self._outcome(found, with_figure="speedup" not in keys),
-            "speedup": plain.speedup(ratio.speedup) if ratio is not None else "",
-            "interval": plain.bounds(ratio.low, ratio.high).strip() if ratio is not None else "",
-            "spark": self._spark(found, spark),
-            "last": self._change(row.last) if row.last is not None else Text("first run" if found.shown else "", "dim"),
-            "best": self._change(row.best) if row.best is not None else "",
-            "when": plain.local_time(lesson.run.record.wall)[:10] if lesson.run is not None else "",
-            "on": hardware.short(clean_line(lesson.on)),
-        }
-        if lesson.run is None:
-            cells["last"] = ""
-        return [cells[key] for key in keys]
-
-    def _going(self, word: str) -> Text:
-        return Text(f"{'*' if self.workbench.ascii else '●'} {word}", "bold")
-
-    def _outcome(self, found: Found, *, with_figure: bool) -> Text:
-        ascii_only, lesson = self.workbench.ascii, found.lesson
-        if word := self._active.get(lesson.target.id):
-            return self._going(word)
-        outcome = lesson.outcome
-        if outcome.judged and not found.shown:
-            return Text(Change.LEFT_OUT.value, "dim")
-        if outcome.judged and with_figure and found.ratio is not None:
-            return verdict_text(outcome.value, found.ratio.speedup, ascii_only)
-        return outcome_text(replace(lesson, missing=self.workbench.missing(lesson.target)), ascii_only)
+        cells["outcome"] = self.outcome(lesson, figure="speedup" not in keys)
+        if lesson.outcome.judged and not found.shown and entry.target.id not in self._active:
+            cells["outcome"] = Text(Change.LEFT_OUT.value, "dim")
+        cells["spark"] = self._spark(found, spark)
+        cells["on"] = hardware.short(clean_line(lesson.on))
+        if ratio is not None:
+            cells["speedup"] = plain.speedup(ratio.speedup)
+            cells["interval"] = plain.bounds(ratio.low, ratio.high).strip()
+        if lesson.run is not None:
+            first = Text("first run" if found.shown else "", "dim")
+            cells["last"] = self._change(row.last) if row.last is not None else first
+            cells["when"] = plain.local_time(lesson.run.record.wall)[:10]
+        cells["best"] = self._change(row.best) if row.best is not None else ""
+        return [cells.get(key, "") for key in keys]
 
     def _spark(self, found: Found, width: int) -> Text:
         """The history; none of a target of which a rung is held against it today."""
@@ -713,7 +483,7 @@ class SuiteScreen(FilteringScreen):
 
     def copy_text(self) -> str:
         """The rows as they are shown, as text."""
-        return "\n".join(row_text(entry, found) for entry, found in self._shown)
+        return "\n".join(entry.target.id if found is None else copied(COPIED, found) for entry, found in self._shown)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -839,18 +609,6 @@ def sentence_of(found: Found) -> str:
 def _same_run(row: Row) -> bool:
     """Whether the last run is the best one, too."""
     return row.last is not None and row.best is not None and row.last.earlier.run.id == row.best.earlier.run.id
-
-
-def row_text(entry: Entry, found: Found | None) -> str:
-    """A target on a line of text."""
-    if found is None:
-        return entry.target.id
-    lesson, ratio = found.lesson, found.ratio
-    parts = [entry.target.id, lesson.outcome.value, found.kind]
-    parts += [plain.speedup(ratio.speedup, ratio.low, ratio.high)] if ratio is not None else []
-    parts += [clean_line(found.row.sentence(), limit=2000)] if lesson.run is not None else []
-    parts += [plain.local_time(lesson.run.record.wall)] if lesson.run is not None else []
-    return "  ".join(parts)
 
 
 def _ordered(

@@ -23,7 +23,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
 from aisp.store.writer import Store
 from aisp.tui.cli import machine
-from aisp.tui.cli.facts import Facts, Health
+from aisp.tui.facts import Facts, Health
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.evil import corpus
 from tests.proofs.evil.matrix import fault

@@ -1,0 +1,72 @@
+"""The store with what is held against rungs, as both faces read it. What reads belongs into a thread."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from aisp.kernels.catalog.model import Target
+from aisp.store.reader import History
+from aisp.store.record import Run
+from aisp.store.results.marks import Marks
+from aisp.store.results.overview import Lesson
+from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, answer
+from aisp.store.results.reading import Reading
+from aisp.tui.earlier import environment, newest_first
+
+
+class Stored(History):
+    """The store, open for reading, with what is held against the rungs of its runs."""
+
+    @functools.cached_property
+    def marks(self) -> Marks:
+        """Every mark on a rung."""
+        return Marks(self.caught(), self.quarantines())
+
+    def read(self, record: Run) -> Reading:
+        """A run as it is read. History has taken out the figures of rungs that are marked."""
+        rungs = {arm.rung for arm in record.arms}
+        found = self.marks.of_code(record.folder, record.manifest)
+        return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+
+    def facts(self, record: Run) -> dict[str, object]:
+        """What a run ran on; empty where it was not kept."""
+        if record.environment not in self._facts:
+            self._facts[record.environment] = environment(self, record)
+        return self._facts[record.environment]
+
+    @functools.cached_property
+    def _facts(self) -> dict[str, dict[str, object]]:
+        return {}
+
+    def answer(self, target: Target) -> Answer | None:
+        """What stored runs say to a target's prediction; None where it has none."""
+        if target.expect is None:
+            return None
+        held = bool(self.marks.in_force(bytes(target.folder)))
+        return answer(newest_first(self, target.id, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
+
+    def lessons(self, targets: Iterable[Target]) -> list[Lesson]:
+        """Every target with its last result, a newer try that says nothing, and its rungs in quarantine."""
+        board, attempts = self.board(all_findings=False), self.attempts()
+        found = []
+        for target in targets:
+            run, attempt = board.get(target.id), attempts.get(target.id)
+            found.append(
+                Lesson(
+                    target,
+                    self.read(run) if run is not None else None,
+                    Reading(attempt) if attempt is not None else None,
+                    self.facts(run) if run is not None else {},
+                    self.marks.in_force(bytes(target.folder)),
+                )
+            )
+        return found
+
+    def facts_and_temperature(self, record: Run) -> dict[str, object]:
+        """The same, and how warm its GPU became at most, where that was read."""
+        from aisp.store.results.contract import TEMPERATURE  # only where a contract is held against runs
+
+        telemetry = self.telemetry(record.id)
+        degrees = [float(value) for value in telemetry.temperature_c if value > 0] if telemetry is not None else []
+        return {**self.facts(record), **({TEMPERATURE: max(degrees)} if degrees else {})}
