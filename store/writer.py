@@ -508,11 +508,12 @@ class Store:
         """The number of the newest edit of this target in this folder that a watch ran; None where there is none."""
         with self._lock, typed_errors(self.path):
             row = self._db.conn.execute(
-                "SELECT max(json_extract(content, '$.edit.number')) FROM runs "
-                "JOIN manifests ON manifests.hash = runs.manifest WHERE target = ? AND folder = ? AND trigger = ?",
+                "SELECT json_extract(content, '$.edit.number') AS edit FROM runs "
+                "JOIN manifests ON manifests.hash = runs.manifest WHERE target = ? AND folder = ? AND trigger = ? "
+                "AND edit IS NOT NULL ORDER BY number DESC LIMIT 1",
                 [content.label(target), folder, Trigger.WATCH.value],
             ).fetchone()
-        return row[0] if isinstance(row[0], int) else None
+        return row[0] if row is not None and isinstance(row[0], int) else None
 
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""
