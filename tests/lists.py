@@ -9,6 +9,7 @@ from typing import Any
 from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.results.tables import Column, agreed, beside, lessons, suites
 from aisp.tui import comparing
+from aisp.tui.ceilings import CEILINGS
 from aisp.tui.cli import checks, roofline
 from aisp.tui.jobs import JOBS
 
@@ -30,6 +31,7 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "jobs: jobs": JOBS,
     "checks: checks": checks.CHECKS,
     "checks --issues: issues": checks.ISSUES,
+    "peak: ceilings": CEILINGS,
     "roofline: roofs": roofline.roof_columns(_ANY),
     "roofline: points": roofline.point_columns(_ANY),
 }

@@ -12,12 +12,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from aisp.engine.doors.asking import Answer
 from aisp.engine.doors.serve import evaluations
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State
+from aisp.store.record import Run
 from aisp.store.results import audit, candidate, evidence, kernelbench, outcome, traces
 from aisp.store.results.outcome import Outcome
 from aisp.store.results.overview import Lesson
@@ -28,6 +30,7 @@ from aisp.tui.findings import our_text, outcome_text
 from aisp.tui.model import RunView
 from aisp.tui.readings import verdict_row
 from tests.ended import BASE, RUNG, matrix
+from tests.store.examples import run_records
 
 GOLDEN = Path(__file__).with_name("outcomes.txt")
 NOTHING, DITTO = "-", '"'
@@ -82,7 +85,8 @@ def as_kernelbench(run: Reading) -> str:
     stats: dict[str, Any] = {RUNG: {"mean": 0.5}} if run.bar(RUNG) is None and arm.median_ms is not None else {}
     said = kernelbench._sample(run, arm, 0, stats, "here")
     words = {"compiled": said["compiled"], "right": said["correctness"], "timed": said["runtime"] > 0}
-    return " ".join(word for word, is_so in words.items() if is_so) or NOTHING
+    verdict = said["metadata"]["aisp"]["verdict"]
+    return " ".join([*(word for word, is_so in words.items() if is_so), verdict])
 
 
 def as_row(run: Reading) -> str:
@@ -167,8 +171,9 @@ ALLOWED: Mapping[Door, Mapping[Outcome, set[str]]] = {
         Outcome.CAUGHT: {"caught", "quarantined"},
     },
     TABLES["What leaves"]["KernelBench"]: {
-        **{one: {"compiled right", "compiled right timed"} for one in RIGHT},
-        **{one: {NOTHING, "compiled"} for one in Outcome if one not in RIGHT},
+        **{one: {f"compiled right timed {one}"} for one in Outcome if one.compared},
+        **{one: {"compiled right none"} for one in (Outcome.SUSPECT,)},
+        **{one: {"none", "compiled none"} for one in Outcome if one not in RIGHT},
     },
 }
 
@@ -178,3 +183,16 @@ def test_a_door_says_the_same_of_the_same_outcome(door: Door) -> None:
     for name, run in MATRIX:
         words = ALLOWED[door].get(outcome.of(run, RUNG).outcome)
         assert words is None or run.arm(RUNG) is None or door(run) in words, name
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(run_records())
+@pytest.mark.slow
+def test_every_run_and_every_rung_has_an_outcome_in_words(record: Run) -> None:
+    run = Reading(record)
+    ends = [outcome.of(run, rung) for rung in [*(arm.rung for arm in record.arms), "nothing_of_this_name", ""]]
+    for ended in [*ends, outcome.of_run(run)]:
+        assert ended.word and ended.words and ended.code and "{" not in ended.words
+        assert ended.fix or ended.outcome.compared
+        assert not (ended.outcome.right and ended.own and ended.bar is not None)
+        assert record.state.final or ended.outcome is Outcome.PENDING

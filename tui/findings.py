@@ -17,8 +17,9 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
-from aisp.store.results import busy
+from aisp.store.results import busy, overview
 from aisp.store.results.numbers import beyond
+from aisp.store.results.outcome import Ended
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
@@ -96,25 +97,27 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
     return Text(f"{bar_sign(ascii)}{whose} {bar.short}{check}", verdict_style("slower"), no_wrap=True, end="")
 
 
-def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
-    """What a lesson comes to, for a narrow column: "▲ faster", "! suspect", "! timed out", "⊘ caught", "a GPU".
+def ended_text(ended: Ended, ascii: bool, *, held: str = "held") -> Text:
+    """What became of a run or a rung, for a narrow column: "▲ faster", "! suspect", "! timed out", "⊘ caught".
 
     Args:
         held: the word for a rung in quarantine.
     """
-    outcome = lesson.outcome
-    if outcome.judged:
-        return verdict_text(outcome.value, None, ascii).append(f" {outcome.value}")
-    if outcome is Outcome.SUSPECT:
-        return Text("! suspect", "bold")
-    if outcome is Outcome.FAILED and lesson.ended is not None:
-        return Text(f"! {STATE_WORDS[lesson.ended.state]}", "bold")
-    if outcome.bad:
-        word = held if outcome is Outcome.QUARANTINED else outcome.value
-        return Text(f"{bar_sign(ascii)} {word}", verdict_style("slower"))
-    if outcome is Outcome.NOT_HERE and lesson.missing:
+    word = overview.called(ended)
+    if word.judged:
+        return verdict_text(word.value, None, ascii).append(f" {word.value}")
+    if word in (Outcome.SUSPECT, Outcome.FAILED):
+        return Text(f"! {word.value if word is Outcome.SUSPECT else STATE_WORDS[ended.state]}", "bold")
+    if word.bad:
+        return Text(f"{bar_sign(ascii)} {held if word is Outcome.QUARANTINED else word.value}", verdict_style("slower"))
+    return Text(word.value, "dim")
+
+
+def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
+    """The same of a lesson's last result; what is missing where it can have none here."""
+    if lesson.outcome is Outcome.NOT_HERE and lesson.missing:
         return Text(lesson.missing.removeprefix("needs ").partition(":")[0], "dim italic")
-    return Text(outcome.value, "dim")
+    return Text(lesson.outcome.value, "dim") if lesson.ended is None else ended_text(lesson.ended, ascii, held=held)
 
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:

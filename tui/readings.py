@@ -105,6 +105,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
         Verdict.UNDECIDED: " undecided",
     }
     text.append(words[item.verdict], style="bold")
+    text.stylize("reverse")  # as loud as a row can be
     text.append(interval_text(item))
     if item.floor is not None:
         text.append(f", floor {plain.percent(item.floor, 1)}")

@@ -26,7 +26,7 @@ def believed(state: str, validity: str, lead: Arm | None, hidden: Collection[str
         lead: see store.results.standing.
         hidden: rungs whose figures may not be shown; "" is all of them.
     """
-    if validity in (Validity.CAUGHT, Validity.SUSPECT) or (State(state).final and state != State.OK):
+    if Validity(validity).doubted or (State(state).final and state != State.OK):
         return None
     if lead is None or lead.median_ms is None or lead.correctness != Correctness.CORRECT:
         return None

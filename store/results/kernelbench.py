@@ -13,13 +13,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.results import outcome
+from aisp.store.results import outcome, traces
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
     from aisp.store.results.reading import Reading
 
 NO_TIME = -1.0
+_OURS = ("run", "target", "rung", "verdict", "why", "speedup", "interval", "judged")
 _PROBLEM = re.compile(r"(?:.*problem_)?(\d{1,6})(?:[_-]|\Z)")
 _SAMPLE = re.compile(r"(?:.*_)?sample_(\d{1,6})\Z")
 
@@ -47,7 +48,7 @@ def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], har
     right = ended.outcome.right
     believed = stats if right and ended.outcome is not outcome.Outcome.SUSPECT else {}
     own, reference = (believed.get(rung, {}) for rung in (arm.rung, run.baseline))
-    item, claim = run.comparison(arm.rung), run.claim(arm.rung)
+    ours = traces.ours(run, arm, {})
     return {
         "sample_id": number,
         # What ended late or took its context along was imported, though its outputs were never judged.
@@ -57,16 +58,9 @@ def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], har
             "hardware": hardware,
             "device": run.record.device,
             "aisp": {
-                "run": run.id,
-                "target": run.record.target,
-                "rung": arm.rung,
+                **{name: ours[name] for name in _OURS},
                 "state": arm.state.value,
                 "correctness": arm.correctness.value,
-                "verdict": claim.verdict.value,
-                "why": claim.why or arm.reason,
-                "speedup": item.speedup if item is not None else None,
-                "interval": [item.low, item.high] if item is not None and item.low is not None else None,
-                "judged": run.judged(item) if item is not None else "",
             },
         },
         "runtime": own.get("mean", NO_TIME),

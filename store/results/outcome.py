@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisp.store.outcomes import TWIN_SUFFIX, Correctness, Fault, FindingStatus, State
+from aisp.store.outcomes import TWIN_SUFFIX, Correctness, Fault, FindingStatus, State, Verdict
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
     from aisp.store.record import Comparison, Finding
@@ -221,6 +221,11 @@ class Ended:
     def again(self) -> bool:
         """Whether the next attempt may say what this one does not."""
         return self.outcome is Outcome.UNAVAILABLE and self.fault is not Fault.MACHINE
+
+    @property
+    def verdict(self) -> Verdict:
+        """Against the baseline; NONE where there is none to be shown."""
+        return Verdict(self.outcome.value) if self.outcome.compared else Verdict.NONE
 
     @property
     def fault(self) -> Fault:

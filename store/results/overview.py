@@ -65,6 +65,15 @@ _JUDGED = (Outcome.FASTER, Outcome.SAME, Outcome.SLOWER, Outcome.UNDECIDED)
 _BAD = (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.QUARANTINED, Outcome.FAILED)
 
 
+def called(ended: Ended) -> Outcome:
+    """What a lesson calls the end of its run, or of a rung."""
+    if ended.outcome is outcome.Outcome.CAUGHT and ended.bar is not None and not ended.bar.here:
+        return Outcome.QUARANTINED
+    if ended.outcome is outcome.Outcome.UNAVAILABLE and not ended.again:
+        return Outcome.NOT_HERE
+    return _OUTCOMES.get(ended.outcome) or Outcome(ended.outcome.value)
+
+
 @dataclass(frozen=True)
 class Lesson:
     """A lesson with all that is known of it.
@@ -99,11 +108,7 @@ class Lesson:
         ended = self.ended
         if ended is None:
             return Outcome.NOT_HERE if self.missing else Outcome.NOT_RUN
-        if ended.outcome is outcome.Outcome.CAUGHT and ended.bar is not None and not ended.bar.here:
-            return Outcome.QUARANTINED
-        if ended.outcome is outcome.Outcome.UNAVAILABLE and not ended.again:
-            return Outcome.NOT_HERE
-        return _OUTCOMES.get(ended.outcome) or Outcome(ended.outcome.value)
+        return called(ended)
 
     def _bars(self, run: Reading) -> list[Bar]:
         """What is held against the rung that it is about, or against the baseline, in this run or today."""

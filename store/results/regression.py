@@ -39,7 +39,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results import comparison, suite
 from aisp.store.results.best_of import best_of
 from aisp.store.results.comparison import EQUIVALENCE, Cause, Difference, Side, cause
@@ -718,7 +718,7 @@ def _points(sides: Sequence[Side], rung: str, comparable: Iterable[str]) -> tupl
 
 def _point(run: Reading, rung: str, *, comparable: bool) -> Point:
     arm, item = run.arm(rung), run.comparison(rung)
-    doubted = run.bar(rung) is not None or run.record.validity in (Validity.SUSPECT, Validity.CAUGHT)
+    doubted = run.bar(rung) is not None or run.record.validity.doubted
     times = (None, None, None) if arm is None or doubted else (arm.median_ms, arm.low_ms, arm.high_ms)
     ratios = (None, None, None) if item is None or doubted else (item.speedup, item.low, item.high)
     verdict = Verdict.NONE if item is None or doubted else item.verdict

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import State, Verdict
 from aisp.store.results import hardware, standing
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def unbelieved(run: Reading) -> str:
         return run.record.state
     if run.best is None and run.bars:
         return "; ".join(bar.sentence for bar in run.bars)
-    if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+    if run.record.validity.doubted:
         return f"its times are {run.record.validity}"
     return ""
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.formats.trace_target import SOLUTION, WORKLOADS
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
-from aisp.store.outcomes import FindingStatus, Verdict
+from aisp.store.outcomes import FindingStatus
 from aisp.store.results import hardware, numbers, outcome
 from aisp.store.results.dashboards import NothingError
 from aisp.store.results.outcome import Outcome
@@ -192,17 +192,17 @@ def _performance(run: Reading, arm: Arm, median_ms: float) -> dict[str, float]:
     base = run.arm(run.baseline)
     if base is not None and base.median_ms is not None and run.bar(base.rung) is None:
         found["reference_latency_ms"] = base.median_ms
-    item = run.comparison(arm.rung)
-    verdict = run.claim(arm.rung).verdict
-    if item is not None and item.speedup is not None and verdict in (Verdict.FASTER, Verdict.SLOWER):
-        found["speedup_factor"] = item.speedup
+    ended = outcome.of(run, arm.rung)
+    if ended.item is not None and ended.item.speedup and ended.outcome in (Outcome.FASTER, Outcome.SLOWER):
+        found["speedup_factor"] = ended.item.speedup
     return found
 
 
 def ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
     """What the formats have no field for."""
-    record, item, claim = run.record, run.comparison(arm.rung), run.claim(arm.rung)
+    record, item, ended = run.record, run.comparison(arm.rung), outcome.of(run, arm.rung)
     shown = run.bar(arm.rung) is None
+    why = item.note if item is not None and ended.outcome.compared else run.claim(arm.rung).why
     return {
         "run": run.id,
         "target": record.target,
@@ -210,8 +210,8 @@ def ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
         "case": record.case,
         "device": record.device,
         "mode": run.mode,
-        "verdict": claim.verdict.value,
-        "why": claim.why or arm.reason,
+        "verdict": ended.verdict.value,
+        "why": why or arm.reason,
         "speedup": item.speedup if item is not None else None,
         "interval": [item.low, item.high] if item is not None and item.low is not None else None,
         "floor": item.floor if item is not None else None,

@@ -303,6 +303,8 @@ async def test_a_target_that_was_never_fuzzed_says_what_to_press(tmp_path: Path)
     async with opened(tmp_path, link=fuzz_link()) as (app, pilot):
         await show(app, pilot, "r  tries all its rungs on 200 drawn cases")
         assert "aispfuzz/" in "".join(screen_text(app).split())
+        footer = screen_text(app).splitlines()[-1]
+        assert "r fuzz" in footer and not {"read", "script", "replay", "failing"} & set(footer.split())
         for key in ("enter", "s", "y", "p", "o", "n", "right_square_bracket", "left_curly_bracket"):
             await pilot.press(key)
         assert screen_name(app) == "FuzzScreen" and "There is no fuzz yet" in told(app)

@@ -159,7 +159,12 @@ async def test_c_shows_the_last_measured_ceilings_beside_the_datasheet(
         await until(pilot, lambda: "700 TFLOP/s" in screen_text(app))
         drawn = screen_text(app)
         row = cells(app, "3 bf16 dense", "table")
-    assert (row["measured"], row["sheet"], row["share"], row["clock"]) == ("700 TFLOP/s", "989 TFLOP/s", "71 %", "1410")
+    assert (row["value"], row["datasheet"], row["share"], row["clock_mhz"]) == (
+        "700 TFLOP/s",
+        "989 TFLOP/s",
+        "71 %",
+        "1410",
+    )
     check_snapshot(request, f"ceilings_{size[0]}x{size[1]}", drawn)
 
 
@@ -170,7 +175,7 @@ async def test_the_note_of_the_highlighted_ceiling_is_shown_in_full(tmp_path: Pa
         await until(pilot, lambda: "700 TFLOP/s" in screen_text(app))
         await pilot.press("G")
         await until(pilot, lambda: "a copy between peers takes two" in screen_text(app))
-        assert cells(app, "4 peer copy", "table")["measured"] == "-"
+        assert cells(app, "4 peer copy", "table")["value"] == "-"
 
 
 async def test_r_measures_and_each_ceiling_appears_as_it_comes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
 from aisp.tui.jobs import all_done_s, batch_text
 from aisp.tui.screens.base import KeyLine
 from aisp.tui.widgets.table import LiveTable
@@ -92,6 +93,17 @@ async def test_what_runs_stands_first_then_what_waits_with_its_place_then_watche
         assert "asked by: command line; on cuda; P1" in screen_text(app)
         await pilot.press("j", "j", "j")
         await until(pilot, lambda: "when it begins cannot be said" in screen_text(app))
+
+
+async def test_a_job_that_moves_on_is_no_longer_starting_although_the_queue_is_as_it_was(tmp_path: Path) -> None:
+    link = busy_link()
+    begun = queue_item("G2", "ch07:scan", "planned", device="cuda", began_ns=after_s(-30))
+    async with opened(tmp_path, link=link) as (app, pilot):
+        await pilot.press("J")
+        link.push(events.QueueChanged(jobs=[begun]))
+        await until(pilot, lambda: [row[3] for row in rows(app)][:1] == ["starting"])
+        link.push(events.RunState(run_id="G2", state=State.RUNNING, at_ns=after_s(0)))
+        await until(pilot, lambda: [row[3] for row in rows(app)][:1] == ["running"])
 
 
 async def test_the_list_follows_the_engine_without_asking(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.engine.protocol import events
+from aisp.store.results.tables import documents
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import ceilings, plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
@@ -78,7 +79,7 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
         if asyncio.run(measurement.run()) or measurement.view is None:
             ctx.exit(EXIT_INTERRUPTED)
         view = measurement.view
-    common.answer(as_json, lambda: as_document(view), lines, view)
+    common.answer(as_json, lambda: _as_json(view), lines, view)
     if view.finished is not None and view.finished.reason:
         common.note(f"aisp: {clean_line(view.finished.reason, limit=2000)}")
         ctx.exit(EXIT_NOT_HERE)
@@ -177,56 +178,25 @@ def _now() -> str:
 
 def lines(view: PeakView, *, width: int | None) -> list[str]:
     """The table for people."""
-    from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
     from aisp.store.results.speed_of_light import ALL_REDUCE
 
-    rows = []
-    for ceiling in view.ceilings:
-        sheet = ceiling_value(view.gpu, ceiling.name)
-        share = ceiling.value / sheet if ceiling.value and sheet else None
-        name = ceiling.name
-        if ceiling.footprint_bytes is not None:
-            name += f" ({plain.size(ceiling.footprint_bytes)})"
-        row = [
-            name,
-            plain.quantity(ceiling.value, ceiling.unit),
-            plain.quantity(sheet, ceiling.unit),
-            plain.percent(share),
-            plain.megahertz(ceiling.sm_clock_mhz),
-            plain.megahertz(ceiling.memory_clock_mhz),
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    heads = ["ceiling", "measured", "datasheet", "share", "SM MHz", "memory MHz"]
+    rows = ceilings.rows(view.gpu, view.ceilings)
     # How a value was found is in the JSON; why there is none must be told, and of an all-reduce its time, which of a
     # short one says more than its bandwidth.
     notes = [
-        clean_line(f"{row[0]}: {ceiling.note}", limit=1000)
-        for row, ceiling in zip(rows, view.ceilings, strict=True)
-        if ceiling.value is None or ceiling.name == ALL_REDUCE
+        clean_line(f"{row.name}: {row.ceiling.note}", limit=1000)
+        for row in rows
+        if row.ceiling.value is None or row.ceiling.name == ALL_REDUCE
     ]
     head = "  ".join(part for part in (clean_line(view.gpu), plain.local_time(view.wall)) if part)
-    table = plain.table(
-        heads, rows, right=heads[1:], width=width, shrink="ceiling", drop=["memory MHz", "datasheet", "SM MHz"]
-    )
-    return [head, "", *table, *(["", *notes] if notes else [])]
+    return [
+        head,
+        "",
+        *plain.listing(ceilings.CEILINGS, rows, width=width, tabs=False),
+        *(["", *notes] if notes else []),
+    ]
 
 
-def as_document(view: PeakView) -> dict[str, Any]:
-    """The ceilings for JSON; the schema is in docs/commands.md."""
-    return {
-        "peak_id": view.id,
-        "gpu": view.gpu,
-        "wall": view.wall,
-        "ceilings": [ceiling_json(view.gpu, ceiling) for ceiling in view.ceilings],
-    }
-
-
-def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
-    """One ceiling for JSON."""
-    from msgspec import structs  # the record is one
-
-    from aisp.store.results.datasheets import ceiling_value  # see lines()
-
-    told = structs.asdict(ceiling)
-    clock_mhz = told.pop("sm_clock_mhz")
-    return {**told, "clock_mhz": clock_mhz, "datasheet": ceiling_value(gpu, ceiling.name)}
+def _as_json(view: PeakView) -> dict[str, Any]:
+    told = documents(ceilings.CEILINGS, ceilings.rows(view.gpu, view.ceilings))
+    return {"peak_id": view.id, "gpu": view.gpu, "wall": view.wall, "ceilings": told}

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from aisp.store.record import Ceiling
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import ceilings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
 from aisp.tui.model import PeakView, stored_peak
@@ -21,8 +21,6 @@ from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aisp.store import History
 
 WIDE_COLUMNS = 110
@@ -47,7 +45,6 @@ class CeilingsScreen(WorkScreen):
         self._looked = False
         self._problem = ""
         self._asked = ""  # why the engine refused a measurement
-        self._sheet: Callable[[str, str], float | None] | None = None
         self._sheet_name = ""
 
     @property
@@ -104,9 +101,8 @@ class CeilingsScreen(WorkScreen):
         except Exception as error:
             self._problem = clean_line(f"{error}")
         self._looked = True
-        from aisp.store.results.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
+        from aisp.store.results.datasheets import datasheet  # data of fifteen GPUs, for this screen only
 
-        self._sheet = ceiling_value
         peak = self.peak
         sheet = datasheet(peak.gpu if peak is not None and peak.gpu else gpus[0].name if gpus else "")
         self._sheet_name = sheet.name if sheet is not None else ""
@@ -159,38 +155,30 @@ class CeilingsScreen(WorkScreen):
         columns = [
             Column("name", "ceiling", 22 if not wide else 26),
             Column("footprint", "footprint", 10, "right"),
-            Column("measured", "measured", 12, "right"),
-            Column("sheet", "datasheet", 12, "right"),
+            Column("value", "measured", 12, "right"),
+            Column("datasheet", "datasheet", 12, "right"),
             Column("share", "share", 6, "right"),
-            Column("clock", "SM MHz", 6, "right"),
+            Column("clock_mhz", "SM MHz", 6, "right"),
         ]
         if not wide:
             del columns[1]
         else:
-            columns += [Column("memory", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
+            columns += [Column("memory_clock_mhz", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
         table.columns = columns
         table.show(
-            [self._row(peak, number, item, columns) for number, item in enumerate(peak.ceilings)]
+            [self._row(number, row, columns) for number, row in enumerate(ceilings.rows(peak.gpu, peak.ceilings))]
             if peak is not None
             else []
         )
         self._tell_note()
 
-    def _row(self, peak: PeakView, number: int, item: Ceiling, columns: list[Column]) -> tuple[str, list[Cell]]:
-        sheet = self._sheet(peak.gpu, item.name) if self._sheet is not None else None
-        # Narrow, the same ceiling at several footprints is told apart by its name.
-        apart = item.footprint_bytes is not None and all(column.key != "footprint" for column in columns)
-        footprint = f" ({plain.size(item.footprint_bytes)})" if apart else ""
-        cells: dict[str, Cell] = {
-            "name": Text(item.name + footprint),
-            "footprint": plain.size(item.footprint_bytes),
-            "measured": Text(plain.quantity(item.value, item.unit), "bold"),
-            "sheet": plain.quantity(sheet, item.unit),
-            "share": plain.percent(item.value / sheet if item.value and sheet else None),
-            "clock": plain.megahertz(item.sm_clock_mhz),
-            "memory": plain.megahertz(item.memory_clock_mhz),
-            "note": Text(item.note),
-        }
+    def _row(self, number: int, row: ceilings.Row, columns: list[Column]) -> tuple[str, list[Cell]]:
+        item = row.ceiling
+        cells: dict[str, Cell] = {column.key: column.cell(row) for column in ceilings.CEILINGS}
+        cells["value"] = Text(plain.quantity(item.value, item.unit), "bold")
+        cells["note"] = item.note
+        if any(column.key == "footprint" for column in columns):  # else the name tells it
+            cells |= {"name": item.name, "footprint": plain.size(item.footprint_bytes)}
         return f"{number} {item.name}", [cells[column.key] for column in columns]
 
     def _chosen(self) -> Ceiling | None:
@@ -240,19 +228,5 @@ class CeilingsScreen(WorkScreen):
         peak = self.peak
         if peak is None:
             return self._state_text().plain
-        rows = []
-        for item in peak.ceilings:
-            sheet = self._sheet(peak.gpu, item.name) if self._sheet is not None else None
-            rows.append(
-                [
-                    item.name,
-                    plain.size(item.footprint_bytes),
-                    plain.quantity(item.value, item.unit),
-                    plain.quantity(sheet, item.unit),
-                    plain.megahertz(item.sm_clock_mhz),
-                    plain.megahertz(item.memory_clock_mhz),
-                    item.note,
-                ]
-            )
-        heads = ["ceiling", "footprint", "measured", "datasheet", "SM MHz", "memory MHz", "note"]
-        return "\n".join([f"{peak.gpu}  {peak.wall}", "", *plain.table(heads, rows, right=heads[1:6])])
+        told = plain.listing(ceilings.CEILINGS, ceilings.rows(peak.gpu, peak.ceilings), width=None, tabs=False)
+        return "\n".join([f"{peak.gpu}  {peak.wall}", "", *told])

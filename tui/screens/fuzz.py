@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -601,6 +601,13 @@ class FuzzScreen(WorkScreen):
         if action == "stop" and self.is_mounted:
             return self.fuzz is not None and not self.fuzz.state.final
         return super().check_action(action, parameters)
+
+    def key_label(self, binding: Binding) -> str:
+        """Nothing for keys about failures and cases where there are none; pressed all the same, they say why."""
+        fuzz = self.fuzz if self.is_mounted else None
+        idle = {"only"} if fuzz is None else set()
+        idle |= set() if fuzz is not None and fuzz.failures else {"failure", "script", "replay"}
+        return "" if binding.id in idle else super().key_label(binding)
 
     def action_stop(self) -> None:
         """Stop the fuzz that is shown."""

@@ -14,21 +14,20 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.store.outcomes import State, Verdict
+from aisp.store.outcomes import SUPERSEDED, State, Verdict
+from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
-from aisp.tui.findings import bar_sign, cheats_text
+from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
-from aisp.tui.results import CHEAT, run_word, state_words
+from aisp.tui.results import state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
-from aisp.tui.screens.lesson import mark
-from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -201,24 +200,18 @@ class HistoryScreen(ExportingScreen):
         for result in self._shown():
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
-            caught = result.caught
-            unsaid = headline.verdict if headline else Verdict.NONE  # the ratio's, where its cell says something else
-            cheats = cheats_text(result, caught, ascii_only)
-            if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
-                verdict: Cell = cheats
-            elif result.record.state is not State.OK:
-                verdict = run_word(result.record)
-            elif any(not rung.startswith(CHEAT) for rung in caught):
-                verdict = mark("caught", ascii_only)
-            elif result.record.validity in ("suspect", "caught"):
-                verdict = Text(f"! {result.record.validity}", style="bold")
-            else:
-                found, unsaid = headline.verdict if headline else result.record.verdict, Verdict.NONE
-                verdict = Text.assemble(verdict_text(found.value, None, ascii_only), f" {found.value}")
-                if verdict.cell_len > VERDICT_COLUMNS:
-                    verdict = found.value  # a word that fills the column is told from the others without its sign
+            ended = outcome.of_run(result)
+            unsaid = Verdict.NONE if headline is None or ended.outcome.compared else headline.verdict
+            verdict = ended_text(ended, ascii_only)
+            cheats = cheats_text(result, result.caught, ascii_only)
+            if cheats is not None and (ended.bar is None or not ended.bar.rung):
+                verdict = cheats
+            elif result.record.superseded:
+                verdict = Text(SUPERSEDED)
+            elif verdict.cell_len > VERDICT_COLUMNS:
+                verdict = verdict[2:]  # a word that fills the column is told from the others without its sign
             note = self._note(result)
-            lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
+            lead_ms = lead.median_ms if lead is not None and result.bar(lead.rung) is None else None
             rows.append(
                 (
                     result.id,
@@ -255,11 +248,6 @@ class HistoryScreen(ExportingScreen):
         if run_id in self.workbench.marked:
             return "*" if ascii_only else "◆"
         return "" if run_id not in self._machines else ">" if ascii_only else "»"
-
-    def _barred(self, result: Reading, rung: str) -> bool:
-        """Whether the rung's time in that run is no result."""
-        caught = result.caught
-        return rung in caught or "" in caught
 
     def _note(self, result: Reading) -> str:
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
@@ -316,7 +304,7 @@ class HistoryScreen(ExportingScreen):
             for arm in ([lead] if lead is not None else []) + list(result.record.arms):
                 if (
                     arm.median_ms is not None
-                    and not self._barred(result, arm.rung)
+                    and result.bar(arm.rung) is None
                     and arm.rung not in names
                     and not arm.twin
                 ):
@@ -336,7 +324,7 @@ class HistoryScreen(ExportingScreen):
         chosen = self.table.cursor_key
         for number, result in enumerate(reversed(alike), start=1):
             arm = result.arm(self._rung)
-            if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
+            if arm is not None and arm.median_ms is not None and result.bar(arm.rung) is None:
                 mark = Mark.BEST if result.id in marked else Mark.EDIT
                 both = self._both.of(result, arm.rung)
                 points.append(EditPoint(number, arm.median_ms, arm.low_ms, arm.high_ms, mark, both))

@@ -170,7 +170,8 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         return catalog.targets if catalog is not None else ()
 
     def _arrange(self, width: int) -> bool:
-        """Give the tree its columns; whether they changed."""
+        """Say what stands below, and give the tree its columns; whether they changed."""
+        self.say("what", Text(f" {self._what()}", style="dim"))
         targets = self._targets
         cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
         columns = columns_for(width, cheats=cheats, gpu=not self.workbench.no_gpu)
@@ -256,7 +257,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         entitle(table, f"Targets{words}{only}{f': {shown}' if words or only else ''}")
         dim = any(self._shipped(target) for target in self._targets)
         table.border_subtitle = SHIPPED if dim else ""
-        self.say("what", Text(f" {self._what()}", style="dim"))
         self._describe()
 
     def _what(self) -> str:

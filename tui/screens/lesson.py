@@ -20,14 +20,14 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 from aisp.kernels.catalog.model import Role
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
-from aisp.store.results import hardware, overview, repeating
+from aisp.store.results import hardware, outcome, overview, repeating
 from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import aside, begin
 from aisp.tui.earlier import standing
-from aisp.tui.findings import bar_sign
+from aisp.tui.findings import bar_sign, ended_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
@@ -296,6 +296,8 @@ class LessonScreen(WorkScreen):
                 verdict = Text("mistake", "dim")
             elif rung.role is Role.CHEAT:
                 verdict = Text("! missed", "bold") if arm is not None and arm.median_ms is not None else "cheat"
+            elif result is not None and (ended := outcome.of(result, rung.name)).doubts:
+                verdict = ended_text(ended, ascii_only)
             elif comparison is not None:
                 verdict = verdict_text(comparison.verdict.value, comparison.speedup, ascii_only)
             elif arm is not None and arm.state.final and arm.median_ms is None:
