@@ -46,6 +46,20 @@ def again_option(function: Function) -> Function:
     return click.option("--again", is_flag=True, help=told)(function)
 
 
+case_option = click.option(
+    "--case", metavar="NAME", help="Which case of the target; the device's timed one by default."
+)
+quick_option = click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
+patience_option = click.option(
+    "--patience",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    help="How long a rung may give no sign of progress; the engine's limits else.",
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
+)
+
 VERBOSE = "aisp.verbose"
 
 

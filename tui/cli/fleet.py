@@ -69,14 +69,9 @@ def wait_option(function: common.Function) -> common.Function:
     metavar="N",
     help="How many get a full run at most after the quick ones, the fastest; 0: none.",
 )
-@click.option(
-    "--patience",
-    type=click.FloatRange(1, 3600),
-    metavar="SECONDS",
-    help="How long a rung may give no sign of progress; the engines' limits else.",
-)
+@common.patience_option
 @common.device_option
-@click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@common.case_option
 @wait_option
 @click.option("--again", is_flag=True, help="Judge them anew, though there are outcomes.")
 @common.json_option

@@ -72,9 +72,7 @@ STEPS = 10
     metavar="N",
     help="How many cases, dealt out over the strategies in turn.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
-)
+@common.seed_option
 @click.option(
     "--strategy",
     "strategies",

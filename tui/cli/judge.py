@@ -55,12 +55,7 @@ ALIKE = ("task", "definition")
     metavar="N",
     help="With --against a target: how many get a full run at most, the fastest; --quick: none.",
 )
-@click.option(
-    "--patience",
-    type=click.FloatRange(1, 3600),
-    metavar="SECONDS",
-    help="How long a rung may give no sign of progress; the engine's limits else.",
-)
+@common.patience_option
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
@@ -68,9 +63,9 @@ ALIKE = ("task", "definition")
     help="With --against a target: runs in the engine's queue at once; by default one more than there are GPUs.",
 )
 @click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
-@click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
+@common.quick_option
 @common.device_option
-@click.option("--case", metavar="NAME", help="Which case of the file; the device's timed one by default.")
+@common.case_option
 @common.again_option
 @common.verbose_option
 @common.json_option

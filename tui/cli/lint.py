@@ -31,9 +31,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
     metavar="N",
     help="How many drawn cases the answers are tried on.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
-)
+@common.seed_option
 @common.device_option
 @common.root_option
 @common.again_option

@@ -47,7 +47,7 @@ def _cache(warm: bool, flush: str | None) -> Cache:
     help="Rungs to run beside the baseline; all honest ones by default.",
     shell_complete=common.complete_rungs,
 )
-@click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
+@common.quick_option
 @click.option(
     "--replicas",
     type=click.IntRange(1, 100),
@@ -62,7 +62,7 @@ def _cache(warm: bool, flush: str | None) -> Cache:
 )
 @click.option("--no-interleave", is_flag=True, help="One arm after the other, where they share a resource.")
 @common.device_option
-@click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@common.case_option
 @click.option(
     "--validity",
     type=click.Choice(["strict", "portable"]),
