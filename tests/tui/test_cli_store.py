@@ -68,10 +68,10 @@ def test_history_of_everything_names_the_targets_and_keeps_to_the_limit(state: P
 
 
 def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
-    shown = bench("history", "mine:none")
+    shown = bench("history", "ch01:batching")
     assert (shown.exit_code, shown.stdout) == (1, "")
-    assert "no run of mine:none is stored yet" in shown.stderr
-    assert json.loads(bench("history", "mine:none", "--json").stdout)["runs"] == []
+    assert "no run of ch01:batching is stored yet" in shown.stderr
+    assert json.loads(bench("history", "ch01:batching", "--json").stdout)["runs"] == []
 
 
 def test_history_takes_a_name_a_chapter_and_a_glob(state: Path, tmp_path: Path) -> None:
