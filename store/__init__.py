@@ -2,7 +2,7 @@
 reads what is remembered, knows the catalogue too.
 
 `Store` writes (the engine alone), `History` reads (any frontend). Names are fetched from their modules at their first
-use: `import store` costs nothing, reading costs numpy, and only writing costs sqlite-utils (0.2 s).
+use: `import store` costs nothing, reading samples costs numpy, and only writing costs sqlite-utils (0.2 s).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
         found = comparing.read(opened, first, second)

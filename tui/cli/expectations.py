@@ -137,7 +137,7 @@ def runs(kept: Sequence[Path]) -> Iterator[agreed.Known]:
 
         yield agreed.OfDocuments([results.read(path) for path in kept])
         return
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
         yield agreed.OfStore(opened)
@@ -146,7 +146,7 @@ def runs(kept: Sequence[Path]) -> Iterator[agreed.Known]:
 def predictions(targets: Sequence[Target], hardware: str | None, *, as_json: bool) -> int:
     """What was predicted of these targets, of this hardware where it is given, beside what was measured; the exit
     status."""
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     wanted = [
         target

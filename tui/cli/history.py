@@ -48,7 +48,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
 
     Exit status: 0; 1 nothing was run yet; 2 no such run or target.
     """
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
         targets: list[str] = []

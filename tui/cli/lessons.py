@@ -65,7 +65,7 @@ def command(
 
     Exit status: 0; 1 no lesson is left; 3 the store cannot be read, or matplotlib is not installed.
     """
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     order = next(name for name in overview.SORTS if _option(name) == sort)
     choice = next(name for name in CHOICES if _option(name) == only)

@@ -87,7 +87,7 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
 
 def newest(gpu_uuid: str = "") -> Peak | None:
     """The newest stored measurement, of that GPU where one is named; None where there is none."""
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
         return next(iter(opened.peaks(gpu_uuid, 1)), None)
@@ -153,7 +153,7 @@ class Measurement(Interruptible):
 
     def _catch_up(self, view: PeakView) -> None:
         """What was not heard stands in the store, once the measurement has come to its end."""
-        from aisp.tui.cli import stored  # the store and numpy: only after a gap
+        from aisp.tui.cli import stored  # the store: only after a gap
 
         with contextlib.suppress(NotHereError), stored.history() as opened:
             peak = opened.peak(view.id)

@@ -81,7 +81,7 @@ def command(
     if file is not None:
         document = read(file)
     else:
-        from aisp.tui.cli import stored  # the store and numpy
+        from aisp.tui.cli import stored  # the store
 
         catalog = common.load_catalog(roots)
         with stored.history() as opened:

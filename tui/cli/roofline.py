@@ -64,7 +64,7 @@ def _draw(chart: Chart, file: str) -> None:
 
 def look(target: Target) -> Chart | str:
     """The chart of the target's newest timed run on a GPU, or why there is none."""
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
         run = newest(opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False), opened.read)

@@ -55,7 +55,7 @@ def command(
 
     Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
     """
-    from aisp.tui.cli import stored  # the store and numpy
+    from aisp.tui.cli import stored  # the store
 
     known = {target.id: target for target in common.load_catalog(roots).targets}
     with stored.history() as opened:
