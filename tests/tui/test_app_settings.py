@@ -129,7 +129,7 @@ def test_an_editor_of_blanks_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_persons_own_keys_work_and_help_and_footer_show_them(tmp_path: Path) -> None:
     link = make_link()
     own = Settings(graph="braille", keys={"run_quick": "f9", "zoom": "Z,f8"})
-    async with opened(tmp_path, size=(120, 60), link=link, settings=own) as (app, pilot):
+    async with opened(tmp_path, size=(110, 60), link=link, settings=own) as (app, pilot):
         await until(pilot, lambda: "f9 run" in screen_text(app).splitlines()[-1])
         app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
         await pilot.press("r")  # does nothing any more

@@ -218,7 +218,7 @@ def test_a_file_of_another_kind_is_never_overwritten(mine: Path, run: Callable[.
         (tmp_path / "x.toml").write_text(text)
         shown = ask(*words, roots=mine)
         assert (shown.exit_code, (tmp_path / "x.toml").read_text()) == (2, text)
-        assert "--into FILE" in shown.stderr
+        assert "--out FILE" in shown.stderr
 
 
 def test_what_cannot_be_written_or_changed_while_it_was_asked_for_is_left_as_it_is(

@@ -399,7 +399,7 @@ def test_a_root_that_is_one_of_them_says_how_it_is_judged(tmp_path: Path) -> Non
         strict=True,
     ):
         (problem,) = catalog.load([path]).problems
-        assert problem.fix == f"`aisp judge {fix.format(path)}`"
+        assert problem.fix == f"`aisp run {fix.format(path)}`"
 
 
 def test_thousands_of_problems_are_listed_by_name_without_opening_one(tmp_path: Path) -> None:
