@@ -37,8 +37,6 @@ _ALL_THREADS = 1 << 3
 _RULE_PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAPBSET_DROP = 24
-_CLONE_NEWNS = 0x20000
-_MS_NOSUID, _MS_NODEV, _MS_REC, _MS_SLAVE = 1 << 1, 1 << 2, 1 << 14, 1 << 19
 
 # include/uapi/linux/landlock.h. Rights of files, then those that only folders have, then of sockets.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
@@ -262,31 +260,6 @@ _GIVEN_UP = {
 _CAPABILITIES_3 = 0x20080522
 
 
-def own_shared_memory() -> bool:
-    """Put an empty folder in the place of SHARED_MEMORY, for this process and what it starts: it is gone with the last
-    of them, and nobody else sees it. Returns whether that could be done: it takes the superuser's rights.
-    """
-    libc = _libc()
-    if not os.path.isdir(SHARED_MEMORY) or libc.unshare(_CLONE_NEWNS):  # noqa: PTH112  pathlib is not loaded for it
-        return False
-    if libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):  # what the others mount is seen, what we mount is not
-        return False
-    return not libc.mount(b"tmpfs", SHARED_MEMORY.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=1777")
-
-
-def shared_memory_bytes(pid: int) -> int:
-    """What lies in the shared memory that a process has of its own, in files of any name or of none; 0 where it has
-    none."""
-    try:
-        its = f"/proc/{pid}/root{SHARED_MEMORY}"
-        if os.stat(its).st_dev == os.stat(SHARED_MEMORY).st_dev:  # noqa: PTH116  text
-            return 0
-        found = os.statvfs(its)
-    except OSError:  # it has ended
-        return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
-
-
 def give_up_rights() -> None:
     """Give up what this thread, and all that it starts, could do to other processes and the machine as the superuser.
 
@@ -323,8 +296,6 @@ def settle(place: Place) -> tuple[int, list[Held]]:
     """
     if not place.confine:
         return 0, []
-    if place.own_memory:
-        own_shared_memory()
     give_up_rights()
     reached = [*all_but(place.state), place.sources, *place.readable]
     version = confine_to(*place.writable, place.layouts, readable=reached, listed=["/"])
@@ -359,7 +330,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         state: the state folder: nothing else in it can be read.
         readable: what else may be read, by the user's word.
         confine: hold it to them where the kernel can (engine.confinement).
-        own_memory: have a shared memory of its own where it may, see `own_shared_memory`.
         environment: variables that it sets for itself.
         compiler: import torch's compiler before it is ready.
         cores: to run on, where it was started; a fork has its nursery's. Empty: all but the first that are allowed.
@@ -373,7 +343,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     readable: list[str] = []
     confine: bool
-    own_memory: bool = False
     environment: dict[str, str]
     compiler: bool = False
     cores: list[int] = []

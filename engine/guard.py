@@ -21,7 +21,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aisp.engine import spawner
-from aisp.engine.confinement import shared_memory_bytes
 from aisp.engine.environment import descendants, memory_bytes
 from aisp.engine.paths import positive_setting
 from aisp.engine.spawner import Child, MemoryLimitError, ProcessLimitError
@@ -61,13 +60,9 @@ async def look() -> None:
             _end(child, found, ProcessLimitError(f"had {len(found) - 1} processes, {PROCESS_LIMIT} are allowed"))
             del families[child]
     # The cheap count has shared pages once for each process; over the limit they are counted once in all.
-    unmapped = {child: unmapped_bytes(child.pid, family) for child, family in families.items()}
-    if sum(map(held_bytes, families.values())) + sum(unmapped.values()) <= MEMORY_LIMIT_BYTES:
+    if sum(held_bytes(family) for family in families.values()) <= MEMORY_LIMIT_BYTES:
         return
-    held = {
-        child: unmapped[child] + await asyncio.to_thread(held_bytes, family, shares=True)
-        for child, family in families.items()
-    }
+    held = {child: await asyncio.to_thread(held_bytes, family, shares=True) for child, family in families.items()}
     if sum(held.values()) <= MEMORY_LIMIT_BYTES:
         return
     biggest = max(held, key=lambda child: held[child])
@@ -130,12 +125,6 @@ def held_bytes(family: Iterable[int], *, shares: bool = False) -> int:
         shared_out_kib = _held_kib(pid, "smaps_rollup", HELD_IN_SHARES) if shares else 0
         held_kib += shared_out_kib or _held_kib(pid, "status", HELD)
     return held_kib << 10
-
-
-def unmapped_bytes(pid: int, family: Iterable[int]) -> int:
-    """What a worker's own shared memory has in files beyond what its processes have mapped of such."""
-    used = shared_memory_bytes(pid)
-    return max(0, used - (sum(_held_kib(each, "status", ("RssShmem:",)) for each in family) << 10)) if used else 0
 
 
 def _held_kib(pid: int, file: str, names: tuple[str, ...]) -> int:

@@ -23,7 +23,6 @@ from aisp.engine import confinement, paths
 from aisp.engine.confinement import Place
 
 PARTS = ("cwd", "tmp", paths.CACHE_FOLDER)
-DRIVER = Path("/dev/nvidiactl")
 UNIFIED_MEMORY = Path("/dev/nvidia-uvm")
 MODPROBE_PATIENCE_S = 10.0
 MOST_LEFT = 200  # folders; of a rung that compiles each may hold tens of MB
@@ -37,7 +36,7 @@ def _devices_made() -> bool:
     The last one may be made only when the first program uses CUDA, by a helper that needs rights which a confined
     process has not. So it is run here, where nothing is confined.
     """
-    if not DRIVER.exists() or UNIFIED_MEMORY.exists():
+    if not Path("/dev/nvidiactl").exists() or UNIFIED_MEMORY.exists():
         return True
     from aisp.engine.spawner import helped  # which imports this module
 
@@ -63,7 +62,6 @@ def place(folder: Path, *, compiler: bool, cores: Sequence[int] = (), layouts: b
         state=str(paths.state_dir()),
         readable=[path for path in os.environ.get(confinement.READABLE, "").split(os.pathsep) if path],
         confine=confinement.wanted() and _devices_made(),
-        own_memory=not DRIVER.exists(),  # through which CUDA's processes may find one another
         environment=paths.cache_variables(str(folder / paths.CACHE_FOLDER)) | {"TMPDIR": str(folder / "tmp")},
         compiler=compiler,
         cores=list(cores),

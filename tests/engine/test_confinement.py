@@ -625,23 +625,6 @@ async def test_a_rung_writes_to_its_own_folders_alone_and_the_run_says_that_it_w
         assert [line for line in printed if line in ("DID", "COULD NOT")] == ["COULD NOT"] * 4
 
 
-@HELD
-@pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or workplaces.DRIVER.exists(), reason="there all processes have one shared memory"
-)
-async def test_what_a_rung_leaves_in_shared_memory_is_gone_with_it(shared: EngineUnderTest, tmp_path: Path) -> None:
-    leave = """
-os.system("echo left > /dev/shm/aisp-test-by-a-child; mkdir -p /dev/shm/aisp-test-folder")
-print("SAW", sorted(name for name in os.listdir("/dev/shm") if name.startswith("aisp-test")))
-"""
-    probing(tmp_path, leave, "import os")
-    result = await shared.run(tmp_path / "mine", "mine:doubling")
-    assert result.record.state is State.OK, result.record.reason
-    assert "SAW ['aisp-test-by-a-child', 'aisp-test-folder']" in result.printed("optimized_probe")
-    assert [path.name for path in Path("/dev/shm").glob("aisp-test-*")] == []
-
-
 @pytest.mark.timeout(180)
 @pytest.mark.slow
 async def test_without_confinement_runs_end_as_with_it(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from aisp.engine import confinement, environment, guard
+from aisp.engine import environment, guard
 from tests.proofs.evil.stage import eventually
 
 HOLDS_64_MIB = """
@@ -35,37 +34,6 @@ async def test_memory_that_a_family_shares_counts_once_where_it_matters_and_file
             for pid in guard.halt(process.pid):
                 psutil.Process(pid).kill()
     assert guard.held_bytes([process.pid]) == 0, "it has ended"
-
-
-OWN_SHARED_MEMORY = """
-import os, subprocess, sys, time
-sys.path.insert(0, sys.argv[1])
-from aisp.engine import confinement
-assert confinement.own_shared_memory()
-subprocess.run(["sh", "-c", "head -c 50000000 /dev/zero > /dev/shm/aisp-test-left"], check=True)
-os.write(1, b"y")
-time.sleep(600)
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="a shared memory of one's own takes the superuser's rights")
-async def test_what_a_family_leaves_in_its_shared_memory_counts_and_goes_with_it() -> None:
-    left, strangers = Path("/dev/shm/aisp-test-left"), Path("/dev/shm/aisp-test-stranger")
-    words = [sys.executable, "-c", OWN_SHARED_MEMORY, str(Path(guard.__file__).parents[2])]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:  # noqa: ASYNC220
-        try:
-            assert process.stdout is not None and process.stdout.read(1) == b"y"
-            strangers.write_bytes(b"x" * 1000)
-            assert not left.exists()
-            assert 50_000_000 <= confinement.shared_memory_bytes(process.pid) < 51_000_000
-            family = environment.descendants(process.pid)
-            assert guard.unmapped_bytes(process.pid, family) >= 50_000_000
-            assert confinement.shared_memory_bytes(os.getpid()) == 0
-        finally:
-            process.kill()
-    assert strangers.read_bytes() == b"x" * 1000
-    strangers.unlink()
-    assert confinement.shared_memory_bytes(process.pid) == 0
 
 
 async def test_a_family_that_grows_is_halted_to_the_last() -> None:

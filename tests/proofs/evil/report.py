@@ -51,7 +51,7 @@ def page(data: Mapping[str, Any]) -> str:
         "- What was stored stays, bit for bit, whoever is killed, and when.",
         "- No lesson harms its siblings, the engine, or the next run, which is under way within a second.",
         "- Nothing of ours is left behind: no process, descriptor, socket, shared memory or temporary file. What a",
-        "  kernel gives a name in a `/dev/shm` that all share stays.",
+        "  kernel gives a name in `/dev/shm` stays.",
         "- What could not be had (clocks, inotify, a disk with room) is told where the numbers are shown.",
         "",
         *_repeating(),
