@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+_PIECE_BYTES = 1 << 20
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """The escape of half a surrogate pair; two that belong together are a character."""
 
@@ -23,14 +24,21 @@ def regular_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes
     """A file's bytes. Raises OSError where it is something else than a file, longer, or a link unless `follow`."""
     links = 0 if follow else os.O_NOFOLLOW
     descriptor = os.open(path, os.O_RDONLY | links | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
-        data = file.read(most_bytes + 1) if found.st_size <= most_bytes else b""
-        if max(found.st_size, len(data)) > most_bytes:
+        parts, size = [], found.st_size
+        if size <= most_bytes:
+            size = 0  # of /proc no size is right
+            while size <= most_bytes and (part := os.read(descriptor, min(_PIECE_BYTES, most_bytes + 1 - size))):
+                parts.append(part)
+                size += len(part)
+        if size > most_bytes:
             raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", os.fspath(path))
-        return data
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:

@@ -664,11 +664,10 @@ class Model:
         if isinstance(event, events.RunState):
             run.placed = event.device
             # The engine tells the queue when a job comes, moves or ends, and not when one moves on.
-            self.queue = [
-                msgspec.structs.replace(job, state=event.state.value) if job.run_id == event.run_id else job
-                for job in self.queue
-            ]
-            names.add("queue")
+            for place, job in enumerate(self.queue):
+                if job.run_id == event.run_id and job.state != event.state:
+                    self.queue[place] = msgspec.structs.replace(job, state=event.state.value)
+                    names.add("queue")
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
             run.origin_ns = event.step.start_ns
         names.add(f"run:{run.id}")

@@ -53,6 +53,13 @@ def entitle(pane: Widget, title: str) -> None:
         pane.border_title = content
 
 
+def subtitle(pane: Widget, text: str) -> None:
+    """Give a pane its text in the lower border, likewise."""
+    content = Content(text)
+    if (pane.border_subtitle or "") != content.markup:
+        pane.border_subtitle = content
+
+
 class ScrollPane(VerticalScroll):
     """A pane of prose that scrolls."""
 

@@ -12,7 +12,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.widgets import Static
 
 from aisp.store.results.comparison import Compared, Side
@@ -23,7 +22,7 @@ from aisp.tui.aside import begin
 from aisp.tui.comparing import DIFFERENCES, TURNS
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen
+from aisp.tui.screens.base import WorkScreen, subtitle
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -231,7 +230,7 @@ class CompareScreen(WorkScreen):
             table = self.query_one(f"#{name}", LiveTable)
             rows = keys.get(name, [str(number) for number in range(len(told))])
             text = told[rows.index(table.cursor_key)] if table.cursor_key in rows else ""
-            table.border_subtitle = Content(plain.fit(clean_line(text, limit=2000), max(0, table.size.width - 4)))
+            subtitle(table, plain.fit(clean_line(text, limit=2000), max(0, table.size.width - 4)))
 
     def copy_text(self) -> str:
         """The two runs and the ratio of each rung, a line each."""

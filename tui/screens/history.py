@@ -11,7 +11,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.widgets import Static
 
 from aisp.store.outcomes import SUPERSEDED, State, Verdict
@@ -26,7 +25,7 @@ from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.results import state_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import entitle
+from aisp.tui.screens.base import entitle, subtitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
@@ -333,7 +332,7 @@ class HistoryScreen(ExportingScreen):
         entitle(plot, f"{self._rung}: {what}, oldest run first")
         pair = [point.y for point in points if point.mark is Mark.BEST]
         told = f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
-        plot.border_subtitle = f"{told}rung {at} of {len(rungs)}"
+        subtitle(plot, f"{told}rung {at} of {len(rungs)}")
         plot.show(points, chosen=self._drawn.index(chosen) + 1 if chosen in self._drawn else None)
         self._both.look_up(list(reversed(alike)), self._draw)
 
@@ -365,7 +364,7 @@ class HistoryScreen(ExportingScreen):
         result = self._highlighted()
         note = "" if result is None else self._note(result)
         width = max(0, self.table.size.width - 4)
-        self.table.border_subtitle = Content(plain.fit(note, width))
+        subtitle(self.table, plain.fit(note, width))
 
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key

@@ -38,7 +38,7 @@ from aisp.tui.findings import bar_sign, cheats_text, outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
-from aisp.tui.screens.base import ScrollPane, entitle
+from aisp.tui.screens.base import ScrollPane, entitle, subtitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
@@ -256,7 +256,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         words = f" with “{plain.fit(self.filter_words, 24)}”" if self.filter_words else ""
         entitle(table, f"Targets{words}{only}{f': {shown}' if words or only else ''}")
         dim = any(self._shipped(target) for target in self._targets)
-        table.border_subtitle = SHIPPED if dim else ""
+        subtitle(table, SHIPPED if dim else "")
         self._describe()
 
     def _what(self) -> str:

@@ -16,7 +16,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.content import Content
 
 from aisp.store.results import overview
 from aisp.store.results.overview import Lesson
@@ -28,7 +27,7 @@ from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import entitle
+from aisp.tui.screens.base import entitle, subtitle
 from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
@@ -275,7 +274,7 @@ class LessonsScreen(LessonRows):
         """Under the table: the highlighted lesson's title, and why it has no figure or what must be known of it."""
         lesson = self._highlighted()
         told = "" if lesson is None else "; ".join(text for text in (lesson.target.title, lesson.why) if text)
-        self.table.border_subtitle = Content(plain.fit(clean_line(told), max(0, self.table.size.width - 4)))
+        subtitle(self.table, plain.fit(clean_line(told), max(0, self.table.size.width - 4)))
 
     def copy_text(self) -> str:
         """The rows as they are shown, as text."""
