@@ -35,6 +35,9 @@ y is twice x.
 REFERENCE = "def run(x):\n    return x + x\n"
 BASELINE = "def run(x):\n    return x + x\n"
 OPTIMIZED = "def run(x):\n    return x * 2\n"
+# Long enough for what lies between two calls of the judge's to be little: one of two microseconds takes fourteen times
+# its samples there, and is nothing to hold a rung against.
+MILLISECOND = "import time\n\n\ndef run(x):\n    time.sleep(0.001)\n    return x + x\n"
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class Row:
 def write(folder: Path, rows: Sequence[Row] = (), *, reference: str = REFERENCE, lesson: str = LESSON) -> Path:
     """Make the target folder `folder` with these rows as rungs; the folder."""
     folder.mkdir(parents=True)
-    files = {"lesson.md": lesson, "reference.py": reference, "baseline.py": BASELINE, "optimized.py": OPTIMIZED}
+    baseline = MILLISECOND if any(row.suspect for row in rows) else BASELINE
+    files = {"lesson.md": lesson, "reference.py": reference, "baseline.py": baseline, "optimized.py": OPTIMIZED}
     files |= {f"{row.rung}.py": row.source for row in rows}
     for name, text in files.items():
         (folder / name).write_bytes(os.fsencode(text))
