@@ -16,6 +16,7 @@ import asyncio
 import datetime
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -249,7 +250,7 @@ def apart(table: Candidates, brought: Sequence[Brought]) -> list[Brought]:
 Tell = Callable[[Ended], None]
 
 
-class Stages:
+class Stages(ABC):
     """Candidates from their plan to their outcomes: the quick stage for all of them, the full one for the finalists.
 
     Who derives from this says how the rows of a stage are brought to their ends (`_carry`).
@@ -269,12 +270,13 @@ class Stages:
         self._names: dict[int, list[str]] = {}
         self._told: set[int] = set()
 
+    @abstractmethod
     async def _carry(self, level: Level) -> None:
         """Bring all rows of the batch at this level to their ends, each noted as it comes (`_note`)."""
-        raise NotImplementedError
 
-    def _begin(self, wanted: Sequence[Brought], level: Level) -> None:
-        """Have `batch` and `_conditions` be those of this stage."""
+    def _batch_of(self, wanted: Sequence[Brought], level: Level) -> str:
+        """The list of the table for these at this level: by default one for all levels."""
+        return self.batch
 
     async def _judge(self) -> list[Ended]:
         """Every candidate at every level at which it was judged, the quick ones first."""
@@ -296,7 +298,7 @@ class Stages:
     def _plan(self, wanted: Sequence[Brought], level: Level) -> dict[str, int]:
         """Rows for these candidates: numbers by name. What need not be run has its outcome at once, and what was given
         up is tried once more."""
-        self._begin(wanted, level)
+        self.batch = self._batch_of(wanted, level)
         numbers: dict[str, int] = {}
         by_common: dict[str, list[Brought]] = {}
         for one in wanted:

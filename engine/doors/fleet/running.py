@@ -109,13 +109,14 @@ class Fleet(Stages):
         """
         return await self._judge()
 
-    def _begin(self, wanted: Sequence[Brought], level: Level) -> None:
+    def _batch_of(self, wanted: Sequence[Brought], level: Level) -> str:
         content = sorted((one.name, snapshot_hash(one.files), one.common.sources) for one in wanted)
         digest = identity.of_words(*(word for each in content for word in each))
-        self.batch = f"fleet: {clean_line(self._title, limit=300)} ({level}, {self._terms.device}) {digest}"
+        batch = f"fleet: {clean_line(self._title, limit=300)} ({level}, {self._terms.device}) {digest}"
         ours = {(clean_line(name), candidate, sources) for name, candidate, sources in content}
-        if any((name, row.candidate, row.sources) not in ours for name, row in self._table.rows(self.batch)):
-            raise TakenError(f"another batch has the name {self.batch}; rename a candidate")
+        if any((name, row.candidate, row.sources) not in ours for name, row in self._table.rows(batch)):
+            raise TakenError(f"another batch has the name {batch}; rename a candidate")
+        return batch
 
     async def _carry(self, level: Level) -> None:
         since_s = time.monotonic()
