@@ -1,4 +1,4 @@
-"""How long until there is something to see: `aisp-tui` and `aisp bench list-targets` on 160 targets, fresh processes.
+"""How long until there is something to see: `aisp-tui` and `aisp list` on 160 targets, fresh processes.
 
 Cold means a new process with its files in the page cache. The app's first paint is the first text on the screen, its
 targets are listed when the first target's row is. Once beside a running engine whose standbys are warm, as in every
@@ -44,7 +44,7 @@ def heavy(report: Path) -> str:
 
 
 def list_targets_ms(lessons: Path, environ: Mapping[str, str], report: Path) -> float:
-    """One `aisp bench list-targets`, from its fork to its end.
+    """One `aisp list`, from its fork to its end.
 
     Raises:
         RuntimeError: it failed, or did not list all targets.
@@ -89,7 +89,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
         found = heavy(report)
         yield Row(
             NAME,
-            f"aisp bench list-targets, {TARGETS} targets",
+            f"aisp list, {TARGETS} targets",
             "ms",
             tuple(listing),
             note=f"imports {found}" if found else "imports no torch",

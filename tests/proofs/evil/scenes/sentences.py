@@ -74,8 +74,8 @@ async def torch_hangs(stage: Stage) -> str:
 COMMANDS = (
     ("--help",),
     ("--version",),
-    ("list"),
-    ("checks"),
+    ("list",),
+    ("checks",),
     ("store", "info"),
     ("engine", "status"),
 )
@@ -108,7 +108,7 @@ def refused(environment: dict[str, str]) -> str:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as gone:
-        assert said(("checks"), gone, environment) == (141, "")
+        assert said(("checks",), gone, environment) == (141, "")
     return told
 
 
@@ -177,7 +177,7 @@ async def full_before_the_start(stage: Stage) -> str:
 @fault(79, "the disk is full when a run is asked for", "the answer says so, at once; nothing is planned", own=True)
 async def full_when_asked(stage: Stage) -> str:
     root = stage.target("honest")
-    run = f"aisp('bench', 'run', '--quick', '--targets', 'mine:honest', '--root', {str(root)!r}, '--json')\n"
+    run = f"aisp('run', 'mine:honest', '--quick', '--root', {str(root)!r}, '--json')\n"
     program = f"import time\naisp('engine', 'start')\nfill()\nstart = time.monotonic()\n{run}"
     program += "print(time.monotonic() - start)\naisp('engine', 'stop')\n"
     told = await asyncio.to_thread(on_a_small_disk, stage, program)
