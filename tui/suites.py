@@ -28,7 +28,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.results.regression import Against, Row
 from aisp.store.results.tables import Column
 from aisp.store.text import clean_line
-from aisp.tui.earlier import newest_first
+from aisp.tui.earlier import newest_first, runs_of
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
@@ -46,17 +46,15 @@ MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
 # -- which runs count ----------------------------------------------------------------------------------------------
 
 
-def sides(opened: Stored, now: Run, contract: Contract | None, formerly: Sequence[str] = ()) -> list[Side]:
+def sides(opened: Stored, now: Run, contract: Contract | None, names: Sequence[str]) -> list[Side]:
     """This run and the earlier ones that it may be held against, newest first.
 
     Args:
-        formerly: names that its target had before.
+        names: what runs call its target.
     """
     past: list[Run] = []
-    for name in (now.target, *formerly):
-        with contextlib.suppress(LookupError):  # its end could not be stored
-            past += opened.newest(LOOK_BACK_RUNS, name, now.id, all_findings=False)
-    past.sort(key=lambda run: run.id, reverse=True)
+    with contextlib.suppress(LookupError):  # its end could not be stored
+        past = runs_of(opened, names, LOOK_BACK_RUNS, now.id)
     alike = (
         run
         for run in past
@@ -218,7 +216,7 @@ def _found(wanted: Wanted, opened: Stored) -> Found:
     why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
     if not why and contract is not None:
         why = breach(opened, contract, result)
-    row = regression.row(target.id, sides(opened, result, contract, target.formerly), left_out=why)
+    row = regression.row(target.id, sides(opened, result, contract, target.names), left_out=why)
     return Found(lesson, _in_turns(row, opened))
 
 

@@ -57,12 +57,11 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
             if isinstance(found, str):
                 show(opened, found, as_json=as_json)
                 return
-            targets = found
+            targets = [name for named in found for name in named]
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
         names: list[str | None] = [*targets] or [None]
         records = [record for name in names for record in opened.newest(limit, name, all_findings=as_json)]
-        if len(targets) > 1:
-            records = sorted(records, key=lambda record: record.wall, reverse=True)[:limit]
+        records = sorted(records, key=lambda record: record.id, reverse=True)[:limit]
         runs = [opened.read(record) for record in records]
         others = [] if as_json else [one for name in names for one in opened.foreign(name, limit)]
         machines = {one.id: foreign_machine(opened, one) for one in others}

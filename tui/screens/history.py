@@ -19,7 +19,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
-from aisp.tui.earlier import foreign_machine
+from aisp.tui.earlier import foreign_machine, runs_of
 from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
@@ -40,10 +40,11 @@ WIDE_COLUMNS = 130
 VERDICT_COLUMNS = 10
 
 
-def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
-    """The newest runs of a target, those of other machines among them; and these machines, by run."""
-    foreign = history.foreign(target_id, MAX_RUNS)
-    runs = [*history.newest(MAX_RUNS, target_id, all_findings=False), *foreign]
+def results_of(names: Sequence[str], history: History) -> tuple[list[Reading], dict[str, str]]:
+    """The newest runs of a target under all its names, those of other machines among them; and these machines, by
+    run."""
+    foreign = [run for name in names for run in history.foreign(name, MAX_RUNS)]
+    runs = [*runs_of(history, names, MAX_RUNS), *foreign]
     machines = {run.id: foreign_machine(history, run) for run in foreign}
     return [Reading(run) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
 
@@ -166,8 +167,10 @@ class HistoryScreen(ExportingScreen):
         begin(self, self._read, group="history", exclusive=True)
 
     async def _read(self) -> None:
+        target = self.workbench.target(self._target_id)
+        names = target.names if target is not None else (self._target_id,)
         try:
-            found = await self.workbench.stored(partial(results_of, self._target_id))
+            found = await self.workbench.stored(partial(results_of, names))
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
