@@ -22,6 +22,7 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "dev expectations --strict, --portable: files[].targets": agreed.HELD,
     "dev results --beside: rows": beside.ROWS,
     "score: results": suites.TOGETHER,
+    "suite run: targets": suites.TARGETS,
     "suite list: suites": suites.SUITES,
     "suite history: runs": suites.RUNS,
     "suite compare: targets": beside.ROWS,

@@ -21,12 +21,10 @@ from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, regression, standing
 from aisp.store.results import contract as contracts
 from aisp.store.results.comparison import Side, side
-from aisp.store.results.numbers import local_time, speedup
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
 from aisp.store.results.regression import Against, Row
-from aisp.store.results.tables import Column
 from aisp.store.text import clean_line
 from aisp.tui.earlier import newest_first, runs_of
 
@@ -156,29 +154,6 @@ class Found:
         if self.lesson.run is None:
             return NOT_RUN  # never, with no fault to show: no row of a suite's run
         return self.row.outcome.value
-
-
-def _speedup(found: Found) -> str:
-    return "" if found.ratio is None else speedup(found.ratio.speedup, found.ratio.low, found.ratio.high)
-
-
-def _sentence(found: Found) -> str:
-    return found.row.sentence() if found.lesson.run is not None else ""
-
-
-def _when(found: Found) -> str:
-    return local_time(found.lesson.run.record.wall) if found.lesson.run is not None else ""
-
-
-COPIED: tuple[Column[Found], ...] = (
-    Column("target", head="target", text=lambda found: found.lesson.target.id),
-    Column("outcome", head="verdict", text=lambda found: found.lesson.outcome.value),
-    Column("change", head="against earlier runs", text=lambda found: found.kind),
-    Column("speedup", head="speed-up [low..high]", text=_speedup),
-    Column("sentence", head="why", text=_sentence),
-    Column("wall", head="when", text=_when),
-)
-"""A suite's targets as text."""
 
 
 def _tells(lesson: Lesson) -> bool:
