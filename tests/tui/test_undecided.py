@@ -21,8 +21,8 @@ from aisp.store.results.expected import of_run
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Answer, Measured, Says
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables.runs import Listed
 from aisp.store.results.tables.lessons import PREDICTIONS
+from aisp.store.results.tables.runs import Listed
 from aisp.tui.cli import audit as audit_page
 from aisp.tui.cli import beside as page
 from aisp.tui.cli import follow, history, judge_many

@@ -1,6 +1,6 @@
 """Measuring a suite: its targets go through the engine's queue, and a run that was planned before is not made again.
 
-What counts as planned before is said in tui.cli.suite_plan. Each target is a line on stderr as it ends, and with
+What was planned before is of the same batch (tui.cli.suite_plan). Each target is a line on stderr as it ends, and with
 `--json` its run on stdout.
 """
 
@@ -22,7 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.progress import MOST_SHARE
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common, suite_plan
+from aisp.tui.cli import common
 from aisp.tui.cli.follow import BAR_CELLS, Followed, summary
 from aisp.tui.cli.run import Session
 from aisp.tui.cli.tree import NotHereError
@@ -94,7 +94,7 @@ class Measuring(Session):
                     if run.id < self._plan.id:
                         break
                     usable = not run.state.again if run.state.final else run.id in queue
-                    if usable and suite_plan.answers(self._plan, wanted, target, snapshot, run):
+                    if usable and (run.batch, run.snapshot) == (self._plan.id, snapshot):
                         found[target.id] = run
                         break
         return found
@@ -206,4 +206,5 @@ def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
         validity=asked.policy,
         naive=False,  # a second harness would take its time in every run of every night
         contract=contract,
+        batch=plan.batch,
     )
