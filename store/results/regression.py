@@ -330,9 +330,11 @@ def confirms(verdict: Verdict) -> bool:
 
 
 def once_more(run: Reading) -> int:
-    """With how many replicas a run in turns that decided nothing is measured once more; 0 where it did."""
+    """With how many replicas a run in turns that decided nothing is measured once more; 0 where it did, or did not end
+    well."""
     found = run.comparison("optimized")
-    if found is not None and found.verdict.known and found.verdict is not Verdict.UNDECIDED:
+    decided = found is not None and found.verdict.known and found.verdict is not Verdict.UNDECIDED
+    if decided or run.record.state is not State.OK or run.bar("optimized") is not None:
         return 0
     return max(MORE_REPLICAS * (run.replicas or 0), LEAST_REPLICAS)
 

@@ -18,10 +18,10 @@ from aisp.kernels import catalog
 from aisp.store import new_ulid, suites
 from aisp.store.outcomes import State, Verdict
 from aisp.store.record import Comparison, Run
+from aisp.store.results.progress import all_of
 from aisp.store.results.reading import Reading
-from aisp.tui.cli import suite_plan, suite_rows
+from aisp.tui.cli import suite_plan, turning
 from aisp.tui.cli.follow import Followed
-from aisp.tui.cli.suite_session import pace
 from aisp.tui.cli.tree import cli
 from aisp.tui.cli.turning import Turned
 from tests import heard
@@ -127,7 +127,7 @@ def turned(monkeypatch: pytest.MonkeyPatch, state: Path) -> dict[str, Verdict]:
             runs[name] = Reading(replace(run, comparisons=(item,)))
         return Turned(runs, {})
 
-    monkeypatch.setattr(suite_rows, "turn", turn)
+    monkeypatch.setattr(turning, "turn", turn)
     return says
 
 
@@ -437,11 +437,11 @@ def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
 def test_what_is_left_of_a_suite_is_learned_from_earlier_runs_and_from_those_that_ended() -> None:
     now_ns = 100 * 10**9
     runs = [Followed(heard.planned(run_id=f"R{i}", rungs=["baseline"]).run) for i in range(4)]
-    assert pace(runs, 0.0, now_ns) == (0.0, None)
+    assert all_of(runs, 0.0, now_ns) == (0.0, None)
     runs[0].record = replace(runs[0].record, state=State.CRASHED, reason="it fell", duration_ms=20_000.0)
     runs[1].pace.expected_s = 40.0
     runs[1].record = replace(runs[1].record, state=State.RUNNING, start_ns=now_ns - 10 * 10**9)
-    share, left_s = pace(runs, 30.0, now_ns)
+    share, left_s = all_of(runs, 30.0, now_ns)
     assert left_s == pytest.approx(30.0 + 30.0 + 30.0)  # what is left of the one, and the mean of 40 and 20 s twice
     assert share == pytest.approx(30.0 / 120.0)
 
