@@ -106,11 +106,8 @@ class Outside:
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
 
     @contextlib.asynccontextmanager
-    async def _reader(self, pid: int) -> AsyncIterator[jobs.Blob | None]:
-        """The judge's end of a line on which it has a worker's memory read; None on a GPU."""
-        if self._plan.device == "cuda":
-            yield None
-            return
+    async def _reader(self, pid: int) -> AsyncIterator[jobs.Blob]:
+        """The judge's end of a line on which it has a worker's memory read."""
         arena = self._crew.arena
         ours, theirs = arena.line()
         line = Line(arena.duplicate(ours), self._limits.verifier_s)

@@ -149,7 +149,7 @@ class Outside:
     def __init__(
         self,
         line: Line,
-        reader: Line | None,
+        reader: Line,
         target: Target,
         sets: FreshSets,
         like: Mapping[str, torch.Tensor],
@@ -197,7 +197,6 @@ class Outside:
         if device == "cuda":
             side = _DeviceSide(self, forms, held=held, clones=clones)
         else:
-            assert self._reader is not None
             side = _HostSide(self, forms, self._reader, clones=clones)
         try:
             calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)

@@ -25,7 +25,8 @@ import torch
 
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
-from aisp.engine.protocol import jobs, reports
+from aisp.engine.arena import Arena
+from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Done,
     Forms,
@@ -42,8 +43,9 @@ from aisp.engine.protocol.batches import (
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
 from aisp.engine.worker import batches, clock, ipc
 from aisp.engine.worker.arm import Arm as WorkerArm
+from aisp.engine.worker.arm import _Bound
 from aisp.engine.worker.probe import LINE_WORDS
-from aisp.kernels.catalog.model import Case
+from aisp.kernels.catalog.model import Case, Flag
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
 from aisp.store.results.outside import JudgedTime, judged, outside_ratio
@@ -176,6 +178,32 @@ def test_calls_of_a_batch_on_a_cpu_read_inputs_in_place_and_keep_their_outputs()
     os.close(file)
     assert not serving.is_alive()
     assert buffer.data_ptr() not in seen[1:] and len(set(seen[1 : 1 + calls])) == calls, "the first call was before"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "device", "takes"),
+    [
+        (None, "cpu", True),
+        (lambda x: lambda y: y * 2, "cpu", True),
+        (lambda x: lambda y: x * 2, "cpu", False),
+        (lambda x: lambda y: y * 2 if y is x else 1 / 0, "cpu", False),
+        (lambda x: lambda y: torch.ones(4), "cpu", False),
+    ],
+    ids=["run", "its arguments", "its buffers", "refuses others", "neither"],
+)
+def test_inputs_are_copied_for_those_alone_that_know_their_places(prepare: Any, device: str, takes: bool) -> None:
+    """What prepare() returns mostly reads what it is called with: packed weights make no call that must be copied for."""
+    x = torch.zeros(4)
+    bound = _Bound(None, [x], [{0: torch.ones(4)}, {0: torch.full((4,), 2.0)}])  # type: ignore[arg-type]
+    bound.call = prepare and prepare(x)
+    arm: Any = object.__new__(WorkerArm)
+    arm._device, arm._prepare, arm._torch = device, prepare, torch
+    arm._target = SimpleNamespace(inputs=[SimpleNamespace(flags=frozenset())])
+    arm._outputs = lambda bound, output: (output,)
+    assert arm._takes_others(bound) is takes
+    assert prepare is None or torch.equal(x, torch.ones(4)), "its buffers have the values of set 0 again"
+    arm._device, arm._target.inputs[0].flags = "cuda", frozenset({Flag.MUTABLE})
+    assert not arm._takes_others(bound)
 
 
 def test_a_short_batch_that_wastes_time_makes_no_call_shorter() -> None:
@@ -352,7 +380,7 @@ def timed(
         def compare(which: int, outputs: dict[str, torch.Tensor]) -> Any:
             return SimpleNamespace(right=not looks or torch.equal(outputs["y"], judged[which]["x"] * 2))
 
-        judge = clock.Outside(mine, None, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
+        judge = clock.Outside(mine, mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:
@@ -564,15 +592,11 @@ def test_the_threat_model_has_every_reason_for_which_a_rung_is_judged_inside_and
 async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was_to_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    line = (jobs.Blob(name="line"),) * 2
-    crew: Any = SimpleNamespace(arena=SimpleNamespace(line=lambda: line, free=lambda blob: None))
+    crew: Any = SimpleNamespace(arena=Arena())
     plan: Any = SimpleNamespace(
-        target=SimpleNamespace(ranks=1),
-        device="cuda",
-        case=Case("default", {"N": 4}),
-        without=frozenset({taking.FRESH_VALUES}),
+        target=SimpleNamespace(ranks=1), case=Case("default", {"N": 4}), without=frozenset({taking.FRESH_VALUES})
     )
-    services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0))
+    services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0, verifier_s=1.0))
     of_run = taking.Outside(plan, services, crew, None)  # type: ignore[arg-type]
 
     async def timed(*_: object) -> reports.BatchesTimed:
