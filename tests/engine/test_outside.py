@@ -192,7 +192,7 @@ def test_calls_of_a_batch_on_a_cpu_read_inputs_in_place_and_keep_their_outputs()
     ids=["run", "its arguments", "its buffers", "refuses others", "neither"],
 )
 def test_inputs_are_copied_for_those_alone_that_know_their_places(prepare: Any, device: str, takes: bool) -> None:
-    """What prepare() returns mostly reads what it is called with: packed weights make no call that must be copied for."""
+    """What prepare() returns mostly reads what it is called with: packed weights are no reason to copy."""
     x = torch.zeros(4)
     bound = _Bound(None, [x], [{0: torch.ones(4)}, {0: torch.full((4,), 2.0)}])  # type: ignore[arg-type]
     bound.call = prepare and prepare(x)
