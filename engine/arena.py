@@ -50,6 +50,10 @@ class Arena:
             self._names.append(name)
         return jobs.Blob(name=names[0]), jobs.Blob(name=names[1])
 
+    def duplicate(self, blob: jobs.Blob) -> int:
+        """A descriptor of the same file or end of a line, which is the caller's."""
+        return os.dup(_descriptors[blob.name])
+
     def hang_up(self, blob: jobs.Blob) -> None:
         """End a line for both of its sides, whoever still has a descriptor."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(_descriptors[blob.name])) as end:

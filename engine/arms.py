@@ -138,6 +138,7 @@ class Arm:
         shapes, families: drawn shapes, and other values at the timed shape, that it got right.
         doubt: what its declaration does not promise, and it got wrong.
         outside_ms: by the judge's clock: replica and time per call, from each pair of batches.
+        outside_copies_ms: what was taken off these for the copies of a call, the most of any replica.
         batch_calls: in the smaller batch of a pair; 0 before the first.
         batch_held: whether its calls may be launched ahead in these.
         batch_clones: its calls share their outputs, which are copied in these.
@@ -182,6 +183,7 @@ class Arm:
     families: list[str] = field(default_factory=list)
     doubt: Refusal | None = None
     outside_ms: list[tuple[int, float]] = field(default_factory=list)
+    outside_copies_ms: float = 0.0
     batch_calls: int = 0
     batch_held: bool = True
     batch_clones: bool = False

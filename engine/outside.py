@@ -1,21 +1,27 @@
 """Batches of calls that the judge times from its own process: which arm is next, and what becomes of what it saw.
 
-In each round every arm makes one pair of batches, in random order, so that drift falls on all alike. The calls of both
-processes go past the engine (engine.protocol.batches).
+In each round every arm makes one pair of batches, in random order, so that drift falls on all alike. What both
+processes say to each other goes past the engine (engine.protocol.batches). On a CPU it reads outputs in the worker's
+memory for the judge, who is confined and may not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
+import mmap
+import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.engine.arms import GONE_PATIENCE_S, ArmEnd, Stint, ask, explain, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
+from aisp.engine.protocol.batches import Cannot, Fetch, Fetched, Line, LineError
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.spawner import ChildTimeoutError
@@ -25,6 +31,8 @@ from aisp.store.text import clean_line
 ROUNDS = 2  # of a replica; one where a quick run has two of them
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
 PAIR_CALLS = 4  # of the shortest pair: a batch of one call, and one of three
+MOST_FETCHED = 1 << 30  # bytes of one output
+MOST_ADDRESS = 1 << 56
 FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inputs of a batch is refused
 
 
@@ -60,20 +68,22 @@ class Outside:
             return
         theirs, ours = self._crew.arena.line()
         serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
-        timing = jobs.TimeBatches(
-            case=self._case,
-            line=ours,
-            pid=stint.child.pid,
-            pairs=1,
-            per_call_ms=stint.per_call_ms,
-            calls=arm.batch_calls,
-            round=self._round,
-            held=arm.batch_held,
-            clones=arm.batch_clones,
-            patience_s=patience_s,
-        )
         try:
-            timed = await self._timed(stint, serving, timing)
+            async with self._reader(stint.child.pid) as reader:
+                timing = jobs.TimeBatches(
+                    case=self._case,
+                    line=ours,
+                    reader=reader,
+                    pid=stint.child.pid,
+                    pairs=1,
+                    per_call_ms=stint.per_call_ms,
+                    calls=arm.batch_calls,
+                    round=self._round,
+                    held=arm.batch_held,
+                    clones=arm.batch_clones,
+                    patience_s=patience_s,
+                )
+                timed = await self._timed(stint, serving, timing)
         finally:
             self._crew.arena.free(theirs)
             self._crew.arena.free(ours)
@@ -90,9 +100,25 @@ class Outside:
             arm.inside, arm.excused = clean_line(timed.inside), timed.task
             return
         arm.outside_read += timed.read
+        arm.outside_copies_ms = max(arm.outside_copies_ms, timed.copies_ms)
         arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
         arm.batch_calls, arm.batch_held, arm.batch_clones = timed.calls, timed.held, timed.clones
         arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
+
+    @contextlib.asynccontextmanager
+    async def _reader(self, pid: int) -> AsyncIterator[jobs.Blob]:
+        """The judge's end of a line on which it has a worker's memory read."""
+        arena = self._crew.arena
+        ours, theirs = arena.line()
+        line = Line(arena.duplicate(ours), self._limits.verifier_s)
+        serving = asyncio.create_task(asyncio.to_thread(_fetch, line, pid))
+        try:
+            yield theirs
+        finally:
+            arena.hang_up(ours)
+            await asyncio.wait([serving])
+            arena.free(ours)
+            arena.free(theirs)
 
     async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:
         """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd.
@@ -119,3 +145,40 @@ class Outside:
         worker.result()
         timed: reports.BatchesTimed = judge.result()
         return timed
+
+
+def _fetch(line: Line, pid: int) -> None:
+    """Bring what lies in a process's memory, as often as the other side asks, until it hangs up."""
+    with contextlib.suppress(LineError):
+        while isinstance((asked := line.receive()[0]), Fetch):
+            file = memory_of(pid, asked.address, asked.nbytes)
+            if file < 0:
+                line.send(Cannot())
+                continue
+            try:
+                line.send(Fetched(), [file])
+            finally:
+                os.close(file)
+    line.close()
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
+
+
+def memory_of(pid: int, address: int, nbytes: int) -> int:
+    """A file in memory with what lies there in another process of ours; -1 where that cannot be read, as where Linux
+    lets nobody (`kernel.yama.ptrace_scope` 3), or the process has forbidden it."""
+    if not (0 < address < MOST_ADDRESS and 0 < nbytes <= MOST_FETCHED):
+        return -1
+    file = os.memfd_create("aisp", os.MFD_CLOEXEC)
+    os.ftruncate(file, nbytes)
+    with mmap.mmap(file, nbytes) as memory:
+        here = ctypes.c_char.from_buffer(memory)
+        to, source = _Span(ctypes.addressof(here), nbytes), _Span(address, nbytes)
+        got = ctypes.CDLL(None).process_vm_readv(pid, ctypes.byref(to), 1, ctypes.byref(source), 1, 0)
+        del here
+    if got == nbytes:
+        return file
+    os.close(file)
+    return -1

@@ -40,7 +40,7 @@ import numpy.typing as npt
 from aisp.engine.distributions import TINY, digamma, fisher_tail, student, student_tails, trigamma, trigamma_inverse
 from aisp.store.outcomes import Timing, Verdict
 from aisp.store.results.comparison import EQUIVALENCE
-from aisp.store.results.outside import outside_ratio
+from aisp.store.results.outside import JudgedTime, outside_ratio
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -412,7 +412,7 @@ def outside(slopes: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
     return time_ms, max([OUTSIDE_ERROR, *(error / time_ms for error in errors)])
 
 
-def confirmed_outside(time: Ratio, base: tuple[float, float] | None, rung: tuple[float, float] | None) -> Ratio:
+def confirmed_outside(time: Ratio, base: JudgedTime | None, rung: JudgedTime | None) -> Ratio:
     """FASTER where the judge's clock says so too: else it is open, also where that clock has nothing of either arm."""
     if time.verdict is not Verdict.FASTER:
         return time
@@ -425,6 +425,8 @@ def confirmed_outside(time: Ratio, base: tuple[float, float] | None, rung: tuple
     if found.low > 1.0:
         return time
     note = f"faster by its own clock, but not on the judge's ({found.low:.3g} to {found.high:.3g})"
+    if outside_ratio(rung._replace(copies_ms=0.0), base).low > 1.0:
+        note += "; copies of its inputs or outputs in a batch count as its own: it could leave them out"
     return replace(time, verdict=Verdict.UNDECIDED, note=note)
 
 

@@ -20,6 +20,7 @@ from aisp.kernels.catalog.model import Role
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
 from aisp.store.results import busy
+from aisp.store.results.outside import JudgedTime
 from aisp.store.samples import Samples, frozen
 from aisp.store.text import clean_line
 
@@ -114,13 +115,20 @@ def arm_record(
 
 def _outside(arm: Arm) -> dict[str, Any]:
     """What the judge's clock says of an arm, as members of its quality."""
-    found = statistics.outside(arm.outside_ms)
+    found = _judged(arm)
     if not arm.outside_ms:
         return {"inside": arm.inside or "the time for batches was over"}
     if arm.inside or found is None:
         return {"inside": arm.inside or "its calls are too short beside what copies take"}
     read, sets = arm.outside_read, arm.outside_sets or None
-    return {"outside_ms": found[0], "outside_error": found[1], "outside_read": read, "outside_sets": sets}
+    times = {"outside_ms": found.ms, "outside_error": found.error, "outside_copies_ms": found.copies_ms or None}
+    return times | {"outside_read": read, "outside_sets": sets}
+
+
+def _judged(arm: Arm) -> JudgedTime | None:
+    """Its time by the judge's clock, if there is any."""
+    found = statistics.outside(arm.outside_ms)
+    return None if found is None else JudgedTime(*found, arm.outside_copies_ms)
 
 
 def _median_clock(samples: Samples) -> float | None:
@@ -293,9 +301,7 @@ def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> recor
         return records.Comparison(*names, Verdict.NONE, note=missing)
     ratio = statistics.confirmed(ratio, cycles)
     if not (base.arm.excused or rung.arm.excused):
-        ratio = statistics.confirmed_outside(
-            ratio, statistics.outside(base.arm.outside_ms), statistics.outside(rung.arm.outside_ms)
-        )
+        ratio = statistics.confirmed_outside(ratio, _judged(base.arm), _judged(rung.arm))
     notes = [*neighbours, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")

@@ -34,7 +34,7 @@ class Forms(Message, tag="forms", frozen=True, kw_only=True):
     Attributes:
         outputs: in declared order.
         copies: inputs are copied into buffers of its own before each call, in the batch; else calls read the judge's
-            memory itself. On a CPU they are always copied.
+            memory, or file, itself.
         held: calls are launched ahead, and begin when the judge lets them.
     """
 
@@ -44,24 +44,20 @@ class Forms(Message, tag="forms", frozen=True, kw_only=True):
 
 
 class Layout(Message, tag="layout", frozen=True, kw_only=True):
-    """Judge: where inputs and outputs of call number i lie: at i times the stride, and the offset.
+    """Judge: where inputs of call number i lie: at i times the stride, and the offset.
 
-    On a CPU the file that comes with it is for the outputs. On a GPU it is the page where both meet, and inputs lie in
-    the memory of `handle`.
+    On a CPU that is in the file that comes with each batch. On a GPU it is in the memory of `handle`, and the file that
+    comes with this is the page where both meet.
 
     Attributes:
         offsets: of each refilled input in a set, by its place among the arguments of run().
         set_bytes: from set to set.
-        output_offsets: of each output.
-        output_bytes: from call to call; on a CPU.
         most: calls that there is room for.
         handle: CUDA IPC handle; empty on a CPU.
     """
 
     offsets: dict[int, int]
     set_bytes: int
-    output_offsets: list[int]
-    output_bytes: int
     most: int
     handle: bytes = b""
 
@@ -71,7 +67,7 @@ class Mapped(Message, tag="mapped", frozen=True, kw_only=True):
 
 
 class Cannot(Message, tag="cannot", frozen=True, kw_only=True):
-    """Worker on a GPU, in the place of Mapped or of where its outputs lie: CUDA does not share that memory."""
+    """In the place of Mapped, Done or Fetched: no other process can reach that memory."""
 
 
 class Run(Message, tag="run", frozen=True, kw_only=True):
@@ -80,7 +76,7 @@ class Run(Message, tag="run", frozen=True, kw_only=True):
     Attributes:
         calls: how many.
         held: on a GPU launch them behind a hold and say so. Else their inputs are there, and the clock runs.
-        clones: on a GPU copy outputs behind each call, in the batch, since calls share them. On a CPU always.
+        clones: copy outputs behind each call, in the batch, since calls share them.
     """
 
     calls: int
@@ -89,14 +85,14 @@ class Run(Message, tag="run", frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an output lies on a GPU: an allocation's CUDA IPC handle, and the offset in bytes."""
+    """Where an output lies: on a GPU an allocation's CUDA IPC handle, and the offset in bytes; on a CPU the address."""
 
-    handle: int  # index into Placed.handles
+    handle: int  # index into Placed.handles; 0 on a CPU
     offset: int
 
 
 class Placed(Message, frozen=True, kw_only=True):
-    """Worker on a GPU: where the outputs lie, call by call."""
+    """Worker: where the outputs lie, call by call."""
 
     handles: list[bytes] = []
     places: list[list[Place]] = []
@@ -109,7 +105,18 @@ class Armed(Placed, tag="armed", frozen=True, kw_only=True):
 
 
 class Done(Placed, tag="done", frozen=True, kw_only=True):
-    """Worker: all calls are over. On a GPU, where they were not held, this says where their outputs lie."""
+    """Worker: all calls are over. Where they were not held, this says where their outputs lie."""
+
+
+class Fetch(Message, tag="fetch", frozen=True, kw_only=True):
+    """Judge to the engine, on a CPU: bring what lies in the worker's memory, as a file (Fetched), or say Cannot."""
+
+    address: int
+    nbytes: int
+
+
+class Fetched(Message, tag="fetched", frozen=True, kw_only=True):
+    """Engine: the bytes are in the file that comes with this."""
 
 
 class Read(Message, tag="read", frozen=True, kw_only=True):
@@ -120,7 +127,7 @@ class Over(Message, tag="over", frozen=True, kw_only=True):
     """Judge: that was the last batch."""
 
 
-AnyMessage: TypeAlias = Forms | Layout | Mapped | Cannot | Run | Armed | Done | Read | Over
+AnyMessage: TypeAlias = Forms | Layout | Mapped | Cannot | Run | Armed | Done | Read | Over | Fetch | Fetched
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)

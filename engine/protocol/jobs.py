@@ -241,6 +241,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     Attributes:
         case: a timed case's set 0, which was posed.
         line: the other end of the worker's.
+        reader: to the engine, which reads what lies in the worker's memory on a CPU.
         pid: of the worker.
         pairs: how many pairs of batches, of N and of 3N calls.
         per_call_ms: by the worker, from which N is chosen.
@@ -254,6 +255,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
 
     case: dict[str, Any]
     line: Blob
+    reader: Blob
     pid: int
     pairs: int
     per_call_ms: float

@@ -163,6 +163,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
 
     Attributes:
         slopes_ms: time per call, from each pair of batches; what copies took is taken off.
+        copies_ms: how much that was.
         calls: N.
         held, clones: see engine.protocol.jobs.TimeBatches.
         sets: sets of inputs that there was memory for, where more calls would have been in a batch else; 0 where that
@@ -175,6 +176,7 @@ class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     """
 
     slopes_ms: list[float] = []
+    copies_ms: float = 0.0
     calls: int = 0
     held: bool = True
     clones: bool = False

@@ -144,6 +144,7 @@ class _Bound:
         self.buffers = buffers  # in the argument order of run()
         self.sets = sets  # per set: argument index -> values to copy in
         self.call: Callable[..., Any] | None = None
+        self.takes_others: bool | None = None  # whether that reads other buffers than these; None: not known yet
         self.shapes: dict[str, tuple[int, ...]] = {}  # of open outputs, as the first call returned them
         self.dtypes: dict[str, str] = {}  # likewise
 
@@ -748,13 +749,42 @@ class Arm:
                     bound.buffers,
                     list(bound.sets[0]),
                     functools.partial(self._outputs, bound),
-                    own=self._prepare is not None or any(Flag.MUTABLE in spec.flags for spec in self._target.inputs),
+                    own=not self._takes_others(bound),
                     hold=timer.hold if isinstance(timer, CudaTimer) else None,
                     device=timer.handles if isinstance(timer, CudaTimer) else None,
                 )
         finally:
             gc.enable()
         return reports.BatchesServed()
+
+    def _takes_others(self, bound: _Bound) -> bool:
+        """Whether its call reads what it is called with, wherever that lies. What prepare() returns may know the
+        buffers, as a graph does: called with others, of other values, it gives the answer of one or of the other.
+        """
+        if self._device == "cuda" and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+            return False  # an output that is an input would lie in the judge's memory, which CUDA shares no further
+        if self._prepare is None or bound.takes_others is not None:
+            return self._prepare is None or bool(bound.takes_others)
+        module = self._torch
+
+        def answer(buffers: list[object], number: int) -> list[torch.Tensor]:
+            self._refill(bound, 1 - number)
+            self._fill(bound, buffers, number)
+            outputs = self._outputs(bound, self._callable(bound)(*buffers))
+            return [output.flatten()[:: max(1, output.numel() >> 20)].to(module.complex128) for output in outputs]
+
+        try:
+            others = list(bound.buffers)
+            for index in bound.sets[0]:
+                others[index] = module.empty_like(bound.buffers[index])
+            theirs, mine, other = answer(others, 0), answer(bound.buffers, 0), answer(bound.buffers, 1)
+            near, far = (sum(map(module.dist, theirs, known)) for known in (mine, other))
+            bound.takes_others = bool(near < far)
+        except Exception:  # it takes no others, or there are no two sets, or no memory for them
+            bound.takes_others = False
+        finally:
+            self._refill(bound, 0)
+        return bound.takes_others
 
     def inspect(self) -> reports.Inspected:
         """What the sensors noted."""

@@ -1,7 +1,7 @@
 """The worker's side of batches that the judge times: calls on the judge's inputs, whose outputs the judge reads.
 
-On a CPU the inputs of a batch arrive as a file with the word to begin, and outputs count when they lie in the judge's
-memory: both copies are part of the batch. So whatever a call leaves undone, a reader of its outputs does in the batch.
+On a CPU the inputs of a batch arrive as a file with the word to begin, which calls read in place. All outputs are kept
+until the judge has had some of them read, and what this process still does meanwhile counts as time of the batch.
 
 On a GPU all calls of a batch are launched behind a hold before their inputs exist. The judge writes these, comes to the
 meeting where the hold waits, and its clock runs until the device is idle. Calls whose host part waits for the GPU, or
@@ -13,11 +13,12 @@ The process is the rung's. Nothing here is trusted: it only makes an honest rung
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aisp.engine.protocol.batches import (
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 600.0  # of the worker: the engine ends it long before
 
-_preadv, _memmove, _collect = os.preadv, ctypes.memmove, gc.collect  # as they were before a lesson was imported
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt()
+MADV_POPULATE_READ = 22  # Linux 5.14: all pages at once, and none of them written
+
+_memmove, _collect = ctypes.memmove, gc.collect  # as they were before a lesson was imported
 
 
 def serve(
@@ -73,15 +77,18 @@ def serve(
         LineError: the judge is gone.
     """
     batches: _OnHost | _OnGpu | None = None
+    import torch
+
     try:
         _collect(0)
         first = outputs_of(call(*buffers))
         forms = [Form(dtype=str(o.dtype).removeprefix("torch."), shape=list(o.shape)) for o in first]
         if device is None:
+            like = [torch.empty_like(output) for output in first]
             del first
             _collect(0)
-            line.send(Forms(outputs=forms))
-            batches = _OnHost(line, call, buffers, refilled, outputs_of)
+            line.send(Forms(outputs=forms, copies=own))
+            batches = _OnHost(line, call, buffers, refilled, outputs_of, own, like)
         else:
             device.synchronize()
             del first
@@ -102,12 +109,24 @@ def serve(
         line.close()
 
 
-def _layout(line: Line) -> tuple[Layout, int]:
-    """What the judge says of its memory, and the descriptor that comes with it."""
+def _layout(line: Line, count: int) -> tuple[Layout, list[int]]:
+    """What the judge says of its memory, and so many descriptors that come with it."""
     layout, files = line.receive()
-    if not isinstance(layout, Layout) or len(files) != 1:
+    if not isinstance(layout, Layout) or len(files) != count:
         raise LineError("no layout came")
-    return layout, files[0]
+    return layout, files
+
+
+def _keep_memory(like: Sequence[torch.Tensor], calls: int) -> None:
+    """Have memory at hand for the outputs of so many calls, which a batch keeps. Samples free theirs, and get the same
+    pages anew."""
+    import torch
+
+    libc = ctypes.CDLL(None)
+    libc.mallopt(M_MMAP_MAX, 0)  # no block has a mapping to itself, which would go when it is freed
+    libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+    kept = [torch.zeros_like(output) for _ in range(calls) for output in like]
+    del kept
 
 
 class _OnHost:
@@ -118,41 +137,64 @@ class _OnHost:
         buffers: list[Any],
         refilled: Sequence[int],
         outputs_of: Callable[[object], Sequence[torch.Tensor]],
+        copies: bool,
+        like: Sequence[torch.Tensor],
     ) -> None:
         self._line, self._call, self._buffers, self._outputs_of = line, call, buffers, outputs_of
-        layout, file = _layout(line)
-        self._layout = layout
-        self._memory = mmap.mmap(file, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        os.close(file)
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._views: list[tuple[int, Any]] = []
-        for place in refilled:
-            buffer = buffers[place]
-            nbytes = buffer.numel() * buffer.element_size()
-            if nbytes:
-                view = memoryview((ctypes.c_char * nbytes).from_address(buffer.data_ptr())).cast("B")
-                self._views.append((layout.offsets[place], view))
+        self._refilled, self._copies = refilled, copies
+        self._layout = _layout(line, 0)[0]
+        _keep_memory(like, self._layout.most)
         line.send(Mapped())
 
     def run(self, order: Run, files: Sequence[int]) -> None:
-        (fd,) = files
-        layout, call, buffers, outputs_of = self._layout, self._call, self._buffers, self._outputs_of
-        at, to = 0, self._address
-        for _ in range(order.calls):
-            for offset, view in self._views:
-                _preadv(fd, [view], at + offset)
-            outputs = outputs_of(call(*buffers))
-            for offset, output in zip(layout.output_offsets, outputs, strict=True):
-                _memmove(to + offset, output.data_ptr(), output.numel() * output.element_size())
-            del outputs
+        call, outputs_of = self._call, self._outputs_of
+        kept: list[list[torch.Tensor]] = []
+        places: list[list[Place]] = []
+        sets = self._mapped(order.calls, *files)  # until the judge has read: to unmap it takes a while
+        for arguments in self._arguments(sets):
+            outputs = list(outputs_of(call(*arguments)))
+            kept.append([output.clone() for output in outputs] if order.clones else outputs)
+            places.append([Place(handle=0, offset=output.data_ptr()) for output in kept[-1]])
+            del outputs, arguments
             _collect(0)  # what a call leaves in a cycle of objects: a microsecond
-            at += layout.set_bytes
-            to += layout.output_bytes
-        self._line.send(Done())
-        os.close(fd)
+        self._line.send(Done(places=places))
+        self._line.receive()  # the judge has read
+
+    def _arguments(self, sets: torch.Tensor) -> Iterator[list[Any]]:
+        """The arguments of each call, in these sets; what writes into them does so in pages of its own."""
+        calls = len(sets)
+        views: dict[int, tuple[torch.Tensor, ...]] = {}
+        for place in self._refilled:
+            buffer = self._buffers[place]
+            start, size = self._layout.offsets[place], buffer.element_size()
+            values = sets[:, start : start + buffer.numel() * size].view(buffer.dtype)
+            views[place] = values.view(calls, *buffer.shape).unbind(0)
+        for number in range(calls):
+            if not self._copies:
+                yield [views[place][number] if place in views else b for place, b in enumerate(self._buffers)]
+                continue
+            for place, each in views.items():
+                buffer = self._buffers[place]
+                _memmove(buffer.data_ptr(), each[number].data_ptr(), buffer.numel() * buffer.element_size())
+            yield self._buffers
+
+    def _mapped(self, calls: int, file: int) -> torch.Tensor:
+        """The sets of a batch, as bytes [calls, bytes of a set]. The file is closed, and mapped as long as a tensor of
+        it lives."""
+        import torch
+
+        nbytes = calls * self._layout.set_bytes
+        if not nbytes:
+            os.close(file)
+            return torch.empty((calls, 0), dtype=torch.uint8)
+        memory = mmap.mmap(file, nbytes, flags=mmap.MAP_PRIVATE)
+        os.close(file)
+        with contextlib.suppress(OSError):  # an older kernel: page by page, as calls come to them
+            memory.madvise(MADV_POPULATE_READ)
+        return torch.frombuffer(memory, dtype=torch.uint8).view(calls, self._layout.set_bytes)
 
     def close(self) -> None:
-        """The mapping goes with the last view of it."""
+        """Nothing of it outlives a batch."""
 
 
 class _OnGpu:
@@ -169,7 +211,7 @@ class _OnGpu:
     ) -> None:
         self._line, self._call, self._outputs_of = line, call, outputs_of
         self._hold, self._device = hold, device
-        layout, file = _layout(line)
+        layout, (file,) = _layout(line, 1)
         try:
             self._meeting = Meeting(file, 0, 2)
             address, size = ipc.open_shared(layout.handle)

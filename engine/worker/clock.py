@@ -12,7 +12,6 @@ before the outputs are read. On a CPU the processor time that its process takes 
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import math
 import mmap
@@ -30,6 +29,8 @@ from aisp.engine.protocol.batches import (
     AnyMessage,
     Cannot,
     Done,
+    Fetch,
+    Fetched,
     Form,
     Forms,
     Layout,
@@ -37,6 +38,7 @@ from aisp.engine.protocol.batches import (
     LineError,
     Mapped,
     Over,
+    Place,
     Placed,
     Read,
     Run,
@@ -62,6 +64,7 @@ ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes
 ARMED_S = 0.25  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
+COPIED_BYTES = 1 << 26  # in each, at most, where a call copies less
 NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
@@ -132,6 +135,7 @@ class Outside:
 
     Args:
         line: to the worker.
+        reader: to who reads the worker's memory for us, on a CPU.
         target: whose inputs they are.
         sets: makes inputs.
         like: set 0 of the case, whose inputs those of a batch resemble in shape and dtype.
@@ -145,6 +149,7 @@ class Outside:
     def __init__(
         self,
         line: Line,
+        reader: Line,
         target: Target,
         sets: FreshSets,
         like: Mapping[str, torch.Tensor],
@@ -153,7 +158,8 @@ class Outside:
         judged: Sequence[Inputs],
         answer_bytes: int,
     ) -> None:
-        self._line, self._target, self._sets, self._like, self._compare = line, target, sets, like, compare
+        self._line, self._reader = line, reader
+        self._target, self._sets, self._like, self._compare = target, sets, like, compare
         self._pid, self._answer_bytes = pid, answer_bytes
         self._unseen, self._picked = dict(enumerate(judged)), dict[int, int]()
         self._names = [n for n in like if n in refilled(target)]
@@ -191,7 +197,7 @@ class Outside:
         if device == "cuda":
             side = _DeviceSide(self, forms, held=held, clones=clones)
         else:
-            side = _HostSide(self, forms)
+            side = _HostSide(self, forms, self._reader, clones=clones)
         try:
             calls = min(calls or _calls(per_call_ms, side.room, self._fill_ms(device)), side.room // WIDE)
             calls = side.meet(calls)
@@ -214,6 +220,7 @@ class Outside:
             side.close()
         return reports.BatchesTimed(
             slopes_ms=slopes,
+            copies_ms=copies_ms,
             calls=calls,
             held=side.held,
             clones=side.clones,
@@ -356,9 +363,9 @@ def _calls(per_call_ms: float, room: int, fill_ms: float) -> int:
     return max(1, min(wanted, room // WIDE, MOST_CALLS // WIDE, payable))
 
 
-def _mapped(line: Line, layout: Layout, file: int) -> None:
+def _mapped(line: Line, layout: Layout, *files: int) -> None:
     """Give the worker what is shared. Raises LineError, CannotError."""
-    line.send(layout, [file])
+    line.send(layout, files)
     message, _ = line.receive()
     if isinstance(message, Cannot):
         raise CannotError("its process cannot open memory that CUDA shares")
@@ -396,36 +403,37 @@ class _Side:
         """Launch calls as they run from now on."""
         self.held = self.late = False
 
+    def _picked(self, outside: Outside, placed: Placed, sizes: Sequence[int]) -> Mapping[int, int]:
+        """The calls whose outputs are to be read, and which set each had; none where calls put theirs over one
+        another's, which are copied from then on."""
+        self.shared = not self.clones and overlapping(
+            (place.handle, place.offset, place.offset + size, number)
+            for number, row in enumerate(placed.places)
+            for place, size in zip(row, sizes, strict=False)  # a short row is refused where it is read
+        )
+        self.clones |= self.shared
+        return {} if self.shared else outside.picked
+
 
 class _HostSide(_Side):
     """Batches on a CPU, where nothing is held."""
 
-    def __init__(self, outside: Outside, forms: Forms) -> None:
-        self._outside, self._forms = outside, forms.outputs
+    def __init__(self, outside: Outside, forms: Forms, reader: Line, *, clones: bool) -> None:
+        self._outside, self._forms, self._copies, self._reader = outside, forms.outputs, forms.copies, reader
+        self.clones = clones
         self._offsets, self._set_bytes = strides(outside.sizes())
         self._output_sizes = _sized(forms.outputs)
-        self._output_offsets, self._output_bytes = strides(self._output_sizes)
-        each = self._set_bytes + self._output_bytes
+        each = self._set_bytes + strides(self._output_sizes)[1]
         self.room = min(MOST_CALLS, HOST_BYTES // max(each, 1))
         if self.room < WIDE:
             task = WIDE * outside.needed_bytes() > HOST_BYTES
             raise CannotError(f"three sets of its inputs and outputs take {WIDE * each / 2**20:.3g} MiB", task=task)
-        self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
         self._clock = (~outside.pid << 3) | 2  # the kernel's name for the processor time of a process
 
     def meet(self, calls: int) -> int:
-        """Have the worker map memory for batches of so many calls, which are returned. Raises LineError."""
-        most = WIDE * calls
-        os.ftruncate(self._file, max(most * self._output_bytes, mmap.PAGESIZE))
-        self._outputs = mmap.mmap(self._file, 0)
-        layout = Layout(
-            offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
-            set_bytes=self._set_bytes,
-            output_offsets=self._output_offsets,
-            output_bytes=self._output_bytes,
-            most=most,
-        )
-        _mapped(self._outside.line, layout, self._file)
+        """Have the worker know where inputs of batches of so many calls lie; returns the calls. Raises LineError."""
+        places = dict(zip(self._outside.places(), self._offsets, strict=True))
+        _mapped(self._outside.line, Layout(offsets=places, set_bytes=self._set_bytes, most=WIDE * calls))
         return calls
 
     def _filled(self, calls: int, *, read: bool = False) -> tuple[int, mmap.mmap]:
@@ -453,28 +461,42 @@ class _HostSide(_Side):
         try:
             line = self._outside.line
             start = time.perf_counter_ns()
-            line.send(Run(calls=calls), [fd])
+            line.send(Run(calls=calls, clones=self.clones), [fd])
             message, _ = line.receive()
             end, ran = time.perf_counter_ns(), self._ran_ns()
-            if not isinstance(message, Done):
+            if not isinstance(message, Done) or len(message.places) != calls:
                 raise LineError(f"{type(message).__name__} instead of the end of a batch")
-            outputs = {which: self._read(number) for number, which in self._outside.picked.items()}
+            picked = self._picked(self._outside, message, self._output_sizes)
+            outputs = {which: self._read(message.places[number]) for number, which in picked.items()}
             late_ns = max(self._ran_ns() - ran, 0)
+            line.send(Read())
         finally:
             os.close(fd)
             del memory
         return (end - start + late_ns) / 1e6, outputs
 
-    def _read(self, number: int) -> dict[str, Any]:
+    def _read(self, row: Sequence[Place]) -> dict[str, Any]:
+        """Outputs of one call. Raises LineError, CannotError."""
+        if len(row) != len(self._forms):
+            raise LineError("it did not say where its outputs lie")
+        placed = zip(self._outside.output_names(), self._forms, self._output_sizes, row, strict=True)
+        return {name: _tensor(self._fetched(place.offset, size), form) for name, form, size, place in placed}
+
+    def _fetched(self, address: int, nbytes: int) -> torch.Tensor:
+        """What lies in the worker's memory, as bytes. Raises LineError, CannotError."""
         import torch
 
-        raw = torch.frombuffer(self._outputs, dtype=torch.uint8)
-        outputs: dict[str, Any] = {}
-        names, sizes = self._outside.output_names(), self._output_sizes
-        for name, form, offset, size in zip(names, self._forms, self._output_offsets, sizes, strict=True):
-            begin = number * self._output_bytes + offset
-            outputs[name] = _tensor(raw[begin : begin + size].clone(), form)
-        return outputs
+        if not nbytes:
+            return torch.empty(0, dtype=torch.uint8)
+        self._reader.send(Fetch(address=address, nbytes=nbytes))
+        message, files = self._reader.receive()
+        if not isinstance(message, Fetched):
+            raise CannotError("its outputs lie in memory that the engine cannot read")
+        (file,) = files
+        try:
+            return torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8)
+        finally:
+            os.close(file)
 
     def _ran_ns(self) -> int:
         """Processor time of the worker's process; it may be gone."""
@@ -487,35 +509,23 @@ class _HostSide(_Side):
         """What the copies of one call take here."""
         import torch
 
-        most = len(self._outputs) // max(self._output_bytes, 1)
-        count = min(most, max(4, int(2e8 / max(self._set_bytes + self._output_bytes, 1))), 64)
-        fd, memory = self._filled(min(count, 8))
-        try:
-            sizes = [size for size in self._outside.sizes() if size]
-            own = [torch.empty(size, dtype=torch.uint8) for size in sizes]
-            views = [memoryview((ctypes.c_char * t.numel()).from_address(t.data_ptr())).cast("B") for t in own]
-            results = [torch.zeros(size, dtype=torch.uint8) for size in self._output_sizes]
-            to = torch.frombuffer(self._outputs, dtype=torch.uint8).data_ptr()
-            offsets = [offset for offset, size in zip(self._offsets, self._outside.sizes(), strict=True) if size]
-            held = min(count, 8)
-            found: list[float] = []
-            for _ in range(COPY_TRIES):
-                start = time.perf_counter_ns()
-                for number in range(count):
-                    at = number % held * self._set_bytes
-                    for offset, view in zip(offsets, views, strict=True):
-                        os.preadv(fd, [view], at + offset)
-                    for offset, result in zip(self._output_offsets, results, strict=True):
-                        ctypes.memmove(to + number * self._output_bytes + offset, result.data_ptr(), result.numel())
-                found.append((time.perf_counter_ns() - start) / 1e6 / count)
-            return statistics.median(found)
-        finally:
-            os.close(fd)
-            del memory
+        sizes = self._outside.sizes() if self._copies else []
+        sizes = [size for size in [*sizes, *(self._output_sizes if self.clones else [])] if size]
+        if not sizes:
+            return 0.0
+        count = max(4, min(64, COPIED_BYTES // sum(sizes)))
+        pairs = [[torch.zeros(size, dtype=torch.uint8) for _ in range(2)] for size in sizes]
+        found: list[float] = []
+        for _ in range(COPY_TRIES):
+            start = time.perf_counter_ns()
+            for _ in range(count):
+                for to, values in pairs:
+                    to.copy_(values)
+            found.append((time.perf_counter_ns() - start) / 1e6 / count)
+        return statistics.median(found)
 
     def close(self) -> None:
-        """Give the memory back."""
-        os.close(self._file)
+        """Nothing of it outlives a batch."""
 
 
 class _DeviceSide(_Side):
@@ -566,8 +576,6 @@ class _DeviceSide(_Side):
         layout = Layout(
             offsets=dict(zip(self._outside.places(), self._offsets, strict=True)),
             set_bytes=self._set_bytes,
-            output_offsets=[],
-            output_bytes=0,
             most=most,
             handle=handle,
         )
@@ -610,13 +618,7 @@ class _DeviceSide(_Side):
         if not isinstance(message, Done | Cannot):
             raise LineError(f"{type(message).__name__} instead of the end of a batch")
         placed = placed or self._opened_for(where or message, calls)
-        self.shared = not self.clones and overlapping(
-            (place.handle, place.offset, place.offset + size, number)
-            for number, row in enumerate(placed.places)
-            for place, size in zip(row, self._output_sizes, strict=False)  # a short row is refused where it is read
-        )
-        self.clones |= self.shared
-        picked = {} if self.shared else self._outside.picked
+        picked = self._picked(self._outside, placed, self._output_sizes)
         outputs = {which: self._read(placed, number) for number, which in picked.items()}
         line.send(Read())
         return (end - start) / 1e6, outputs

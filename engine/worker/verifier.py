@@ -303,6 +303,7 @@ class Verifier:
         import torch
 
         line = Line(os.dup(tensors.descriptor(job.line.name)), job.patience_s)
+        reader = Line(os.dup(tensors.descriptor(job.reader.name)), job.patience_s)
         try:
             if inside := clock.why_inside(self._target, self._device):
                 line.send(Over())
@@ -311,6 +312,7 @@ class Verifier:
             fresh, judged = self._round_of(case, job.round)
             outside = clock.Outside(
                 line,
+                reader,
                 self._target,
                 fresh,
                 self._first[case.name],
@@ -328,6 +330,7 @@ class Verifier:
             return reports.BatchesTimed(gone=str(error))
         finally:
             line.close()
+            reader.close()
 
     def _answer_bytes(self, case: Case) -> int:
         """Of all outputs of a call, as those of set 0 are."""

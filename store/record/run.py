@@ -81,6 +81,7 @@ class Quality(msgspec.Struct, frozen=True):
             other kinds of values. None in records of before this was kept.
         outside_ms: time per call by the judge's clock, in its own process; None where the arm was judged inside.
         outside_error: relative standard error of that.
+        outside_copies_ms: what the judge took off that for the copies of a call. None: nothing, or a record of before.
         outside_read: outputs of the judge's batches that it read, and found right.
         outside_sets: sets of inputs that there was memory for, where that made the judge's batches smaller; else None.
         inside: why the arm was judged inside, as a clause; None where it was judged outside, and in records of before.
@@ -105,6 +106,7 @@ class Quality(msgspec.Struct, frozen=True):
     right_by_derived: int | None = None
     outside_ms: float | None = None
     outside_error: float | None = None
+    outside_copies_ms: float | None = None
     outside_read: int | None = None
     outside_sets: int | None = None
     inside: str | None = None

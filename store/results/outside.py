@@ -6,12 +6,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from aisp.store.record import Arm
+    from aisp.store.record import Arm, Quality
 
 COVER = 2.0  # standard errors on either side, for some 95 %
+
+
+class JudgedTime(NamedTuple):
+    """Time per call of an arm by the judge's clock.
+
+    Attributes:
+        ms: without the copies that its batches contain.
+        error: relative standard error.
+        copies_ms: of a call, as the judge makes them.
+    """
+
+    ms: float
+    error: float
+    copies_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +37,25 @@ class OutsideRatio:
     high: float
 
 
-def outside_ratio(rung: tuple[float, float], baseline: tuple[float, float]) -> OutsideRatio:
-    """From time per call and its relative standard error of each."""
-    ratio, error = baseline[0] / rung[0], math.hypot(rung[1], baseline[1])
-    return OutsideRatio(ratio, ratio * math.exp(-COVER * error), ratio * math.exp(COVER * error))
+def outside_ratio(rung: JudgedTime, baseline: JudgedTime) -> OutsideRatio:
+    """From the times of both. A rung may have left its copies out, in its own process: at worst none of its time is
+    theirs."""
+    ratio, error = baseline.ms / rung.ms, math.hypot(rung.error, baseline.error)
+    least = baseline.ms / (rung.ms + rung.copies_ms)
+    return OutsideRatio(ratio, least * math.exp(-COVER * error), ratio * math.exp(COVER * error))
 
 
 def outside_of(rung: Arm, baseline: Arm) -> OutsideRatio | None:
     """Of two arms of a record; None where either was judged inside."""
-    found = [arm.quality for arm in (rung, baseline) if arm.quality is not None and arm.quality.outside_ms]
-    if len(found) < 2:
+    mine, theirs = judged_time(rung.quality), judged_time(baseline.quality)
+    return None if mine is None or theirs is None else outside_ratio(mine, theirs)
+
+
+def judged_time(quality: Quality | None) -> JudgedTime | None:
+    """Of an arm of a record; None where it was judged inside."""
+    if quality is None or not quality.outside_ms:
         return None
-    mine, theirs = ((each.outside_ms or 0.0, each.outside_error or 0.0) for each in found)
-    return outside_ratio(mine, theirs)
+    return JudgedTime(quality.outside_ms, quality.outside_error or 0.0, quality.outside_copies_ms or 0.0)
 
 
 def by_the_judge(arm: Arm) -> bool:

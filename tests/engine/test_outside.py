@@ -8,6 +8,7 @@ import itertools
 import math
 import mmap
 import os
+import signal
 import socket
 import struct
 import threading
@@ -24,16 +25,30 @@ import torch
 
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
-from aisp.engine.protocol import jobs, reports
-from aisp.engine.protocol.batches import Done, Line, LineError, Run, overlapping, strides
+from aisp.engine.arena import Arena
+from aisp.engine.protocol import reports
+from aisp.engine.protocol.batches import (
+    Done,
+    Forms,
+    Layout,
+    Line,
+    LineError,
+    Mapped,
+    Over,
+    Read,
+    Run,
+    overlapping,
+    strides,
+)
 from aisp.engine.statistics import Ratio, confirmed_outside, outside
 from aisp.engine.worker import batches, clock, ipc
 from aisp.engine.worker.arm import Arm as WorkerArm
+from aisp.engine.worker.arm import _Bound
 from aisp.engine.worker.probe import LINE_WORDS
-from aisp.kernels.catalog.model import Case
+from aisp.kernels.catalog.model import Case, Flag
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
-from aisp.store.results.outside import judged
+from aisp.store.results.outside import JudgedTime, judged, outside_ratio
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -83,15 +98,112 @@ def test_the_judges_time_is_the_median_over_replicas_and_its_error_what_they_dif
 
 @pytest.mark.parametrize(("base_ms", "rung_ms", "verdict"), [(2.0, 1.0, Verdict.FASTER), (1.0, 1.0, Verdict.UNDECIDED)])
 def test_faster_must_hold_by_the_judges_clock(base_ms: float, rung_ms: float, verdict: Verdict) -> None:
-    found = confirmed_outside(FASTER, (base_ms, 0.01), (rung_ms, 0.01))
+    found = confirmed_outside(FASTER, JudgedTime(base_ms, 0.01), JudgedTime(rung_ms, 0.01))
     assert found.verdict is verdict
     assert ("judge" in found.note) == (verdict is Verdict.UNDECIDED)
 
 
 def test_what_the_judge_has_no_time_of_is_not_faster() -> None:
-    for base, rung, whose in ((None, (1.0, 0.01), "baseline"), ((2.0, 0.01), None, "rung")):
+    for base, rung, whose in ((None, JudgedTime(1.0, 0.01), "baseline"), (JudgedTime(2.0, 0.01), None, "rung")):
         found = confirmed_outside(FASTER, base, rung)
         assert found.verdict is Verdict.UNDECIDED and found.note.endswith(f"no time of the {whose}")
+
+
+def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() -> None:
+    """They are taken off what is shown. Who is faster by that alone has no verdict, and is told why."""
+    base, rung = JudgedTime(2.0, 0.01), JudgedTime(1.0, 0.01, copies_ms=1.5)
+    assert outside_ratio(rung, base).ratio == 2.0
+    assert outside_ratio(rung, base).low < 1.0 < outside_ratio(rung._replace(copies_ms=0.5), base).low
+    found = confirmed_outside(FASTER, base, rung)
+    assert found.verdict is Verdict.UNDECIDED and "could leave them out" in found.note
+    assert "copies" not in confirmed_outside(FASTER, base, JudgedTime(2.0, 0.01, 1.5)).note
+    assert confirmed_outside(FASTER, base._replace(copies_ms=9.0), rung._replace(copies_ms=0.0)) is FASTER
+
+
+def test_the_engine_reads_outputs_in_another_process_and_nothing_that_is_not_there() -> None:
+    there = mmap.mmap(-1, 2 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE)
+    there[:5] = b"known"
+    address = ctypes.addressof(ctypes.c_char.from_buffer(there))
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        file = taking.memory_of(child, address, 5)
+        assert os.pread(file, 9, 0) == b"known"
+        os.close(file)
+        open_files = len(list(Path("/proc/self/fd").iterdir()))
+        for where, nbytes in ((0, 5), (-1, 5), (1 << 63, 5), (address, 0), (address, 1 << 40), (mmap.PAGESIZE, 5)):
+            assert taking.memory_of(child, where, nbytes) == -1, (where, nbytes)
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_calls_of_a_batch_on_a_cpu_read_inputs_in_place_and_keep_their_outputs() -> None:
+    """Neither is copied, so nothing is taken off that a rung could leave out; and who writes into an input does so in
+    pages of his own."""
+    calls, made = 3, torch.rand(3, 4, 128)
+    mine, theirs = (Line(end.detach(), 10.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    seen: list[int] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.data_ptr())
+        y = x * 2
+        x.zero_()
+        return y
+
+    buffer = torch.zeros(4, 128)
+    serving = threading.Thread(
+        target=lambda: batches.serve(theirs, run, [buffer], [0], lambda out: [out], own=False), name="worker"
+    )
+    serving.start()
+    forms, _ = mine.receive()
+    assert isinstance(forms, Forms) and not forms.copies
+    mine.send(Layout(offsets={0: 0}, set_bytes=4 * 128 * 4, most=calls))
+    assert isinstance(mine.receive()[0], Mapped)
+    file = os.memfd_create("inputs")
+    os.pwrite(file, made.numpy().tobytes(), 0)
+    for _ in range(2):  # what the first one wrote into its inputs is not there for the second
+        mine.send(Run(calls=calls), [file])
+        done, _ = mine.receive()
+        assert isinstance(done, Done) and len({row[0].offset for row in done.places}) == calls
+        for (place,), values in zip(done.places, made, strict=True):
+            there = (ctypes.c_char * (4 * 128 * 4)).from_address(place.offset)
+            assert torch.equal(torch.frombuffer(there, dtype=torch.float32).view(4, 128), values * 2)
+        mine.send(Read())
+    mine.send(Over())
+    serving.join(10)
+    os.close(file)
+    assert not serving.is_alive()
+    assert buffer.data_ptr() not in seen[1:] and len(set(seen[1 : 1 + calls])) == calls, "the first call was before"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "device", "takes"),
+    [
+        (None, "cpu", True),
+        (lambda x: lambda y: y * 2, "cpu", True),
+        (lambda x: lambda y: x * 2, "cpu", False),
+        (lambda x: lambda y: y * 2 if y is x else 1 / 0, "cpu", False),
+        (lambda x: lambda y: torch.ones(4), "cpu", False),
+    ],
+    ids=["run", "its arguments", "its buffers", "refuses others", "neither"],
+)
+def test_inputs_are_copied_for_those_alone_that_know_their_places(prepare: Any, device: str, takes: bool) -> None:
+    """What prepare() returns mostly reads what it is called with: packed weights are no reason to copy."""
+    x = torch.zeros(4)
+    bound = _Bound(None, [x], [{0: torch.ones(4)}, {0: torch.full((4,), 2.0)}])  # type: ignore[arg-type]
+    bound.call = prepare and prepare(x)
+    arm: Any = object.__new__(WorkerArm)
+    arm._device, arm._prepare, arm._torch = device, prepare, torch
+    arm._target = SimpleNamespace(inputs=[SimpleNamespace(flags=frozenset())])
+    arm._outputs = lambda bound, output: (output,)
+    assert arm._takes_others(bound) is takes
+    assert prepare is None or torch.equal(x, torch.ones(4)), "its buffers have the values of set 0 again"
+    arm._device, arm._target.inputs[0].flags = "cuda", frozenset({Flag.MUTABLE})
+    assert not arm._takes_others(bound)
 
 
 def test_a_short_batch_that_wastes_time_makes_no_call_shorter() -> None:
@@ -268,7 +380,7 @@ def timed(
         def compare(which: int, outputs: dict[str, torch.Tensor]) -> Any:
             return SimpleNamespace(right=not looks or torch.equal(outputs["y"], judged[which]["x"] * 2))
 
-        judge = clock.Outside(mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
+        judge = clock.Outside(mine, mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:
@@ -480,12 +592,11 @@ def test_the_threat_model_has_every_reason_for_which_a_rung_is_judged_inside_and
 async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was_to_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    line = (jobs.Blob(name="line"),) * 2
-    crew: Any = SimpleNamespace(arena=SimpleNamespace(line=lambda: line, free=lambda blob: None))
+    crew: Any = SimpleNamespace(arena=Arena())
     plan: Any = SimpleNamespace(
         target=SimpleNamespace(ranks=1), case=Case("default", {"N": 4}), without=frozenset({taking.FRESH_VALUES})
     )
-    services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0))
+    services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0, verifier_s=1.0))
     of_run = taking.Outside(plan, services, crew, None)  # type: ignore[arg-type]
 
     async def timed(*_: object) -> reports.BatchesTimed:
