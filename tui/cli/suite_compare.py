@@ -24,6 +24,7 @@ from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
+from aisp.tui.cli.suite import by_reason
 from aisp.tui.cli.suite_history import base_folder, from_option
 from aisp.tui.cli.tree import EXIT_NO, NotHereError
 
@@ -149,14 +150,10 @@ def lines(found: Compared, *, width: int | None) -> list[str]:
     if rows := [row for row in found.rows if row.speedup is not None]:
         text += ["", *plain.listing(ROWS, rows, width=width)]
     text.append("")
-    notes: dict[str, list[str]] = {}
-    for row in found.rows:
-        if row.speedup is None:
-            notes.setdefault(f"not comparable, {clean_line(row.reason, limit=1000)}", []).append(row.target)
+    notes = [(row.target, f"not comparable, {row.reason}") for row in found.rows if row.speedup is None]
     for name, only in (("A", found.only_a), ("B", found.only_b)):
-        if only:
-            notes[f"a result in {name} alone"] = only
-    told = [f"{why}: {', '.join(map(clean_line, targets))}" for why, targets in notes.items()]
+        notes += [(target, f"a result in {name} alone") for target in only]
+    told = by_reason(notes)
     score = beside.mean(found.rows)
     mean = plain.speedup(score.geometric_mean, score.low, score.high)
     told.append(

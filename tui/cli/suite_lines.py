@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aisp.store.results import suite, suite_documents, tables
@@ -10,7 +10,7 @@ from aisp.store.results.regression import Change, Row
 from aisp.store.results.tables.suites import TARGETS, Target, targets_of
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli.suite import left_out_lines, summary_lines
+from aisp.tui.cli.suite import by_reason, left_out_lines, summary_lines
 
 if TYPE_CHECKING:
     from aisp.tui.cli.suite_rows import Result
@@ -30,7 +30,8 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     text += ["may be worse", *(f"  {_sentence(row)}" for row in slower), ""] if slower else []
     for target, why in result.unturned.items():
         text.append(f"not measured in turns, {clean_line(target)}: {why}")
-    text += _grouped("not comparable", shown, Change.NOT_COMPARABLE, lambda row: row.last.reason if row.last else "")
+    apart = [row for row in shown if row.outcome is Change.NOT_COMPARABLE]
+    text += by_reason((row.target, f"not comparable, {row.last.reason if row.last else ''}") for row in apart)
     _, parts, score = targets_of([row for row in rows if not row.lost])
     text += left_out_lines(parts, score)
     if score.count:
@@ -43,15 +44,6 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
 def _sentence(row: Row) -> str:
     rung = f" ({row.told.rung})" if row.told is not None and row.told.rung else ""
     return clean_line(f"{row.target}{rung}: {row.sentence()}", limit=2000)
-
-
-def _grouped(what: str, rows: Iterable[Row], change: Change, reason: Callable[[Row], str]) -> list[str]:
-    """A line per reason, with its targets."""
-    by_reason: dict[str, list[str]] = {}
-    for row in rows:
-        if row.outcome is change:
-            by_reason.setdefault(clean_line(reason(row), limit=2000), []).append(clean_line(row.target))
-    return [f"{what}, {why}: {', '.join(targets)}" for why, targets in by_reason.items()]
 
 
 def _without_launches(parts: Sequence[suite.Part], launch_count: Sequence[str]) -> list[str]:

@@ -59,7 +59,8 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def batch(self) -> Batch:
         """What its runs are part of."""
-        return Batch(id=self.id, suite=self.asked.suite, sha256=digest(self.asked))
+        asked = hashlib.sha256(msgspec.json.encode(self.asked, order="sorted")).hexdigest()
+        return Batch(id=self.id, suite=self.asked.suite, sha256=asked)
 
     @property
     def wall(self) -> str:
@@ -69,11 +70,6 @@ class Plan(msgspec.Struct, frozen=True):
     def drop(self) -> None:
         """Note that it is over: its package is written, or nobody wants it."""
         (folder(self.asked.suite) / OVER).write_text(self.id)
-
-
-def digest(asked: Asked) -> str:
-    """What tells work from other work."""
-    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
 
 
 def folder(suite: str) -> Path:

@@ -7,7 +7,7 @@ Targets go through the engine's queue; a run that was killed goes on where it wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,7 @@ def measure(
     """One run of a suite from its plan to its package; the exit status."""
     suite, catalog, entries, gone, contract = chosen(name, roots)
 
+    from aisp.store.results.suite_documents import Pass
     from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
@@ -130,7 +131,7 @@ def measure(
             common.note("aisp: the same command goes on where this left off")
             return EXIT_INTERRUPTED
         frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
-        head = _pass(plan, result, frozen)
+        head = Pass(name, plan.id, plan.wall, result.machine, frozen)
         launch_count = [entry.target.id for entry in entries if entry.launch_count]
         try:
             package, told = suite_rows.write(base, head, result, launch_count)
@@ -161,13 +162,15 @@ def chosen(
         NotHereError: it has no targets.
     """
     from aisp.kernels.catalog import suites  # parses every suite: only for commands that need them
+    from aisp.tui.suites import read_contract
 
     found, problems = suites.load_suites([Path(root).absolute() for root in roots])
     suite = found.get(name)
     if suite is None:
         broken = [problem for problem in problems if problem.path.stem == name]
         if broken:
-            raise MeantError(f"the suite {name} does not load: {_told(broken)}", kind="broken")
+            told = clean_line("; ".join(map(str, broken)), limit=2000)
+            raise MeantError(f"the suite {name} does not load: {told}", kind="broken")
         raise common.unknown(
             f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite list` shows which there are"
         )
@@ -177,26 +180,12 @@ def chosen(
         common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
     if not entries:
         raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
-    return suite, catalog, entries, gone, _contract(suite)
-
-
-def _contract(suite: Suite) -> Contract | None:
-    if suite.contract is None:
-        return None
-    from aisp.kernels.catalog import contracts  # only for suites that have one
-
-    try:
-        contract, problems = contracts.read(suite.contract)
-    except OSError as error:
-        told = f"{clean_line(str(suite.contract))} cannot be read: {error.strerror or error}"
-        raise MeantError(f"the contract of the suite {suite.name}: {told}", kind="broken") from None
-    if contract is None:
-        raise MeantError(f"the contract of the suite {suite.name} does not load: {_told(problems)}", kind="broken")
-    return contract
-
-
-def _told(problems: Sequence[Problem]) -> str:
-    return clean_line("; ".join(map(str, problems)), limit=2000)
+    contract, why = read_contract(suite)
+    if contract is None and why:
+        raise MeantError(
+            f"the contract of the suite {name} does not load: {clean_line(why, limit=2000)}", kind="broken"
+        )
+    return suite, catalog, entries, gone, contract
 
 
 def _asked(
@@ -248,12 +237,6 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
 
 
 # -- what it came to ---------------------------------------------------------------------------------------------------
-
-
-def _pass(plan: Plan, result: Result, contract: Mapping[str, str]) -> Pass:
-    from aisp.store.results.suite_documents import Pass
-
-    return Pass(plan.asked.suite, plan.id, plan.wall, result.machine, contract)
 
 
 def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path, *, quick: bool, as_json: bool) -> None:

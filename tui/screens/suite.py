@@ -64,15 +64,11 @@ _COLUMNS: tuple[tuple[int, Column], ...] = (
     (3, Column("wall", "when", 10)),
     (4, Column("on", "on", 18)),
 )
-_SIGN_OF = {
+_SIGN_OF = dict.fromkeys(Change, "none") | {
     Change.WORSE: "slower",
     Change.BETTER: "faster",
     Change.SAME: "same",
     Change.UNDECIDED: "undecided",
-    Change.NOT_COMPARABLE: "none",
-    Change.FIRST: "none",
-    Change.LEFT_OUT: "none",
-    Change.LOST: "none",
 }
 
 
