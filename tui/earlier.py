@@ -6,7 +6,7 @@ No Textual. What reads the store belongs into a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
@@ -36,6 +36,12 @@ def environment(history: History, run: Run) -> dict[str, object]:
 def foreign_machine(history: History, run: Run) -> str:
     """The machine that a run was imported from, "H100 · gpu-box"; "" for one that was made here."""
     return "" if history.made_here(run.id) else hardware.machine(run.device, environment(history, run))
+
+
+def runs_of(history: History, names: Iterable[str], most: int, before: str | None = None) -> list[Run]:
+    """The newest runs of a target under all its names, those of before its folder was renamed too; newest first."""
+    found = [run for name in names for run in history.newest(most, name, before, all_findings=False)]
+    return sorted(found, key=lambda run: run.id, reverse=True)[:most]
 
 
 def newest_first(history: History, target_id: str, most: int) -> Iterator[Run]:

@@ -443,6 +443,11 @@ class Target:
         return usual if not named or (device == "cpu" and usual.name == "cpu") else self.case(named)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What runs call it: its id, and those of before its folder was renamed."""
+        return self.id, *self.formerly
+
+    @property
     def on_host(self) -> bool:
         """Whether this target runs on the CPU everywhere: it needs no GPU, its inputs stay on the host."""
         host = {Flag.CPU, Flag.PINNED}

@@ -25,6 +25,7 @@ from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
+from aisp.tui.earlier import runs_of
 
 if TYPE_CHECKING:
     from aisp.store.record import Run
@@ -227,8 +228,8 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
         raise click.UsageError(f"{clean_line(word)} is not one target; `aisp history` lists those that were run")
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
-        if run.target != meant[0]:
-            raise click.UsageError(f"run {run.id} is of {run.target}, not of {meant[0]}")
+        if run.target not in meant[0]:
+            raise click.UsageError(f"run {run.id} is of {run.target}, not of {meant[0][0]}")
         if not run.snapshot:
             raise click.UsageError(f"run {run.id} kept no sources")
     if (older.wall, older.id) >= (newer.wall, newer.id):
@@ -250,7 +251,7 @@ def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
 
     between = [
         run
-        for run in reversed(opened.newest(LOOK_BACK_RUNS, newer.target, all_findings=False))
+        for run in reversed(runs_of(opened, {older.target, newer.target}, LOOK_BACK_RUNS))
         if run.snapshot and run.folder in (older.folder, newer.folder) and older.id < run.id < newer.id
     ]
     found: list[Version] = []

@@ -90,7 +90,7 @@ def gather(
         why = summary(opened.read(now)) if now.state is not State.OK else ""
         if not why and contract is not None and (why := breach(opened, contract, now)):
             broken[target_id] = why
-        row = regression.row(target_id, sides(opened, now, contract, target.formerly), left_out=why)
+        row = regression.row(target_id, sides(opened, now, contract, target.names), left_out=why)
         rows.append(row)
         if not row.left_out:
             runs.append({"target": target_id} | asdict(expected.of_run(opened.read(now), facts, target)))
