@@ -349,7 +349,9 @@ class Workbench(App[None]):
         Args:
             live: runs of the target, oldest first.
         """
-        known = [run for board in (self.board, self.attempts) if (run := board.get(target_id)) is not None]
+        target, boards = self.target(target_id), (self.board, self.attempts)
+        found = [board.get(target_id) if target is None else target.known_in(board) for board in boards]
+        known = [run for run in found if run is not None]
         known += [run for run in live if run.record.state.final]
         by_id = {run.id: run for run in sorted(known, key=lambda run: run.record.wall)}
         result, attempt = standing.last(run.record for run in by_id.values())

@@ -6,7 +6,7 @@ No Textual. What reads the store belongs into a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
@@ -44,11 +44,12 @@ def runs_of(history: History, names: Iterable[str], most: int, before: str | Non
     return sorted(found, key=lambda run: run.id, reverse=True)[:most]
 
 
-def newest_first(history: History, target_id: str, most: int) -> Iterator[Run]:
-    """The newest runs of a target, read in pages that grow: who is content with the first few costs no more."""
+def newest_first(history: History, names: Sequence[str], most: int) -> Iterator[Run]:
+    """The newest runs of a target under all its names, read in pages that grow: who is content with the first few costs
+    no more."""
     count, before, page = 0, None, 4
     while count < most:
-        runs = history.newest(min(page, most - count), target_id, before, all_findings=False)
+        runs = runs_of(history, names, min(page, most - count), before)
         yield from runs
         count += page
         if len(runs) < page:

@@ -44,14 +44,16 @@ class Stored(History):
         if target.expect is None:
             return None
         held = bool(self.marks.in_force(bytes(target.folder)))
-        return answer(newest_first(self, target.id, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
+        return answer(newest_first(self, target.names, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
 
     def lessons(self, targets: Iterable[Target]) -> list[Lesson]:
         """Every target with its last result, a newer try that says nothing, and its rungs in quarantine."""
         board, attempts = self.board(all_findings=False), self.attempts()
         found = []
         for target in targets:
-            run, attempt = board.get(target.id), attempts.get(target.id)
+            run, attempt = target.known_in(board), target.known_in(attempts)
+            if run is not None and attempt is not None and attempt.id < run.id:
+                attempt = None  # under the name that it had before
             found.append(
                 Lesson(
                     target,

@@ -363,6 +363,8 @@ async def test_the_history_has_the_runs_of_before_the_folder_was_renamed(tmp_pat
             for one in app.catalog.targets
         ]
         app.catalog = replace(app.catalog, targets=tuple(names))
+        result, _ = app.last("ch07:transpose", ())
+        assert result is not None and result.record.target == "ch07:turned"
         app.open_screen("history", target_id="ch07:transpose")
         await until(pilot, lambda: "faster" in screen_text(app))
 

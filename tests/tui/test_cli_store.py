@@ -108,6 +108,8 @@ def test_history_knows_a_target_under_the_names_of_before_its_folder_was_renamed
         return [run["run_id"] for run in json.loads(bench("history", *words, "--json").stdout)["runs"]]
 
     assert ids("second", *root) == ids("mine:two", *root) == ids(str(folder)) == [old]
+    (listed,) = json.loads(bench("list", *root, "--json").stdout)["targets"]
+    assert (listed["id"], listed["last"]["run_id"]) == ("mine:second", old), "its results go on standing in the list"
     new = remember(state, "mine:second", folder=os.fsencode(folder)).id
     for words in (["second"], ["mine:two", *root], ["mine"], [f"{folder}/"]):
         assert ids(*words) == [new, old], words

@@ -251,7 +251,7 @@ class SuiteScreen(LessonRows):
         for entry in loaded.entries if loaded is not None else ():
             assert loaded is not None
             held = app.held(entry.target)
-            board = app.board.get(entry.target.id)
+            board = entry.target.known_in(app.board)
             key = (tuple(ended.get(entry.target.id, ())), board.id if board is not None else "", frozenset(held))
             known = self._known.get(loaded.place(entry))
             found.append((entry, known[1] if known is not None else None))
