@@ -226,7 +226,8 @@ class Workbench(App[None]):
 
     async def _load_board(self) -> None:
         try:
-            found = await self.stored(_read_board)
+            targets = self.catalog.targets if self.catalog is not None else ()
+            found = await self.stored(partial(_read_board, targets=targets))
         except Exception as error:
             self.notify(
                 f"Earlier results could not be read: {error}; `aisp store info` tells where they lie",
@@ -847,11 +848,12 @@ class Workbench(App[None]):
 
 
 def _read_board(
-    history: History,
+    history: History, targets: Sequence[Target]
 ) -> tuple[dict[str, Reading], dict[str, Reading], list[Quarantine]]:
     """The last result of every target; newer attempts that say nothing; what is in quarantine."""
-    runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
-    results, tried = ({run.target: Reading(run) for run in some} for some in (runs, attempts))
+    from aisp.tui import earlier  # the store, in a thread
+
+    results, tried = ({name: Reading(run) for name, run in some.items()} for some in earlier.board(history, targets))
     return results, tried, list(history.quarantines())
 
 

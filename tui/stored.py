@@ -12,7 +12,7 @@ from aisp.store.results.marks import Marks
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, answer
 from aisp.store.results.reading import Reading
-from aisp.tui.earlier import environment, newest_first
+from aisp.tui.earlier import board, environment, newest_first
 
 
 class Stored(History):
@@ -44,14 +44,15 @@ class Stored(History):
         if target.expect is None:
             return None
         held = bool(self.marks.in_force(bytes(target.folder)))
-        return answer(newest_first(self, target.id, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
+        return answer(newest_first(self, target, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
 
     def lessons(self, targets: Iterable[Target]) -> list[Lesson]:
         """Every target with its last result, a newer try that says nothing, and its rungs in quarantine."""
-        board, attempts = self.board(all_findings=False), self.attempts()
+        targets = list(targets)
+        results, attempts = board(self, targets)
         found = []
         for target in targets:
-            run, attempt = board.get(target.id), attempts.get(target.id)
+            run, attempt = results.get(target.id), attempts.get(target.id)
             found.append(
                 Lesson(
                     target,

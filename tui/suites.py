@@ -208,7 +208,7 @@ def read_found(wanted: Sequence[Wanted], history: History) -> list[tuple[Wanted,
 def _found(wanted: Wanted, opened: Stored) -> Found:
     entry, contract = wanted.entry, wanted.loaded.contract
     target = entry.target
-    records = newest_first(opened, target.id, LOOK_BACK_RUNS)
+    records = newest_first(opened, target, LOOK_BACK_RUNS)
     own = [record for record in records if is_of(record, entry, wanted.loaded.suite.how)]
     result, attempt = standing.last(reversed(own))
     tried = Reading(attempt) if attempt is not None else None

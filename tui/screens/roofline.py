@@ -24,7 +24,7 @@ from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment
+from aisp.tui.earlier import environment, newest_first
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
@@ -83,7 +83,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
         if run_id:
             run = stored_run(history.run(run_id), {})
         else:
-            records = history.newest(roofline.LOOK_BACK_RUNS, target.id)
+            records = newest_first(history, target, roofline.LOOK_BACK_RUNS)
             run = roofline.newest(records, lambda record: stored_run(record, {}))
         if run is not None:
             facts = environment(history, run.record)
