@@ -143,6 +143,7 @@ class Answers:
                 without=request.without,
                 naive=request.naive,
                 contract=request.contract,
+                batch=request.batch,
                 patience_s=request.patience_s,
             )
             same = self._queue.same(plan, again=request.again)

@@ -102,7 +102,7 @@ class Plan:
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record
-        told = {name: value for name, value in run.manifest.items() if name != COMMITMENT}
+        told = {name: value for name, value in run.manifest.items() if name not in (COMMITMENT, "batch")}
         return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
 
     def source(self, rung: Rung) -> bytes:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from aisp.checks import registry
 from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
@@ -141,6 +143,7 @@ def plan(
     without: Sequence[str] = (),
     naive: bool | None = None,
     contract: requests.FrozenContract | None = None,
+    batch: requests.Batch | None = None,
     patience_s: float = 0.0,
     edit: Mapping[str, object] | None = None,
     priors: Mapping[str, Mapping[str, Prior]] = PRIORS,
@@ -199,6 +202,7 @@ def plan(
             "validity": validity,
             "without": sorted(without),
             **({"contract": _contract(contract)} if contract is not None else {}),
+            **({"batch": msgspec.structs.asdict(batch)} if batch is not None else {}),
             **({PATIENCE: float(patience_s)} if patience_s else {}),
             **({"edit": dict(edit)} if edit is not None else {}),
             COMMITMENT: secrets.commitment,

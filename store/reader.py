@@ -106,6 +106,11 @@ COMMITTED_SQL = (
 NEWEST_SQL = "SELECT number FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?"
 NEWEST_OF_TARGET_SQL = "SELECT number FROM runs WHERE target = ? AND number < ? ORDER BY number DESC LIMIT ?"
 HISTORY_SQL = f"SELECT number FROM runs WHERE target = ? AND {_ENDED} ORDER BY number DESC LIMIT ?"
+BATCH_SQL = """
+SELECT json_extract(content, '$.batch.id'), json_extract(content, '$.batch.sha256')
+FROM runs JOIN manifests ON manifests.hash = runs.manifest
+WHERE json_extract(content, '$.batch.suite') = ? ORDER BY number DESC LIMIT 1
+"""
 TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
 DURATIONS_SQL = (
     "SELECT target, folder, duration_ms, max(number) FROM runs "
@@ -303,6 +308,12 @@ class History:
             if connection is None:
                 return []
             return [str(row[0]) for row in connection.execute(TARGETS_SQL).fetchall()]
+
+    def last_batch(self, suite: str) -> tuple[str, str] | None:
+        """Id of the newest run of a suite of which a target's run was planned, and the sha256 of what was asked for."""
+        with self._reading() as connection:
+            found = None if connection is None else connection.execute(BATCH_SQL, [content.label(suite)]).fetchone()
+            return None if found is None else (str(found[0]), str(found[1]))
 
     def durations_s(self, *, quick: bool) -> dict[tuple[str, bytes], float]:
         """By target and folder: how long the newest good run in this mode took, in seconds."""

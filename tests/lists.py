@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aisp.store.results.roofline import MEMORY, Roofline
-from aisp.store.results.tables import Column, agreed, beside, lessons, suites
+from aisp.store.results.tables import Column, agreed, beside, fuzzes, lessons, runs, suites
 from aisp.tui import comparing
 from aisp.tui.ceilings import CEILINGS
 from aisp.tui.cli import checks, roofline
@@ -22,6 +22,7 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "dev expectations --strict, --portable: files[].targets": agreed.HELD,
     "dev results --beside: rows": beside.ROWS,
     "score: results": suites.TOGETHER,
+    "suite run: targets": suites.TARGETS,
     "suite list: suites": suites.SUITES,
     "suite history: runs": suites.RUNS,
     "suite compare: targets": beside.ROWS,
@@ -32,6 +33,11 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "checks: checks": checks.CHECKS,
     "checks --issues: issues": checks.ISSUES,
     "peak: ceilings": CEILINGS,
+    "history: runs": runs.RUNS,
+    "fuzz: rungs": fuzzes.RUNGS,
+    "fuzz: failures": fuzzes.FAILURES,
+    "fuzz corpus: operators": fuzzes.OPERATORS,
+    "fuzz corpus: strategies": fuzzes.STRATEGIES,
     "roofline: roofs": roofline.roof_columns(_ANY),
     "roofline: points": roofline.point_columns(_ANY),
 }

@@ -226,8 +226,7 @@ class Workbench(App[None]):
 
     async def _load_board(self) -> None:
         try:
-            targets = self.catalog.targets if self.catalog is not None else ()
-            found = await self.stored(partial(_read_board, targets=targets))
+            found = await self.stored(_read_board)
         except Exception as error:
             self.notify(
                 f"Earlier results could not be read: {error}; `aisp store info` tells where they lie",
@@ -350,7 +349,9 @@ class Workbench(App[None]):
         Args:
             live: runs of the target, oldest first.
         """
-        known = [run for board in (self.board, self.attempts) if (run := board.get(target_id)) is not None]
+        target, boards = self.target(target_id), (self.board, self.attempts)
+        found = [board.get(target_id) if target is None else target.known_in(board) for board in boards]
+        known = [run for run in found if run is not None]
         known += [run for run in live if run.record.state.final]
         by_id = {run.id: run for run in sorted(known, key=lambda run: run.record.wall)}
         result, attempt = standing.last(run.record for run in by_id.values())
@@ -848,12 +849,11 @@ class Workbench(App[None]):
 
 
 def _read_board(
-    history: History, targets: Sequence[Target]
+    history: History,
 ) -> tuple[dict[str, Reading], dict[str, Reading], list[Quarantine]]:
     """The last result of every target; newer attempts that say nothing; what is in quarantine."""
-    from aisp.tui import earlier  # the store, in a thread
-
-    results, tried = ({name: Reading(run) for name, run in some.items()} for some in earlier.board(history, targets))
+    runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
+    results, tried = ({run.target: Reading(run) for run in some} for some in (runs, attempts))
     return results, tried, list(history.quarantines())
 
 

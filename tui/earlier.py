@@ -6,7 +6,7 @@ No Textual. What reads the store belongs into a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
@@ -38,31 +38,23 @@ def foreign_machine(history: History, run: Run) -> str:
     return "" if history.made_here(run.id) else hardware.machine(run.device, environment(history, run))
 
 
-def newest_first(history: History, target: Target, most: int) -> Iterator[Run]:
-    """The newest runs of a target, then those of each name that it had before, read in pages that grow: who is content
-    with the first few costs no more."""
-    for name in (target.id, *target.formerly):
-        before, page = None, 4
-        while most > 0:
-            runs = history.newest(min(page, most), name, before, all_findings=False)
-            yield from runs
-            most -= len(runs)
-            if len(runs) < page:
-                break
-            before, page = runs[-1].id, 2 * page
+def runs_of(history: History, names: Iterable[str], most: int, before: str | None = None) -> list[Run]:
+    """The newest runs of a target under all its names, those of before its folder was renamed too; newest first."""
+    found = [run for name in names for run in history.newest(most, name, before, all_findings=False)]
+    return sorted(found, key=lambda run: run.id, reverse=True)[:most]
 
 
-def board(history: History, targets: Iterable[Target]) -> tuple[dict[str, Run], dict[str, Run]]:
-    """The last result of every target, and newer attempts that say nothing; by the names that targets have today."""
-    known = {target.id: target for target in targets}
-    today = {name: target.id for target in known.values() for name in target.formerly if name not in known}
-    results: dict[str, Run] = {}
-    attempts: dict[str, Run] = {}
-    for found, runs in ((results, history.board(all_findings=False)), (attempts, history.attempts())):
-        for run in sorted(runs.values(), key=lambda run: run.id):
-            found[today.get(run.target, run.target)] = run
-    newer = {name: run for name, run in attempts.items() if name not in results or run.id > results[name].id}
-    return results, newer
+def newest_first(history: History, names: Sequence[str], most: int) -> Iterator[Run]:
+    """The newest runs of a target under all its names, read in pages that grow: who is content with the first few costs
+    no more."""
+    count, before, page = 0, None, 4
+    while count < most:
+        runs = runs_of(history, names, min(page, most - count), before)
+        yield from runs
+        count += page
+        if len(runs) < page:
+            return
+        before, page = runs[-1].id, 2 * page
 
 
 def standing(history: History, target: Target, newest: Reading) -> dict[str, Reading]:

@@ -12,7 +12,7 @@ from aisp.store.results.marks import Marks
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, answer
 from aisp.store.results.reading import Reading
-from aisp.tui.earlier import board, environment, newest_first
+from aisp.tui.earlier import environment, newest_first
 
 
 class Stored(History):
@@ -44,15 +44,16 @@ class Stored(History):
         if target.expect is None:
             return None
         held = bool(self.marks.in_force(bytes(target.folder)))
-        return answer(newest_first(self, target, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
+        return answer(newest_first(self, target.names, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
 
     def lessons(self, targets: Iterable[Target]) -> list[Lesson]:
         """Every target with its last result, a newer try that says nothing, and its rungs in quarantine."""
-        targets = list(targets)
-        results, attempts = board(self, targets)
+        board, attempts = self.board(all_findings=False), self.attempts()
         found = []
         for target in targets:
-            run, attempt = results.get(target.id), attempts.get(target.id)
+            run, attempt = target.known_in(board), target.known_in(attempts)
+            if run is not None and attempt is not None and attempt.id < run.id:
+                attempt = None  # under the name that it had before
             found.append(
                 Lesson(
                     target,

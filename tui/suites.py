@@ -21,14 +21,12 @@ from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, regression, standing
 from aisp.store.results import contract as contracts
 from aisp.store.results.comparison import Side, side
-from aisp.store.results.numbers import local_time, speedup
 from aisp.store.results.overview import Lesson, Outcome
 from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
 from aisp.store.results.regression import Against, Row
-from aisp.store.results.tables import Column
 from aisp.store.text import clean_line
-from aisp.tui.earlier import newest_first
+from aisp.tui.earlier import newest_first, runs_of
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.contracts import Contract
@@ -46,17 +44,15 @@ MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
 # -- which runs count ----------------------------------------------------------------------------------------------
 
 
-def sides(opened: Stored, now: Run, contract: Contract | None, formerly: Sequence[str] = ()) -> list[Side]:
+def sides(opened: Stored, now: Run, contract: Contract | None, names: Sequence[str]) -> list[Side]:
     """This run and the earlier ones that it may be held against, newest first.
 
     Args:
-        formerly: names that its target had before.
+        names: what runs call its target.
     """
     past: list[Run] = []
-    for name in (now.target, *formerly):
-        with contextlib.suppress(LookupError):  # its end could not be stored
-            past += opened.newest(LOOK_BACK_RUNS, name, now.id, all_findings=False)
-    past.sort(key=lambda run: run.id, reverse=True)
+    with contextlib.suppress(LookupError):  # its end could not be stored
+        past = runs_of(opened, names, LOOK_BACK_RUNS, now.id)
     alike = (
         run
         for run in past
@@ -160,29 +156,6 @@ class Found:
         return self.row.outcome.value
 
 
-def _speedup(found: Found) -> str:
-    return "" if found.ratio is None else speedup(found.ratio.speedup, found.ratio.low, found.ratio.high)
-
-
-def _sentence(found: Found) -> str:
-    return found.row.sentence() if found.lesson.run is not None else ""
-
-
-def _when(found: Found) -> str:
-    return local_time(found.lesson.run.record.wall) if found.lesson.run is not None else ""
-
-
-COPIED: tuple[Column[Found], ...] = (
-    Column("target", head="target", text=lambda found: found.lesson.target.id),
-    Column("outcome", head="verdict", text=lambda found: found.lesson.outcome.value),
-    Column("change", head="against earlier runs", text=lambda found: found.kind),
-    Column("speedup", head="speed-up [low..high]", text=_speedup),
-    Column("sentence", head="why", text=_sentence),
-    Column("wall", head="when", text=_when),
-)
-"""A suite's targets as text."""
-
-
 def _tells(lesson: Lesson) -> bool:
     return lesson.outcome.judged or lesson.outcome is Outcome.UNTIMED
 
@@ -208,7 +181,7 @@ def read_found(wanted: Sequence[Wanted], history: History) -> list[tuple[Wanted,
 def _found(wanted: Wanted, opened: Stored) -> Found:
     entry, contract = wanted.entry, wanted.loaded.contract
     target = entry.target
-    records = newest_first(opened, target, LOOK_BACK_RUNS)
+    records = newest_first(opened, target.names, LOOK_BACK_RUNS)
     own = [record for record in records if is_of(record, entry, wanted.loaded.suite.how)]
     result, attempt = standing.last(reversed(own))
     tried = Reading(attempt) if attempt is not None else None
@@ -218,7 +191,7 @@ def _found(wanted: Wanted, opened: Stored) -> Found:
     why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
     if not why and contract is not None:
         why = breach(opened, contract, result)
-    row = regression.row(target.id, sides(opened, result, contract, target.formerly), left_out=why)
+    row = regression.row(target.id, sides(opened, result, contract, target.names), left_out=why)
     return Found(lesson, _in_turns(row, opened))
 
 

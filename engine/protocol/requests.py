@@ -54,6 +54,19 @@ class FrozenContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     document: dict[str, Any]
 
 
+class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs that were asked for as one run of a suite, as their manifests keep it.
+
+    Attributes:
+        id: ULID of the suite's run.
+        sha256: of all that was asked for; a batch that was cut short goes on where it is the same.
+    """
+
+    id: str
+    suite: str
+    sha256: str
+
+
 class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     """Plan one run per target, in this order, and start them as GPUs get free.
 
@@ -73,6 +86,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         without: ids of checks to leave out, to see what they are good for; such a run is SUSPECT and has no verdict.
         naive: also ask what the naive harness would say; None for "in full runs".
         contract: what the runs are meant to keep; it stands in their manifests, and changes nothing of how they run.
+        batch: what they are part of; it stands in their manifests, and changes nothing of how they run.
         patience_s: how long the process of a rung may give no sign of progress, where that is less than the engine's
             limits; 0 for these. Where many are tried, one that hangs keeps the others waiting for so long.
     """
@@ -93,6 +107,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     without: list[str] = []
     naive: bool | None = None
     contract: FrozenContract | None = None
+    batch: Batch | None = None
     patience_s: float = 0.0
     again: bool = False
 

@@ -10,12 +10,14 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from . import choosing
 
 if TYPE_CHECKING:  # it parses
     from .parameters import Parameter
+
+T = TypeVar("T")
 
 
 class Goal(enum.StrEnum):
@@ -441,6 +443,15 @@ class Target:
         LookupError."""
         usual = self.usual_case(device)
         return usual if not named or (device == "cpu" and usual.name == "cpu") else self.case(named)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What runs call it: its id, and those of before its folder was renamed."""
+        return self.id, *self.formerly
+
+    def known_in(self, known: Mapping[str, T]) -> T | None:
+        """What is known of it by the newest of its names that anything is known by."""
+        return next((known[name] for name in self.names if name in known), None)
 
     @property
     def on_host(self) -> bool:

@@ -531,6 +531,12 @@ class Run(msgspec.Struct, frozen=True):
         number, files = (found.get("number"), found.get("files")) if isinstance(found, Mapping) else (None, None)
         return (number, list(map(_text, files))) if isinstance(number, int) and isinstance(files, list) else None
 
+    @property
+    def batch(self) -> str:
+        """Id of the run of a suite that it was planned for; "" of any other."""
+        found = self.manifest.get("batch")
+        return _text(found.get("id")) if isinstance(found, Mapping) else ""
+
     def arm(self, rung: str) -> Arm | None:
         """The rung's part, None where it had none."""
         return next((arm for arm in self.arms if arm.rung == rung), None)

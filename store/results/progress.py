@@ -7,12 +7,14 @@ number at all, only what was counted: processes, or cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
 
 SLACK = 0.1  # of the last time: what two runs of the same differ by, so that it is no longer one
 LEAST_LEFT_S = 1.0  # less is not told as time: it is as long as the last time
@@ -114,6 +116,33 @@ def counted_progress(done: int, planned: int, elapsed_s: float | None, per_s: fl
     left_s = (planned - done) / per_s if per_s else None
     told_s = left_s if left_s is not None and left_s >= LEAST_LEFT_S else None
     return Progress(elapsed_s, None, min(done, planned), planned, share=min(done / planned, 1.0), left_s=told_s)
+
+
+def all_of(runs: Sequence[Reading], elapsed_s: float, now_ns: int) -> tuple[float | None, float | None]:
+    """The share that has passed of the time that all of these runs take, and what is left of it in seconds; None where
+    nobody can say. A run like which there was none takes as long as the others do in the mean.
+
+    Args:
+        elapsed_s: since all of it began.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    ended = [run for run in runs if run.record.state.final]
+    going = [run for run in runs if not run.record.state.final]
+    if not going:
+        return None, None
+    known = [run.pace.expected_s for run in runs if run.pace.expected_s]
+    known += [run.record.duration_ms / 1e3 for run in ended if run.record.duration_ms and not run.pace.expected_s]
+    if not known:
+        return min(len(ended) / len(runs), MOST_SHARE), None
+    usual_s = statistics.fmean(known)
+    told = [(run.progress(now_ns), run.pace.expected_s or usual_s) for run in going]
+    least_s = (
+        one.left_s if one.left_s is not None else expected_s - (one.elapsed_s or 0.0) for one, expected_s in told
+    )
+    begun = sum(one.elapsed_s is not None for one, _ in told)
+    left_s = sum(max(0.0, one_s) for one_s in least_s) / max(1, begun)  # as many at once as there are GPUs
+    whole_s = elapsed_s + left_s
+    return min(elapsed_s / whole_s, MOST_SHARE) if whole_s > 0 else 0.0, left_s
 
 
 def _told(

@@ -216,6 +216,11 @@ class Row:
         return Change.WORSE if Change.WORSE in found else self.change
 
     @property
+    def same_pair(self) -> bool:
+        """Whether last and best are the same run, so that one measurement answers both."""
+        return self.last is not None and self.best is not None and self.last.earlier.run.id == self.best.earlier.run.id
+
+    @property
     def told(self) -> Against | None:
         """The one of both that the row is told by: the best run's where only against that it is worse."""
         if self.best is not None and self.best.change is Change.WORSE and self.change is not Change.WORSE:
@@ -298,7 +303,7 @@ def to_turn(rows: Iterable[Row]) -> list[Row]:
 def turns_wanted(one: Row) -> tuple[Which, ...]:
     """Against which runs this row must be measured in turns; one run that is both is named once, as "last"."""
     found: tuple[Which, ...] = tuple(which for which in WHICH if _wants(one, which))
-    return ("last",) if len(found) == 2 and _same_pair(one) else found
+    return ("last",) if len(found) == 2 and one.same_pair else found
 
 
 def with_turns(one: Row, which: str, run: Reading) -> Row:
@@ -313,7 +318,7 @@ def with_turns(one: Row, which: str, run: Reading) -> Row:
     if which not in WHICH or getattr(one, which) is None:
         raise ValueError(f"{one.target} is not held against a {which!r} run; one of {', '.join(WHICH)}")
     found = _turns(run)
-    names = WHICH if _same_pair(one) else (which,)
+    names = WHICH if one.same_pair else (which,)
     last = _with(one.last, found) if one.last is not None and "last" in names else one.last
     best = _with(one.best, found) if one.best is not None and "best" in names else one.best
     return replace(one, last=last, best=best)
@@ -325,9 +330,11 @@ def confirms(verdict: Verdict) -> bool:
 
 
 def once_more(run: Reading) -> int:
-    """With how many replicas a run in turns that decided nothing is measured once more; 0 where it did."""
+    """With how many replicas a run in turns that decided nothing is measured once more; 0 where it did, or did not end
+    well."""
     found = run.comparison("optimized")
-    if found is not None and found.verdict.known and found.verdict is not Verdict.UNDECIDED:
+    decided = found is not None and found.verdict.known and found.verdict is not Verdict.UNDECIDED
+    if decided or run.record.state is not State.OK or run.bar("optimized") is not None:
         return 0
     return max(MORE_REPLICAS * (run.replicas or 0), LEAST_REPLICAS)
 
@@ -335,11 +342,6 @@ def once_more(run: Reading) -> int:
 def _wants(one: Row, which: Which) -> bool:
     found: Against | None = getattr(one, which)
     return found is not None and found.wants_turns
-
-
-def _same_pair(one: Row) -> bool:
-    """Whether last and best are the same run, so that one measurement answers both."""
-    return one.last is not None and one.best is not None and one.last.earlier.run.id == one.best.earlier.run.id
 
 
 def _turns(run: Reading) -> Turns:

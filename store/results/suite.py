@@ -17,6 +17,7 @@ from aisp.store.results import hardware, standing
 if TYPE_CHECKING:
     from aisp.store.record import Comparison, Run
     from aisp.store.results.reading import Reading
+    from aisp.store.results.regression import Row
 
 LEVEL = 0.05
 NORMAL_95 = 1.959963984540054
@@ -80,6 +81,13 @@ class Part:
 def part_of(run: Reading) -> Part:
     """A run as a part of a suite."""
     return Part(run.record.target, run, why_not(run))
+
+
+def part_of_row(row: Row) -> Part:
+    """A target in a run of a suite as a part of the suite's number."""
+    if row.now is None or row.left_out:
+        return Part(row.target, row.now.run if row.now is not None else None, row.left_out or "no run")
+    return Part(row.target, row.now.run, why_not(row.now.run))
 
 
 def why_not(run: Reading) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store.results import busy, comparison, suite
 from aisp.store.results.regression import Against, Change, Row, tally
+from aisp.store.results.tables import documents
+from aisp.store.results.tables.suites import TARGETS, targets_of
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -84,27 +86,17 @@ def package(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = (
 
 def summary(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = ()) -> Document:
     """What every target came to, and the geometric mean of their speed-ups, with and without these targets."""
-    parts = {row.target: _part(row) for row in rows}
-    score = suite.together(parts.values())
-    without = suite.together(part for target, part in parts.items() if target not in launch_count)
-    stays = dict.fromkeys(score.confirmed, True) | dict.fromkeys(score.not_confirmed, False)
-    why = suite.left_out(parts.values(), score)
+    targets, parts, score = targets_of(rows)
+    without = suite.together(part for part in parts if part.target not in launch_count)
     return run.head("summary") | {
         "geometric_mean": _mean(score),
         "geometric_mean_without_launch_count": _mean(without),
-        "launch_count": sorted({*launch_count} & parts.keys()),
+        "launch_count": sorted({*launch_count} & {part.target for part in parts}),
         "level": score.level,
         "changes": counts(rows),
         "busy": busy.targets(rows),
-        "targets": [_target(row, stays.get(row.target), why.get(row.target, "")) for row in rows],
+        "targets": documents(TARGETS, targets),
     }
-
-
-def _part(row: Row) -> suite.Part:
-    """A row as a part of the suite's number."""
-    if row.now is None or row.left_out:
-        return suite.Part(row.target, row.now.run if row.now is not None else None, row.left_out or "no run")
-    return suite.part_of(row.now.run)
 
 
 def _mean(score: suite.Score) -> Document:
@@ -120,33 +112,6 @@ def counts_line(rows: Sequence[Row]) -> str:
     """ "1 worse, 2 run for the first time; 1 on a busy machine"."""
     told = ", ".join(f"{count} {change.words}" for change, count in tally(rows).items() if count) or "no targets"
     return f"{told}; {on_busy}" if (on_busy := busy.tally(len(busy.targets(rows)))) else told
-
-
-def _target(row: Row, stays: bool | None, left_out: str) -> Document:
-    """A target's line in the summary. `confirmed`: whether its verdict stays among so many; null where none is
-    called."""
-    run = row.now.run if row.now is not None else None
-    shown = run if not row.left_out else None
-    best = shown.best if shown is not None else None
-    lead = shown.lead if shown is not None and shown.best_ms is not None else None
-    base = shown.arm(shown.baseline) if shown is not None and shown.bar(shown.baseline) is None else None
-    return {
-        "target": row.target,
-        "run_id": run.id if run is not None else None,
-        "wall": run.record.wall if run is not None else None,
-        "baseline": base.rung if base is not None else None,
-        "baseline_ms": base.median_ms if base is not None else None,
-        "rung": lead.rung if lead is not None else None,
-        "rung_ms": lead.median_ms if lead is not None else None,
-        "speedup": best.speedup if best is not None else None,
-        "low": best.low if best is not None else None,
-        "high": best.high if best is not None else None,
-        "verdict": best.verdict.value if best is not None else None,
-        "confirmed": stays,
-        "share_of_light": lead.sol if lead is not None else None,
-        "change": row.outcome.value,
-        "left_out": left_out or row.left_out or None,
-    }
 
 
 # -- regression --------------------------------------------------------------------------------------------------------

@@ -379,7 +379,7 @@ async def test_a_rung_that_was_caught_for_a_drawn_shape_is_not_let_go_for_a_luck
         assert right.arm("optimized").state is State.OK, right.record.reason
         told += [f.evidence for f in right.record.findings if f.check == "evaluation.drawn_cases"]
     assert f"N={first[1]}, as when a rung was caught" in told[0]
-    assert "as when" not in told[1], "it was right, and is in quarantine no more"
+    assert f"N={first[1]}, as when" not in told[1], "it was right, and is in quarantine no more"
 
 
 @pytest.mark.slow

@@ -296,6 +296,13 @@ def test_what_is_run_and_what_is_right_make_other_code_and_prose_does_not(
     assert (first == second) is same
 
 
+def test_a_run_of_a_suite_names_its_batch_and_is_the_job_that_it_would_be_without(ladder: Target) -> None:
+    batch = requests.Batch(id="01JZ", suite="mine", sha256="ab")
+    part = planned(ladder, machine(90), batch=batch)
+    assert part.record.manifest["batch"] == {"id": "01JZ", "suite": "mine", "sha256": "ab"}
+    assert (part.record.batch, part.sought) == ("01JZ", planned(ladder, machine(90)).sought)
+
+
 def test_prose_behind_an_editors_mark_is_prose(ladder: Target) -> None:
     matter = "\ufeff+++\ntolerance = { float32 = 1e-5 }\n+++\n\n"
     codes = {

@@ -49,9 +49,9 @@ async def test_a_suite_that_is_killed_goes_on_and_runs_nothing_twice(
         first.kill()
         first.communicate()
         folder = Path(engine.environment["AISP_STATE"]) / "suites" / "four"
-        (plan,) = folder.glob("*.plan.json")
         ended = {run.id for run in runs(engine) if run.state.final}
         assert 0 < len(ended) < len(TARGETS), "it was to be killed in the middle"
+        (batch,) = {run.batch for run in runs(engine)}
         assert suites.read_index(folder).here == []
 
         second = start_aisp(*words, "--json")
@@ -63,10 +63,10 @@ async def test_a_suite_that_is_killed_goes_on_and_runs_nothing_twice(
     *lines, last = [json.loads(line) for line in printed.splitlines()]
     assert {line["run_id"] for line in lines} == {run.id for run in found}
     (package,) = suites.read_index(folder).here
-    assert package.id == plan.name.partition(".")[0] == last["id"]
+    assert package.id == batch == last["id"]
     assert {entry["target"]: entry["run_id"] for entry in package.summary["targets"]} == {
         run.target: run.id for run in found
     }
-    assert not plan.exists()
+    assert (folder / "over").read_text() == batch
     three = next(run for run in found if run.target == "mine:three")
     assert [arm.rung for arm in three.arms if not arm.twin] == ["baseline", "optimized"]

@@ -99,6 +99,14 @@ def test_newest_come_first_page_by_page(store: Store, history: History) -> None:
         history.newest(before="nope")
 
 
+def test_the_last_batch_of_a_suite_is_that_of_the_run_planned_last(store: Store, history: History) -> None:
+    assert history.last_batch("mine") is None
+    for number, suite in enumerate(("mine", "mine", "yours")):
+        store.plan([planned(manifest={"batch": {"id": f"B{number}", "suite": suite, "sha256": f"S{number}"}})])
+    store.plan([planned()])
+    assert (history.last_batch("mine"), history.last_batch("nobody's")) == (("B1", "S1"), None)
+
+
 def test_order_is_that_of_planning_whatever_the_wall_clock_said(store: Store, history: History) -> None:
     late = planned(id=UlidMaker(wall_ms=lambda: 2_000_000).new(), wall="2030-01-01T00:00:00+00:00")
     early = planned(id=UlidMaker(wall_ms=lambda: 1_000_000).new(), wall="2020-01-01T00:00:00+00:00")

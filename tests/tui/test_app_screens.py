@@ -365,6 +365,21 @@ async def test_history_lists_runs_newest_first_with_intervals_and_reasons(tmp_pa
         await until(pilot, lambda: "optimized.py line 3: '(' was never closed ─" in screen_text(app))
 
 
+async def test_the_history_has_the_runs_of_before_the_folder_was_renamed(tmp_path: Path) -> None:
+    keep(tmp_path / "state", "ch07:turned")
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        assert app.catalog is not None
+        names = [
+            replace(one, formerly=("ch07:turned",)) if one.id == "ch07:transpose" else one
+            for one in app.catalog.targets
+        ]
+        app.catalog = replace(app.catalog, targets=tuple(names))
+        result, _ = app.last("ch07:transpose", ())
+        assert result is not None and result.record.target == "ch07:turned"
+        app.open_screen("history", target_id="ch07:transpose")
+        await until(pilot, lambda: "faster" in screen_text(app))
+
+
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.FASTER])
 async def test_no_verdict_of_the_history_is_cut(tmp_path: Path, verdict: Verdict) -> None:
     told = Comparison("optimized", "baseline", verdict, 1.1, 1.05, 1.3, 0.01)

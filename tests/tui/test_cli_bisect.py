@@ -20,9 +20,9 @@ from aisp.engine.protocol import requests
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run, unplanned
+from aisp.store.results.bisection import Found, Step, Version, Word, search, versions_of
 from aisp.store.results.reading import Reading
 from aisp.tui.cli import commits, turning
-from aisp.tui.cli.bisect import Found, Step, Version, Word, search, versions_of
 from aisp.tui.cli.tree import cli
 from aisp.tui.cli.turning import Manner, Turned
 from tests.engine.harness import EngineUnderTest

@@ -96,6 +96,29 @@ def test_history_takes_a_name_a_chapter_and_a_glob(state: Path, tmp_path: Path) 
     assert "no target 'batchin'; did you mean ch01:batching" in unknown.stderr
 
 
+def test_history_knows_a_target_under_the_names_of_before_its_folder_was_renamed(state: Path, tmp_path: Path) -> None:
+    folder = make_target(tmp_path / "mine", "two")
+    old = remember(state, "mine:two", folder=os.fsencode(folder)).id
+    folder = folder.rename(folder.with_name("second"))
+    lesson = folder / "lesson.md"
+    lesson.write_text(lesson.read_text().replace("+++\n", '+++\nformerly = ["mine:two"]\n', 1))
+    root = ["--root", str(tmp_path / "mine")]
+
+    def ids(*words: str) -> list[str]:
+        return [run["run_id"] for run in json.loads(bench("history", *words, "--json").stdout)["runs"]]
+
+    assert ids("second", *root) == ids("mine:two", *root) == ids(str(folder)) == [old]
+    (listed,) = json.loads(bench("list", *root, "--json").stdout)["targets"]
+    assert (listed["id"], listed["last"]["run_id"]) == ("mine:second", old), "its results go on standing in the list"
+    new = remember(state, "mine:second", folder=os.fsencode(folder)).id
+    for words in (["second"], ["mine:two", *root], ["mine"], [f"{folder}/"]):
+        assert ids(*words) == [new, old], words
+    assert [line.split()[3] for line in bench("history", "second").stdout.splitlines()[1:]] == [
+        "mine:second",
+        "mine:two",
+    ]
+
+
 def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     arms = {
         "baseline": {"timing": Timing.COLD, "sm_clock_mhz": 1980.0},

@@ -9,18 +9,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
 from aisp.store import new_ulid, suites
-from aisp.store.outcomes import State, Trigger, Verdict
-from aisp.store.record import Comparison, Run, unplanned
+from aisp.store.outcomes import State, Verdict
+from aisp.store.record import Comparison, Run
+from aisp.store.results.progress import all_of
 from aisp.store.results.reading import Reading
-from aisp.tui.cli import suite_plan, suite_rows
+from aisp.tui.cli import suite_plan, turning
 from aisp.tui.cli.follow import Followed
-from aisp.tui.cli.suite_session import pace
 from aisp.tui.cli.tree import cli
 from aisp.tui.cli.turning import Turned
 from tests import heard
@@ -126,7 +127,7 @@ def turned(monkeypatch: pytest.MonkeyPatch, state: Path) -> dict[str, Verdict]:
             runs[name] = Reading(replace(run, comparisons=(item,)))
         return Turned(runs, {})
 
-    monkeypatch.setattr(suite_rows, "turn", turn)
+    monkeypatch.setattr(turning, "turn", turn)
     return says
 
 
@@ -149,7 +150,7 @@ def test_a_first_run_measures_every_target_and_leaves_a_whole_package_and_no_pla
         "regression.json", "regression.md", "runs.json", "summary.json", "trend.json"
     ]  # fmt: skip
     assert [entry["run_id"] for entry in package.summary["targets"]] == list(engine.kept)
-    assert not list((state / "suites" / "mine").glob("*.plan.json"))
+    assert (state / "suites" / "mine" / "over").read_text() == package.id
     assert "[3/3] mine:two: faster 2.00x" in shown.stderr
 
 
@@ -255,7 +256,7 @@ def test_a_target_that_cannot_run_here_is_left_out_and_the_rest_goes_on(root: Pa
     told = [line for line in none.stderr.splitlines() if "not run" in line]
     assert sorted(told) == sorted(f"aisp: {name}: not run: needs sm_90" for name in nothing)
     assert len(packages(state)) == 1
-    assert not list((state / "suites" / "mine").glob("*.plan.json"))
+    assert (state / "suites" / "mine" / "over").exists()
 
 
 def test_a_wrong_target_ends_with_1_and_its_reason_stands_there(root: Path, state: Path) -> None:
@@ -369,16 +370,60 @@ def test_two_processes_do_not_measure_one_suite_at_once(root: Path, state: Path)
     assert "suite mine is being measured already by process" in shown.stderr
 
 
-def test_an_unfinished_run_of_other_work_is_given_up_and_a_broken_plan_is_told(root: Path, state: Path) -> None:
-    assert "there is no unfinished run of mine" in measure(root, "--resume").stderr
-    suite_plan.begin(suite_plan.Asked("mine", (suite_plan.Wanted("mine:one"),), device="cuda"))
-    (state / "suites" / "mine" / "01X.plan.json").write_text("{")
+def batch_of(request: requests.StartRuns, **changes: str) -> dict[str, Any]:
+    """The manifest of a run that was planned for this request; `changes` of its batch."""
+    assert request.batch is not None
+    return {"batch": msgspec.structs.asdict(request.batch) | changes}
+
+
+def test_an_unfinished_run_of_other_work_is_given_up(root: Path, state: Path) -> None:
+    assert "there is no unfinished run of mine to go on" in measure(root, "--resume").stderr
+    batch = {"id": new_ulid(), "suite": "mine", "sha256": "other"}
+    made(state, "mine:one", manifest={"batch": batch})
+    assert "there is no unfinished run of mine of the same targets and options" in measure(root, "--resume").stderr
     with Keeping(state):
         shown = measure(root)
     assert shown.exit_code == 0
     assert "is given up; what it measured stays in the store" in shown.stderr
-    assert "01X.plan.json is no plan of a run of a suite" in shown.stderr
-    assert [path.name for path in (state / "suites" / "mine").glob("*.plan.json")] == ["01X.plan.json"]
+    assert (state / "suites" / "mine" / "over").read_text() == packages(state)[0].id > batch["id"]
+    assert "there is no unfinished run of mine to go on" in measure(root, "--resume").stderr
+
+
+def sources(folder: Path) -> dict[str, str]:
+    files = catalog.read_sources(catalog.load([folder.parent]).find(folder.name))
+    return {name: data.decode() for name, data in files.items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "batch", "counts"),
+    [
+        ({}, {}, True),
+        ({"state": State.CANCELLED}, {}, False),
+        ({"sources": {"optimized.py": SLOW}}, {}, False),
+        ({}, {"sha256": "other"}, False),
+    ],
+)
+def test_a_run_of_a_suite_that_was_killed_goes_on_with_the_runs_of_its_batch(
+    root: Path, state: Path, changes: dict[str, Any], batch: dict[str, str], counts: bool
+) -> None:
+    with Keeping(state) as engine:
+        measure(root)
+        (asked,) = engine.asked(requests.StartRuns)
+        (state / "suites" / "mine" / "over").unlink()  # as if it had been killed before its package was written
+        shutil.rmtree(packages(state)[0].folder)
+        kept = {"sources": sources(root / "two"), "manifest": batch_of(asked, **batch)}
+        done = made(state, "mine:two", **{**kept, **changes})
+        assert "of the same targets and options" in measure(root, "--resume", "--quick").stderr
+        shown = measure(root)
+        again = engine.asked(requests.StartRuns)[1]
+        anew = measure(root, "--again")
+    assert (shown.exit_code, anew.exit_code) == (0, 0), shown.output
+    assert ("going on with the run of" in shown.stderr) is counts
+    assert again.targets == ["mine:one", "mine:three"] + ["mine:two"] * (not counts)
+    first, second = packages(state)
+    assert (first.id == asked.batch.id) is (batch == {})
+    assert (first.summary["targets"][2]["run_id"] == done.id) is counts
+    assert second.id > first.id
 
 
 def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
@@ -392,11 +437,11 @@ def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
 def test_what_is_left_of_a_suite_is_learned_from_earlier_runs_and_from_those_that_ended() -> None:
     now_ns = 100 * 10**9
     runs = [Followed(heard.planned(run_id=f"R{i}", rungs=["baseline"]).run) for i in range(4)]
-    assert pace(runs, 0.0, now_ns) == (0.0, None)
+    assert all_of(runs, 0.0, now_ns) == (0.0, None)
     runs[0].record = replace(runs[0].record, state=State.CRASHED, reason="it fell", duration_ms=20_000.0)
     runs[1].pace.expected_s = 40.0
     runs[1].record = replace(runs[1].record, state=State.RUNNING, start_ns=now_ns - 10 * 10**9)
-    share, left_s = pace(runs, 30.0, now_ns)
+    share, left_s = all_of(runs, 30.0, now_ns)
     assert left_s == pytest.approx(30.0 + 30.0 + 30.0)  # what is left of the one, and the mean of 40 and 20 s twice
     assert share == pytest.approx(30.0 / 120.0)
 
@@ -480,40 +525,3 @@ def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, 
     assert "geometric mean 2.00x" in bench("score", "mine").stdout
     assert "geometric mean 2.00x" in bench("score", "--on", "Xeon").stdout
     assert "Every lesson" in bench("suite", "list").stdout
-
-
-# -- what counts for a run that goes on --------------------------------------------------------------------------------
-
-RULE = {"replicas": 2, "warm": False, "interleaved": True}
-MANIFEST = {"stop_rule": RULE, "rungs": ["baseline", "optimized"], "validity": "strict", "without": []}
-
-
-@pytest.mark.parametrize(
-    ("changes", "counts"),
-    [
-        ({}, True),
-        ({"state": State.RUNNING}, True),
-        ({"id": "00000000000000000000000000"}, False),  # before the suite's run began
-        ({"quick": False}, False),
-        ({"case": "default"}, False),
-        ({"snapshot": "other"}, False),
-        ({"folder": b"/elsewhere"}, False),
-        ({"trigger": Trigger.WATCH}, False),
-        ({"manifest": {**MANIFEST, "rungs": ["baseline", "optimized", "optimized_more"]}}, False),
-        ({"manifest": {**MANIFEST, "rungs": ["baseline"]}}, False),
-        ({"manifest": {**MANIFEST, "validity": "portable"}}, False),
-        ({"manifest": {**MANIFEST, "without": ["timing.wall_clock"]}}, False),
-        ({"manifest": {**MANIFEST, "stop_rule": {**RULE, "warm": True}}}, False),
-        ({"manifest": {**MANIFEST, "contract": {"name": "mine", "sha256": "ab"}}}, False),
-    ],
-)
-def test_only_a_run_of_the_same_request_and_sources_counts_for_one_that_goes_on(
-    root: Path, changes: dict[str, Any], counts: bool
-) -> None:
-    target = catalog.load([root]).find("mine:one")
-    wanted = suite_plan.Wanted("mine:one")
-    plan = suite_plan.begin(suite_plan.Asked("mine", (wanted,), quick=True))
-    told = {"id": new_ulid(), "case": "cpu", "device": "cpu", "quick": True, "folder": os.fsencode(target.folder)}
-    run = replace(unplanned("", "mine:one", "same"), **{**told, "manifest": MANIFEST, **changes})
-    assert suite_plan.answers(plan, wanted, target, "same", run) is counts
-    assert suite_plan.unfinished("mine") == ([plan], [])

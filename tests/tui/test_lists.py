@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from aisp.store.results.reading import Reading
+from aisp.store.results.tables import as_json
+from aisp.store.results.tables.runs import Listed
 from aisp.tui.cli.tree import cli
 from aisp.tui.screens import lessons as lessons_screen
 from aisp.tui.screens.jobs import columns_for
 from tests.lists import LISTS, page
-from tests.tui.fake_engine import MAIN, isolate, make_target, remember
+from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember
 
 HOMES = (
     *("lessons", "list_targets", "expectations", "agreed", "beside", "jobs", "checks", "compare", "results"),
     *("roofline", "suite", "suite_compare", "suite_history", "suite_lines", "suite_rows"),
+    *("suite_run", "fuzz", "history"),
 )
 
 
@@ -46,6 +50,22 @@ def test_a_row_of_json_has_the_keys_of_the_columns(place: str, monkeypatch: pyte
     shown = CliRunner().invoke(cli, [*words.split(), "--root", str(tmp_path / "mine"), "--json"])
     (row,) = json.loads(shown.stdout)[key]
     assert list(row) == keys_of(place)
+
+
+def test_a_run_of_the_history_has_in_json_what_its_columns_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = remember(isolate(monkeypatch, tmp_path), "mine:one", environment={"gpu": "NVIDIA H100 80GB HBM3"})
+    (row,) = json.loads(CliRunner().invoke(cli, ["history", "mine:one", "--json"]).stdout)["runs"]
+    assert {key: row[key] for key in keys_of("history: runs")} == as_json(LISTS["history: runs"], Listed(Reading(run)))
+
+
+def test_a_rung_of_a_fuzz_has_in_json_what_its_columns_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    isolate(monkeypatch, tmp_path)
+    make_target(tmp_path / "mine", "one")
+    with FakeEngine() as engine:
+        engine.fuzzes["mine:one"] = "wrong"
+        found = json.loads(CliRunner().invoke(cli, ["fuzz", str(tmp_path / "mine" / "one"), "--json"]).stdout)
+    assert [list(row) for row in found["rungs"]] == [keys_of("fuzz: rungs")]
+    assert set(keys_of("fuzz: failures")) < found["failures"][0].keys()
 
 
 def test_a_screen_draws_columns_of_its_list() -> None:

@@ -22,6 +22,7 @@ from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Answer, Measured, Says
 from aisp.store.results.reading import Reading
 from aisp.store.results.tables.lessons import PREDICTIONS
+from aisp.store.results.tables.runs import Listed
 from aisp.tui.cli import audit as audit_page
 from aisp.tui.cli import beside as page
 from aisp.tui.cli import follow, history, judge_many
@@ -114,8 +115,8 @@ def test_a_run_of_which_another_rung_is_wrong_shows_the_sign_of_the_one_that_is_
     wrong = Arm("optimized_b", State.INCORRECT, Correctness.WRONG, reason="y[0] is 1, expected 2")
     arms = (*undecided().record.arms, wrong)
     run = undecided(arms=arms, state=State.INCORRECT, correctness=Correctness.WRONG, reason="optimized_b is wrong")
-    assert "? 929x" in "\n".join(history.lines([run], with_target=True, width=None))
-    assert "? 929x" not in "\n".join(history.lines([undecided()], with_target=True, width=None))
+    assert "? 929x" in "\n".join(history.lines([Listed(run)], with_target=True, width=None))
+    assert "? 929x" not in "\n".join(history.lines([Listed(undecided())], with_target=True, width=None))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.FASTER])

@@ -7,11 +7,10 @@ about log2(N) runs. Which versions there are, the store says, and git where the 
 
 from __future__ import annotations
 
-import enum
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,120 +18,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.kernels.catalog import choosing
-from aisp.store.outcomes import State, Verdict
-from aisp.store.results import regression
+from aisp.store.results import bisection, regression
+from aisp.store.results.bisection import Found, Step, Version, Word, conclusion, search, versions_of
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
+from aisp.tui.earlier import runs_of
 
 if TYPE_CHECKING:
     from aisp.store.record import Run
-    from aisp.store.results.reading import Reading
     from aisp.tui.cli.stored import Opened
     from aisp.tui.cli.turning import Manner
 
 LOOK_BACK_RUNS = 5000
-OF_THE_SITTING = "the difference is of the sitting, not of the code"
-
-
-class Word(enum.StrEnum):
-    """What a version is found to be, against the good one."""
-
-    GOOD = "good"
-    BAD = "bad"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One source of the rung, as it was from a moment on until the next version.
-
-    Attributes:
-        files: of the whole target.
-        rung: those that the rung is made of; empty where it cannot be told, and `reason` says why.
-        snapshot, run_id: of the first run that had it; "" where no run did.
-        wall: when that run was planned, or it was committed.
-        commit, subject: of the first commit that has it; "" where none has.
-    """
-
-    files: Mapping[str, bytes]
-    rung: Mapping[str, bytes]
-    snapshot: str = ""
-    run_id: str = ""
-    wall: str = ""
-    commit: str = ""
-    subject: str = ""
-    reason: str = ""
-
-    def same(self, other: Version) -> bool:
-        """Whether the rung is the same in both."""
-        return self.rung == other.rung and self.reason == other.reason
-
-    @property
-    def label(self) -> str:
-        """For people: where it is from, and when."""
-        told = [f"snapshot {self.snapshot[:12]}" if self.snapshot else ""]
-        told += [f"run {self.run_id}" if self.run_id else "", plain.local_time(self.wall)]
-        told += [f"commit {self.commit[:12]} {self.subject}".rstrip() if self.commit else ""]
-        return "  ".join(part for part in told if part)
-
-    def as_json(self) -> dict[str, str | None]:
-        """For JSON; the schema is in docs/commands.md."""
-        return {name: getattr(self, name) or None for name in ("snapshot", "run_id", "wall", "commit", "subject")}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One version as it was measured against the good one.
-
-    Attributes:
-        number: of the version, 0 is the good one.
-        verdict, speedup, low, high: the version against the good one; below 1 it is slower.
-        run_id: of the run in turns; "" where there was none.
-        reason: why it was skipped, or that it was counted as good without a decision.
-    """
-
-    number: int
-    word: Word
-    verdict: Verdict = Verdict.NONE
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    run_id: str = ""
-    reason: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """For people."""
-        ratio = "" if self.speedup is None else plain.speedup(self.speedup, self.low, self.high)
-        verdict = self.verdict.value if self.verdict.known else ""
-        told = " ".join(part for part in (verdict, ratio) if part)
-        return "; ".join(
-            part for part in (f"{self.word.value}: {told}" if told else self.word.value, self.reason) if part
-        )
-
-
-@dataclass(slots=True)
-class Found:
-    """Where the search ended.
-
-    Attributes:
-        first_bad: number of the first bad version; None where the last version is not slower than the first.
-        before: number of the newest good version before it. Versions between the two were skipped.
-        steps: in the order in which they were taken.
-        runs: how many runs were made.
-    """
-
-    first_bad: int | None = None
-    before: int = 0
-    steps: list[Step] = field(default_factory=list)
-    runs: int = 0
-
-    @property
-    def skipped(self) -> list[Step]:
-        """Versions that could not be measured."""
-        return [step for step in self.steps if step.word is Word.SKIPPED]
 
 
 @click.command()
@@ -190,7 +89,9 @@ def command(
         older, newer = _ends(opened, target_id, good, bad, roots)
         folder = _folder(newer, target_id, roots)
         had = _stored(opened, older, newer)
-        chosen = rung or _lost_most(opened.read(older), opened.read(newer), had[0], had[-1])
+        chosen = rung or bisection.lost_most(opened.read(older), opened.read(newer), had[0], had[-1])
+    if not chosen:
+        raise click.UsageError(f"run {newer.id} has no rung with a time; name one with --rung")
     commits, git = _commits(folder, older.wall, newer.wall)
     versions = versions_of(had, commits, chosen)
     for end, run in ((versions[0], older), (versions[-1], newer)):
@@ -227,8 +128,8 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
         raise click.UsageError(f"{clean_line(word)} is not one target; `aisp history` lists those that were run")
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
-        if run.target != meant[0]:
-            raise click.UsageError(f"run {run.id} is of {run.target}, not of {meant[0]}")
+        if run.target not in meant[0]:
+            raise click.UsageError(f"run {run.id} is of {run.target}, not of {meant[0][0]}")
         if not run.snapshot:
             raise click.UsageError(f"run {run.id} kept no sources")
     if (older.wall, older.id) >= (newer.wall, newer.id):
@@ -250,7 +151,7 @@ def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
 
     between = [
         run
-        for run in reversed(opened.newest(LOOK_BACK_RUNS, newer.target, all_findings=False))
+        for run in reversed(runs_of(opened, {older.target, newer.target}, LOOK_BACK_RUNS))
         if run.snapshot and run.folder in (older.folder, newer.folder) and older.id < run.id < newer.id
     ]
     found: list[Version] = []
@@ -291,98 +192,7 @@ def _commits(folder: Path, since: str, until: str) -> tuple[list[Version], str]:
     return versions, f"with {plain.counted(len(versions), 'commit')}"
 
 
-def versions_of(stored: Sequence[Version], commits: Sequence[Version], rung: str) -> list[Version]:
-    """The distinct sources of `rung` in time order: the first is the good run's, the last the bad run's. One that comes
-    back after another stands twice."""
-    from aisp.kernels.catalog.between import BetweenError, reached
-
-    first, *later = stored
-    moments = sorted([*later[:-1], *commits], key=lambda version: _seconds(version.wall))
-    found: list[Version] = []
-    for version in (first, *moments, later[-1]):
-        whole = version
-        if not version.reason:
-            try:
-                whole = replace(version, rung=reached(version.files, rung))
-            except BetweenError as error:
-                whole = replace(version, reason=str(error))
-        if found and found[-1].same(whole):
-            known = found[-1]
-            if whole.commit and not known.commit:
-                found[-1] = replace(known, commit=whole.commit, subject=whole.subject)
-            elif whole.run_id and not known.run_id:
-                found[-1] = replace(known, run_id=whole.run_id, snapshot=whole.snapshot)
-        else:
-            found.append(whole)
-    return found
-
-
-def _seconds(wall: str) -> float:
-    try:
-        return datetime.fromisoformat(wall).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def _lost_most(older: Reading, newer: Reading, then: Version, now: Version) -> str:
-    """The rung whose time grew most from one run to the other, among those whose sources differ."""
-    from aisp.kernels.catalog.between import BetweenError, reached
-
-    grown: dict[str, float] = {}
-    for rung in newer.rungs:
-        before, after = older.arm(rung), newer.arm(rung)
-        if before is None or after is None or after.twin or rung in (older.hidden | newer.hidden):
-            continue
-        try:
-            if reached(then.files, rung) == reached(now.files, rung):
-                continue
-        except BetweenError:
-            continue
-        if before.median_ms and after.median_ms:
-            grown[rung] = after.median_ms / before.median_ms
-    if grown:
-        return max(grown, key=grown.__getitem__)
-    lead = newer.best.rung if newer.best else newer.lead.rung if newer.lead else ""
-    if not lead:
-        raise click.UsageError(f"run {newer.id} has no rung with a time; name one with --rung")
-    return lead
-
-
 # -- the search --------------------------------------------------------------------------------------------------------
-
-
-def search(versions: Sequence[Version], ask: Callable[[int], Step], found: Found) -> Found:
-    """Bisect: the first version that is bad, where the first is good; each source is asked about once.
-
-    Args:
-        ask: measures the version of that number against the first.
-        found: filled in while it goes on, so that what was found is known where it is left early.
-    """
-
-    def told(number: int) -> Word:
-        for step in found.steps:
-            if versions[step.number].same(versions[number]):
-                return step.word
-        if versions[number].same(versions[0]):
-            return Word.GOOD
-        found.steps.append(ask(number))
-        return found.steps[-1].word
-
-    low, high = 0, len(versions) - 1
-    if told(high) is not Word.BAD:
-        return found
-    skipped: set[int] = set()
-    while open_ := [number for number in range(low + 1, high) if number not in skipped]:
-        middle = min(open_, key=lambda number: abs(2 * number - low - high))
-        word = told(middle)
-        if word is Word.BAD:
-            high = middle
-        elif word is Word.GOOD:
-            low = middle
-        else:
-            skipped.add(middle)
-    found.first_bad, found.before = high, low
-    return found
 
 
 class Trial:
@@ -415,6 +225,7 @@ class Trial:
 
     def _asked(self, number: int) -> Step:
         from aisp.kernels.catalog.between import BetweenError, between
+        from aisp.tui.cli.turning import settle
 
         version, good, task = self._versions[number], self._versions[0], self._versions[-1]
         if version.reason:
@@ -425,60 +236,18 @@ class Trial:
         except BetweenError as error:
             return Step(number, Word.SKIPPED, reason=str(error))
         folder = f"{name}_{number}"
-        first = self._turned(folder, files, self._manner)
-        step = read(number, first)
-        more = 0 if step.word is Word.SKIPPED else regression.once_more(first)
-        if not more:
-            return step
-        common.note(f"aisp: version {number}: undecided; measured once more with {more} replicas")
-        again = self._turned(folder, files, replace(self._manner, replicas=more))
-        step = read(number, again)
-        if step.word is Word.GOOD and regression.once_more(again):
-            return replace(step, reason=f"undecided with {more} replicas, counted as good")
-        return step
-
-    def _turned(self, folder: str, files: Mapping[str, bytes], manner: Manner) -> Reading:
-        from aisp.tui.cli.turning import turn
-
-        turned = turn(self._collection, {folder: files}, manner)
-        if folder not in turned.runs:
+        turned = settle(self._collection, {folder: files}, self._manner)
+        if (run := turned.runs.get(folder)) is None:
             why = clean_line(turned.refused.get(folder, "the run did not come to its end"), limit=2000)
             raise NotHereError(f"the two versions cannot be run here: {why}")
-        self.runs += 1
-        return turned.runs[folder]
-
-
-def read(number: int, run: Reading) -> Step:
-    """What a finished run of the good version (its baseline) and another (its optimized rung) says of the other.
-
-    Raises:
-        NotHereError: nothing, for reasons that are not the other version's.
-    """
-    from aisp.kernels.catalog.between import NEW, OLD  # the catalogue
-    from aisp.tui.cli.follow import failed  # the record
-
-    record = run.record
-    base, arm = run.arm(OLD), run.arm(NEW)
-    if record.state.silent or base is None or arm is None:
-        raise NotHereError(clean_line(f"run {run.id} did not come to an answer: {record.reason or record.state}"))
-    wrong = run.bar(OLD)
-    # Where the other version failed, the good one is not timed: there is nothing to compare it with.
-    if failed(base) or wrong is not None or (base.state is not State.OK and not failed(arm)):
-        why = clean_line(base.reason or (wrong.sentence if wrong else base.state), limit=2000)
-        raise NotHereError(f"the good version cannot be measured on the task of the bad run: {why}")
-    if arm.state is not State.OK:
-        return Step(number, Word.SKIPPED, run_id=run.id, reason=clean_line(arm.reason or arm.state, limit=500))
-    if (held := run.bar(NEW)) is not None:
-        return Step(number, Word.SKIPPED, run_id=run.id, reason=clean_line(held.sentence, limit=500))
-    against = run.comparison(NEW)
-    if base.median_ms is None or arm.median_ms is None:
-        why = clean_line((against.note if against else "") or "checked, not timed", limit=500)
-        raise NotHereError(f"the two versions are not timed here: {why}")
-    if against is None or not against.verdict.known:
-        why = (against.note if against else "") or record.reason or "its times are not to be believed"
-        return Step(number, Word.GOOD, Verdict.UNDECIDED, run_id=run.id, reason=clean_line(why, limit=500))
-    word = Word.BAD if regression.confirms(against.verdict) else Word.GOOD
-    return Step(number, word, against.verdict, against.speedup, against.low, against.high, run.id)
+        self.runs += 1 + len(turned.again)
+        try:
+            step = bisection.read(number, run)
+        except bisection.NoAnswerError as error:
+            raise NotHereError(str(error)) from None
+        if step.word is Word.GOOD and folder in turned.again and regression.once_more(run):
+            return replace(step, reason=f"undecided with {turned.again[folder]} replicas, counted as good")
+        return step
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -508,15 +277,6 @@ def difference(before: Version, after: Version) -> str:
         for name in sorted({*before.rung, *after.rung})
     ]
     return "\n".join(line for pair in pairs if not pair.same for line in unified(pair, 3))
-
-
-def conclusion(versions: Sequence[Version], found: Found) -> str:
-    """Why nothing was found; "" where something was."""
-    if found.first_bad is not None:
-        return ""
-    if len(versions) == 1:
-        return f"both runs had the same source of it: {OF_THE_SITTING}"
-    return f"the bad version is not slower than the good one in turns ({found.steps[-1].sentence}): {OF_THE_SITTING}"
 
 
 def lines(target: str, rung: str, versions: Sequence[Version], found: Found, took_s: float) -> list[str]:

@@ -70,10 +70,11 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
     from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
-        named = [None] if wanted is None else opened.meant(wanted, roots)
-        if isinstance(named, str):
-            return opened.read(opened.run(named))
-        ran = [run for target in named for run in opened.newest(trust.LOOK_BACK_RUNS, target)]
+        meant = [(None,)] if wanted is None else opened.meant(wanted, roots)
+        if isinstance(meant, str):
+            return opened.read(opened.run(meant))
+        named = [name for names in meant for name in names]
+        ran = [run for name in named for run in opened.newest(trust.LOOK_BACK_RUNS, name)]
         found = trust.newest_checked(sorted(ran, key=lambda run: run.wall, reverse=True))
         if found is not None:
             return opened.read(found)

@@ -26,14 +26,14 @@ from aisp.store.results.fuzz import (
     Judged,
     Operator,
     case_text,
-    flagged,
     naive_answers,
     overall,
-    smallest,
 )
 from aisp.store.results.fuzz import (
     judged as judged_rungs,
 )
+from aisp.store.results.tables import documents, shown
+from aisp.store.results.tables.fuzzes import NAIVE, OPERATORS, RUNGS, STRATEGIES, shares, tried
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Failure, Fuzz, NaiveOpinion, RungFuzz, Tally
+    from aisp.store.record import Failure, Fuzz, RungFuzz
 
 CORPUS = "corpus"
 """What is typed in the place of a target for all of the oracle's own operators, and before the name of one."""
-STRATEGIES = ("boundary", "regular", "mixed", "adversarial", "nonfinite", "huge")
+STRATEGY_NAMES = ("boundary", "regular", "mixed", "adversarial", "nonfinite", "huge")
 """Names of checks.oracle.schema.Strategy, which a face does not import; a test holds the two together."""
 STEPS = 10
 """How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
@@ -78,7 +78,7 @@ STEPS = 10
     "strategies",
     multiple=True,
     metavar="NAME",
-    type=click.Choice(STRATEGIES),
+    type=click.Choice(STRATEGY_NAMES),
     help="Draw cases in this way alone; by default all but huge. Repeatable.",
 )
 @common.device_option
@@ -129,7 +129,7 @@ def command(
         interrupted = asyncio.run(following.run())
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
-        common.answer(as_json, lambda: corpus_document(drawn, how["cases"], judged), corpus_lines, drawn, judged)
+        common.answer(as_json, lambda: _corpus_json(drawn, how["cases"], judged), corpus_lines, drawn, judged)
         ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
     root, target = find_target(target_id, roots)
     for name in rungs:
@@ -145,7 +145,7 @@ def command(
     if record is None:
         ctx.exit(EXIT_INTERRUPTED)
     if as_json:
-        common.say_document(as_document(record, ask.failures))
+        common.say_document(_as_json(record, ask.failures))
     else:
         *body, told = lines(record, ask.failures, width=common.terminal_width())
         common.say("\n".join(body))
@@ -385,18 +385,6 @@ def apart(*facts: str) -> str:
     return "  ".join(clean_line(fact) for fact in facts if fact)
 
 
-def by_strategy_text(tallies: Mapping[str, Tally]) -> str:
-    """Strategies of which a case failed: "boundary 12/40, mixed 3/40"; a dash where none did."""
-    failing = [f"{name} {tally.failing}/{tally.cases}" for name, tally in tallies.items() if tally.failing]
-    return clean_line(", ".join(failing)) or plain.DASH
-
-
-def naive_words(naive: NaiveOpinion | None) -> list[str]:
-    """What allclose and assert_close say: "accepts", "refuses", or a dash."""
-    said = (None, None) if naive is None else (naive.allclose, naive.assert_close)
-    return [plain.DASH if answer is None else "accepts" if answer else "refuses" for answer in said]
-
-
 def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -> list[str]:
     """A fuzz for people; the last line is its outcome."""
     facts = [
@@ -408,27 +396,10 @@ def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -
     ]
     found = [apart(record.target, record.title), apart(*facts)]
     asked = any(rung.naive is not None for rung in record.rungs)
-    rows = []
-    for rung in record.rungs:
-        least = smallest(rung, failures)
-        row = [
-            clean_line(rung.rung),
-            rung.verdict,
-            plain.count(rung.cases),
-            plain.count(rung.failing),
-            plain.count(rung.unsupported),
-            by_strategy_text(rung.by_strategy),
-            plain.number(rung.max_error, 3),
-            *(naive_words(rung.naive) if asked else []),
-            plain.DASH if least is None else case_text(least.case),
-        ]
-        rows.append(row)
-    heads = ["rung", "verdict", "cases", "failing", "unsupported", "failing by strategy", "worst right"]
-    heads += [*(["allclose", "assert_close"] if asked else []), "smallest failing case"]
-    drop = ["unsupported", "worst right", "cases", "failing by strategy", "assert_close", "allclose"]
-    if rows:
-        right = ["cases", "failing", "unsupported", "worst right"]
-        found += ["", *plain.table(heads, rows, right=right, width=width, shrink="smallest failing case", drop=drop)]
+    if record.rungs:
+        columns = shown(RUNGS, *(() if asked else NAIVE))
+        rows = [tried(rung, failures) for rung in record.rungs]
+        found += ["", *plain.listing(columns, rows, width=width, tabs=False)]
     for rung in record.rungs:
         if rung.reason:
             found += ["", clean_line(f"{rung.rung}: {rung.reason}", limit=2000)]
@@ -482,40 +453,16 @@ def summary(record: Fuzz) -> str:
     return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
 
 
-def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
-    """A fuzz for JSON; the schema is in docs/commands.md."""
+def _as_json(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
     told = record.plain()
     kept = ("target", "device", "seed", "cases", "strategies", "snapshot", "wall", "reason", "duration_ms", "notes")
     return {
         "fuzz_id": record.id,
         "status": record.state,
         **{name: told[name] for name in kept},
-        "rungs": [
-            {
-                **of,
-                "by_strategy": tallies_json(rung.by_strategy),
-                "smallest": smallest_json(rung, failures),
-            }
-            for of, rung in zip(told["rungs"], record.rungs, strict=True)
-        ],
+        "rungs": documents(RUNGS, [tried(rung, failures) for rung in record.rungs]),
         "failures": [failures[name].plain() for rung in record.rungs for name in rung.failures if name in failures],
     }
-
-
-def tallies_json(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
-    """Cases by strategy for JSON."""
-    return [{"strategy": name, **msgspec.structs.asdict(tally)} for name, tally in tallies.items()]
-
-
-def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, str] | None:
-    """The smallest failing case for JSON: its id and its text."""
-    least = smallest(rung, failures)
-    return None if least is None else {"failure": least.id, "case": case_text(least.case)}
-
-
-def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
-    """What a naive harness says, for JSON."""
-    return None if naive is None else msgspec.structs.asdict(naive)
 
 
 # -- the corpus --------------------------------------------------------------------------------------------------------
@@ -558,38 +505,16 @@ def corpus_status(judged: Sequence[Judged]) -> int:
 
 def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
     """The oracle's trial for people."""
-    rows = []
-    for each in judged:
-        fuzz, least = each.fuzz, smallest(each.fuzz, each.failures) if each.fuzz else None
-        row = [
-            clean_line(each.operator.name),
-            each.operator.truth,
-            each.verdict + ("" if each.as_it_is else " !"),
-            plain.DASH if fuzz is None else plain.count(fuzz.cases),
-            plain.DASH if fuzz is None else plain.count(fuzz.failing),
-            by_strategy_text(fuzz.by_strategy) if fuzz else plain.DASH,
-            *naive_words(fuzz.naive if fuzz else None),
-            plain.DASH if least is None else case_text(least.case),
-            plain.DASH if least is None else clean_line(least.id),
-        ]
-        rows.append(row)
-    heads = ["operator", "truth", "verdict", "cases", "failing", "failing by strategy", "allclose", "assert_close"]
-    heads += ["smallest failing case", "failure"]
-    drop = ["failure", "failing by strategy", "cases", "assert_close", "allclose"]
     device = next((each.device for each in judged if each.device), plain.DASH)
     found = [
         apart(f"{plain.count(len(judged))} operators", device, f"seed {plain.DASH if seed is None else seed}"),
         "",
-        *plain.table(heads, rows, right=["cases", "failing"], width=width, shrink="smallest failing case", drop=drop),
+        *plain.listing(OPERATORS, judged, width=width, tabs=False),
     ]
     reasons = [f"{each.operator.name}: {each.reason}" for each in judged if each.reason]
     found += ["", *(clean_line(reason, limit=2000) for reason in reasons)] if reasons else []
-    hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
-    names = list(dict.fromkeys([*hits, *alarms]))
-    if names:
-        shares = [[clean_line(n), plain.percent(hits.get(n)), plain.percent(alarms.get(n), 1)] for n in names]
-        heads = ["strategy", "cases that find a wrong one", "false alarms"]
-        found += ["", *plain.table(heads, shares, right=heads[1:])]
+    if of_strategies := shares(judged):
+        found += ["", *plain.listing(STRATEGIES, of_strategies, width=width, tabs=False)]
     return [*found, "", *corpus_summary(judged)]
 
 
@@ -611,32 +536,11 @@ def corpus_summary(judged: Sequence[Judged]) -> list[str]:
     return found
 
 
-def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> dict[str, Any]:
-    """The oracle's trial for JSON; the schema is in docs/commands.md."""
-    hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
+def _corpus_json(seed: int | None, cases: int, judged: Sequence[Judged]) -> dict[str, Any]:
     return {
         "seed": seed,
         "cases": cases,
         "device": next((each.device for each in judged if each.device), None),
-        "operators": [
-            {
-                "name": each.operator.name,
-                "target": each.operator.target,
-                "rung": each.operator.rung,
-                "truth": each.operator.truth,
-                "verdict": each.verdict,
-                **{name: getattr(each.fuzz, name) if each.fuzz else 0 for name in ("cases", "failing", "unsupported")},
-                "by_strategy": tallies_json(each.fuzz.by_strategy) if each.fuzz else [],
-                "smallest": smallest_json(each.fuzz, each.failures) if each.fuzz else None,
-                "naive": naive_json(each.fuzz.naive) if each.fuzz else None,
-                "max_error": each.fuzz.max_error if each.fuzz else None,
-                "fuzz_id": each.fuzz_id or None,
-                "reason": each.reason,
-            }
-            for each in judged
-        ],
-        "strategies": [
-            {"strategy": name, "found": hits.get(name), "false_alarms": alarms.get(name)}
-            for name in dict.fromkeys([*hits, *alarms])
-        ],
+        "operators": documents(OPERATORS, judged),
+        "strategies": documents(STRATEGIES, shares(judged)),
     }

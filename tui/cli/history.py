@@ -9,29 +9,25 @@ import click
 
 from aisp.engine.documents import run_json
 from aisp.store.commitment import kept
-from aisp.store.outcomes import SUPERSEDED, FindingStatus, State, Verdict
+from aisp.store.outcomes import FindingStatus
 from aisp.store.record import Comparison
 from aisp.store.results import repeating
 from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
-from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
+from aisp.store.results.tables import shown
+from aisp.store.results.tables.runs import RUNS, Listed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines
 from aisp.tui.earlier import foreign_machine
-from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisp.tui.cli.stored import Opened
-
-
-DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
-"""Columns that a narrow terminal goes without; run, outcome and speed-up stay."""
 
 
 @click.command()
@@ -57,87 +53,33 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
             if isinstance(found, str):
                 show(opened, found, as_json=as_json)
                 return
-            targets = found
+            targets = [name for named in found for name in named]
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
         names: list[str | None] = [*targets] or [None]
         records = [record for name in names for record in opened.newest(limit, name, all_findings=as_json)]
-        if len(targets) > 1:
-            records = sorted(records, key=lambda record: record.wall, reverse=True)[:limit]
+        records = sorted(records, key=lambda record: record.id, reverse=True)[:limit]
         runs = [opened.read(record) for record in records]
         others = [] if as_json else [one for name in names for one in opened.foreign(name, limit)]
-        machines = {one.id: foreign_machine(opened, one) for one in others}
-        shown = [*runs, *(Reading(opened.run(one)) for one in machines)]
-        if others:
-            shown = sorted(shown, key=lambda run: run.id, reverse=True)[:limit]
+        foreign = [Listed(Reading(one), foreign_machine(opened, one)) for one in others]
+        listed = sorted([*map(Listed, runs), *foreign], key=lambda one: one.run.id, reverse=True)[:limit]
     if as_json:
         common.say_document({"runs": [run_json(run) for run in runs]})
-    elif shown:
-        width = common.terminal_width()
-        common.say("\n".join(lines(shown, with_target=len(targets) != 1, width=width, machines=machines)))
+    elif listed:
+        common.say("\n".join(lines(listed, with_target=len(targets) != 1, width=common.terminal_width())))
     else:
         named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
         what = f"no run of {named}" if named else "no run"
         within = [word for root in roots for word in ("--root", root)]
         makes = repeating.shell("aisp", "run", named or "TARGET", *within)
         common.note(f"aisp: {what} is stored yet; `{makes}` makes one")
-    ctx.exit(0 if shown or runs else 1)
+    ctx.exit(0 if listed else 1)
 
 
-def lines(
-    runs: Sequence[Reading], *, with_target: bool, width: int | None, machines: Mapping[str, str] | None = None
-) -> list[str]:
-    """The table for people.
-
-    Args:
-        machines: of runs that were imported, by id: where they were measured.
-    """
-    heads = [
-        "when",
-        "run",
-        "target",
-        "on",
-        "mode",
-        "outcome",
-        "best rung",
-        "ms [low..high]",
-        "speed-up [low..high]",
-    ]
-    rows = []
-    for run in runs:
-        best = run.best
-        known = run.arm(best.rung) if best else None
-        record = run.record
-        outcome = SUPERSEDED if record.superseded else state_words(record.state)
-        verdict = best.verdict if best else Verdict.NONE  # of the ratio, where the outcome does not say it
-        if record.state is State.OK:
-            outcome, verdict = record.verdict, Verdict.NONE
-        doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
-        doubts += ["quarantined"] if run.quarantined else []
-        doubts += [PORTABLE] if run.record.policy == PORTABLE else []
-        doubts += ["imported"] if machines and run.id in machines else []
-        outcome += f" ({', '.join(doubts)})" if doubts else ""
-        row = [
-            plain.local_time(run.record.wall),
-            run.id,
-            run.record.target,
-            f"{(machines or {}).get(run.id) or run.record.device} {run.record.case}".rstrip(),
-            "quick" if run.record.quick else "full",
-            outcome,
-            best.rung if best else plain.DASH,
-            plain.milliseconds(known.median_ms, known.low_ms, known.high_ms)
-            if known
-            else plain.milliseconds(run.best_ms),
-            plain.speedup(best.speedup, best.low, best.high, verdict=verdict) if best else plain.DASH,
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    if not with_target:
-        heads.remove("target")
-        rows = [[*row[:2], *row[3:]] for row in rows]
-    told: dict[str, None] = {}
-    for run in runs:
-        for mark in run.bars:
-            told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
-    return [*common.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
+def lines(runs: Sequence[Listed], *, with_target: bool, width: int | None) -> list[str]:
+    """The table for people, and what is held against rungs."""
+    told = [clean_line(f"{one.run.record.target}: {bar.sentence}", limit=2000) for one in runs for bar in one.run.bars]
+    columns = shown(RUNS, *(() if with_target else ("target",)))
+    return [*plain.listing(columns, runs, width=width, tabs=False), *([""] if told else []), *dict.fromkeys(told)]
 
 
 def show(opened: Opened, run_id: str, *, as_json: bool) -> None:

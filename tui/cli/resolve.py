@@ -199,7 +199,8 @@ def of_run(run: Run, roots: Sequence[str] = (), *, live: bool = True) -> Target:
     folder = Path(os.fsdecode(run.folder))
     there = bool(run.folder) and folder.exists()
     found = at(folder) if there else common.load_catalog(roots).targets
-    known = next((each for each in found if each.id == run.target), found[0] if there else None)
+    named = sorted((each for each in found if run.target in each.names), key=lambda each: each.id != run.target)
+    known = next(iter(named or found[: int(there)]), None)
     if known is not None:
         return known
     if live or not run.snapshot:

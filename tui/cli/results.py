@@ -107,7 +107,7 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
     """What the store knows of these targets on that hardware, as plain data."""
     found = {
         target.id: full_runs(
-            newest_first(opened, target, LOOK_BACK_RUNS),
+            newest_first(opened, target.names, LOOK_BACK_RUNS),
             opened.read,
             opened.facts,
             on_host=target.on_host,

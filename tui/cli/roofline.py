@@ -68,7 +68,7 @@ def look(target: Target) -> Chart | str:
     from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
-        run = newest(newest_first(opened, target, LOOK_BACK_RUNS), opened.read)
+        run = newest(newest_first(opened, target.names, LOOK_BACK_RUNS), opened.read)
         if run is None:
             makes = repeating.command("run", target.id, target.folder)
             return f"no timed run of {target.id} on a GPU is stored; `{makes}` makes one"

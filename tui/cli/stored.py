@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+import click
+
 from aisp.engine import paths
 from aisp.kernels.catalog import choosing
 from aisp.store.errors import StoreError
@@ -22,21 +24,30 @@ from aisp.tui.stored import Stored
 class Opened(Stored):
     """The store, open for reading, and what the words of a command line mean in it."""
 
-    def meant(self, word: str, roots: Sequence[str]) -> str | list[str]:
-        """The id of the one run that `word` begins, or the targets that it means, by what was run before by what the
-        catalogue of `roots` has: a target that was deleted keeps its history.
+    def meant(self, word: str, roots: Sequence[str]) -> str | list[tuple[str, ...]]:
+        """The id of the one run that `word` begins, or the targets that it means, each by all its names, by what was
+        run before by what the catalogue of `roots` has: a target that was deleted keeps its history.
 
         Raises:
             MeantError: it means neither.
         """
         if not choosing.is_path(word):
             try:
-                return choosing.some(word, self.targets())
+                every = {self._names(one, roots) for one in choosing.some(word, self.targets())}
+                return sorted(names for names in every if not any(set(names) < set(other) for other in every))
             except choosing.TargetError as error:
                 if error.kind is not choosing.Miss.UNKNOWN:
                     raise common.meant_error(error) from None
         found = resolve.meant(word, lambda: common.load_catalog(roots))
-        return [target.id for target in found] if isinstance(found, list) else found.id
+        return [target.names for target in found] if isinstance(found, list) else found.id
+
+    def _names(self, target_id: str, roots: Sequence[str]) -> tuple[str, ...]:
+        """What runs call a target that was run under this name."""
+        try:
+            names = resolve.of_run(self.newest(1, target_id, all_findings=False)[0], roots).names
+        except (click.ClickException, IndexError):  # it is gone or does not load, or its newest run is damaged
+            return (target_id,)
+        return names if target_id in names else (target_id,)
 
     def one(self, word: str) -> str:
         """The id of the run that `word` begins, or of the last result of the target that it means.
@@ -49,11 +60,16 @@ class Opened(Stored):
         if isinstance(meant, str):
             return meant
         if len(meant) != 1:
-            raise MeantError(f"{clean_line(word)!r} means {len(meant)} targets; name one", meant, kind="ambiguous")
-        found = self.board(all_findings=False).get(meant[0])
-        if found is None:
-            raise LookupError(f"no result of {meant[0]!r} is stored; `aisp run TARGET` makes one")
-        return found.id
+            raise MeantError(
+                f"{clean_line(word)!r} means {len(meant)} targets; name one",
+                [one[0] for one in meant],
+                kind="ambiguous",
+            )
+        board = self.board(all_findings=False)
+        found = [board[name].id for name in meant[0] if name in board]
+        if not found:
+            raise LookupError(f"no result of {meant[0][0]!r} is stored; `aisp run TARGET` makes one")
+        return found[0]
 
 
 @contextlib.contextmanager

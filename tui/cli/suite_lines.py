@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from aisp.store.results import suite, suite_documents
-from aisp.store.results.regression import Against, Change, Row
+from aisp.store.results import suite, suite_documents, tables
+from aisp.store.results.regression import Change, Row
+from aisp.store.results.tables.suites import TARGETS, Target, targets_of
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
 from aisp.tui.cli.suite import left_out_lines, summary_lines
 
 if TYPE_CHECKING:
     from aisp.tui.cli.suite_rows import Result
 
-ROOMY_COLUMNS = 120
-
 
 def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool, width: int | None) -> list[str]:
     """All of it. `launch_count`: targets whose gain is that fewer kernels are launched."""
     rows = result.rows
-    roomy = width is None or width >= ROOMY_COLUMNS
     shown = [row for row in rows if row.now is not None and not row.left_out]
-    heads = ["target", "verdict", "speed-up [low..high]" if roomy else "speed-up", "against last"]
-    heads += ["against best"] if roomy else []
-    found = [*common.table(heads, [_cells(row, roomy=roomy) for row in shown], width=width, shrink="target"), ""]
+    columns = tables.shown(TARGETS, "sentence", "wall")
+    found = [*plain.listing(columns, [Target(row) for row in shown], width=width), ""]
     text: list[str] = []
     for change, heading in ((Change.LOST, "lost"), (Change.WORSE, "worse"), (Change.BETTER, "better")):
         here = [row for row in rows if row.outcome is change]
@@ -35,49 +31,13 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     for target, why in result.unturned.items():
         text.append(f"not measured in turns, {clean_line(target)}: {why}")
     text += _grouped("not comparable", shown, Change.NOT_COMPARABLE, lambda row: row.last.reason if row.last else "")
-    parts = [_part(row) for row in rows if not row.lost]
-    score = suite.together(parts)
+    _, parts, score = targets_of([row for row in rows if not row.lost])
     text += left_out_lines(parts, score)
     if score.count:
         text += summary_lines(score, head=f"{clean_line(name)}: ", tail=", quick" if quick else "")
         text += _without_launches(parts, launch_count)
     found += plain.wrapped(text, width) if width is not None else text
     return [*found, f"=> against earlier runs: {suite_documents.counts_line(rows)}"]
-
-
-def _part(row: Row) -> suite.Part:
-    if row.now is None or row.left_out:
-        return suite.Part(row.target, left_out=row.left_out or "no run")
-    return suite.part_of(row.now.run)
-
-
-def _cells(row: Row, *, roomy: bool) -> list[str]:
-    assert row.now is not None
-    best = row.now.run.best
-    figures = (None, None, None) if best is None else (best.speedup, best.low, best.high)
-    cells = [
-        row.target,
-        plain.DASH if best is None else best.verdict,
-        plain.speedup(*figures[: 3 if roomy else 1]),
-        against(row.last, row.change),
-    ]
-    if roomy:
-        same = row.last is not None and row.best is not None and row.last.earlier.run.id == row.best.earlier.run.id
-        cells.append("the same run" if same else against(row.best, Change.FIRST))
-    return [clean_line(cell) for cell in cells]
-
-
-def against(found: Against | None, change: Change) -> str:
-    """ "-3.1 % worse, confirmed": how much faster (+) or slower (-) than then, and what that comes to."""
-    if found is None:
-        return "first run" if change is Change.FIRST else plain.DASH
-    if found.ratio is None or found.change is Change.NOT_COMPARABLE:
-        return found.change.value
-    turned = found.turns is not None and found.turns.speedup is not None and found.change is Change.WORSE
-    ratio = found.turns.speedup if turned and found.turns and found.turns.speedup else found.ratio
-    share = ratio - 1 if ratio >= 1 else 1 - 1 / ratio
-    word = "worse, confirmed" if turned else found.change.value
-    return f"{share * 100 + 0.0:+.1f} % {word}"
 
 
 def _sentence(row: Row) -> str:

@@ -1,42 +1,30 @@
-"""The plan of one run of a suite, kept in a file from its start to its package, so that a run that was killed goes on.
+"""What a run of a suite is to measure. Its targets' runs are planned as one batch, which their manifests name, so that
+a run of a suite that was killed goes on: the runs of that batch count for it.
 
-It lies beside the suite's packages as `<ULID>.plan.json` and is written whole. Where it is there when the suite is
-started again, runs of the same request and the same sources that were planned since count for it (`answers`). One
-process at a time works on a suite (`held`).
+Beside the packages stands in `over` which run of the suite was the last to be finished or given up. One process at a
+time works on a suite (`held`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from aisp.engine import paths
-from aisp.kernels.catalog.contracts import Cache
-from aisp.kernels.catalog.model import Role
-from aisp.store.given import regular_bytes
-from aisp.store.outcomes import Trigger
-from aisp.store.results.reading import cache_of
+from aisp.engine.protocol.requests import Batch
 from aisp.store.text import clean_line
-from aisp.store.ulid import new_ulid
-from aisp.store.upkeep import settle
+from aisp.store.ulid import made_s
 from aisp.tui.cli.tree import NotHereError
 
-if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Run
-
-SCHEMA = 1
-SUFFIX = ".plan.json"
-LOCK = "lock"
-MOST_BYTES = 4 * 2**20
+LOCK, OVER = "lock", "over"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -48,10 +36,11 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a run of a suite is to measure, and how; two of these that are equal are the same work."""
+    """What a run of a suite is to measure, how, and where its package goes; two that are equal are the same work."""
 
     suite: str
     targets: tuple[Wanted, ...]
+    base: str
     roots: tuple[str, ...] = ()
     device: str = "auto"
     quick: bool = False
@@ -65,65 +54,43 @@ class Plan(msgspec.Struct, frozen=True):
     """A run of a suite that has begun; `id` will be its package's name."""
 
     id: str
-    wall: str
     asked: Asked
-    schema: int = SCHEMA
 
     @property
-    def file(self) -> Path:
-        """Where it is kept."""
-        return folder(self.asked.suite) / f"{self.id}{SUFFIX}"
+    def batch(self) -> Batch:
+        """What its runs are part of."""
+        return Batch(id=self.id, suite=self.asked.suite, sha256=digest(self.asked))
 
-    def keep(self) -> None:
-        """Write it."""
-        descriptor, name = tempfile.mkstemp(prefix=".", suffix=SUFFIX, dir=self.file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(self)))
-            settle(Path(name), self.file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+    @property
+    def wall(self) -> str:
+        """When it began, in UTC."""
+        return datetime.fromtimestamp(made_s(self.id), UTC).isoformat(timespec="milliseconds")
 
     def drop(self) -> None:
-        """Forget it: its package is written, or nobody wants it."""
-        self.file.unlink(missing_ok=True)
+        """Note that it is over: its package is written, or nobody wants it."""
+        (folder(self.asked.suite) / OVER).write_text(self.id)
 
 
-def begin(asked: Asked) -> Plan:
-    """A new plan, kept."""
-    plan = Plan(new_ulid(), datetime.now(UTC).isoformat(timespec="milliseconds"), asked)
-    plan.keep()
-    return plan
+def digest(asked: Asked) -> str:
+    """What tells work from other work."""
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
 
 
 def folder(suite: str) -> Path:
-    """Where a suite's plan and, unless they go elsewhere, its packages lie."""
+    """Where a suite's lock and, unless they go elsewhere, its packages lie."""
     return paths.make_private(paths.suites_dir() / suite)
 
 
-def unfinished(suite: str) -> tuple[list[Plan], list[str]]:
-    """The plans of a suite that have no package yet, newest first; and a sentence for each that cannot be read."""
-    plans: list[Plan] = []
-    told: list[str] = []
-    for path in sorted(folder(suite).glob(f"[!.]*{SUFFIX}"), reverse=True):
-        why = ""
-        try:
-            plan = msgspec.json.decode(regular_bytes(path, MOST_BYTES), type=Plan)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            why = f"is no plan of a run of a suite ({clean_line(str(error))})"
-        except OSError as error:
-            why = f"cannot be read: {clean_line(error.strerror or str(error))}"
-        else:
-            if plan.schema > SCHEMA:
-                why = f"has schema {plan.schema}, a newer aisp wrote it; this one reads up to {SCHEMA}"
-            elif plan.file != path:
-                why = "is of another run than its name says"
-        if why:
-            told.append(f"{clean_line(os.fsencode(path))} {why}; remove it")
-        else:
-            plans.append(plan)
-    return plans, told
+def unfinished(suite: str) -> tuple[str, str] | None:
+    """The run of a suite that is not over: its id and the digest of what was asked; None where there is none."""
+    from aisp.tui.cli import stored  # the store
+
+    with stored.history() as opened:
+        found = opened.last_batch(suite)
+    with contextlib.suppress(FileNotFoundError):
+        if found is not None and found[0] <= (folder(suite) / OVER).read_text("utf-8", "replace"):
+            return None
+    return found
 
 
 @contextlib.contextmanager
@@ -141,43 +108,3 @@ def held(suite: str) -> Iterator[None]:
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
-
-
-def answers(plan: Plan, wanted: Wanted, target: Target, snapshot: str, run: Run) -> bool:
-    """Whether a stored run, ended or not, is what the plan wants of this target.
-
-    Args:
-        snapshot: hash of the target's sources as they are now.
-    """
-    asked = plan.asked
-    rule = _mapping(run.manifest.get("stop_rule"))
-    same = (
-        run.id > plan.id,  # ids sort by creation
-        run.target == target.id,
-        run.folder == os.fsencode(target.folder),
-        run.snapshot == snapshot,
-        run.trigger is not Trigger.WATCH,
-        run.quick is asked.quick,
-        asked.device in ("auto", run.device),
-        run.case == target.case_on(run.device, wanted.case).name,
-        run.policy == asked.policy,
-        not run.without,
-        (cache_of(rule) is Cache.WARM) is asked.warm,
-        not asked.replicas or rule.get("replicas") == asked.replicas,
-        _mapping(run.manifest.get("contract")).get("sha256") == _mapping(asked.contract).get("sha256"),
-        _same_rungs(run, wanted, target),
-    )
-    return all(same)
-
-
-def _same_rungs(run: Run, wanted: Wanted, target: Target) -> bool:
-    """Whether the run has the rungs that are wanted and beside them baselines alone."""
-    found = run.manifest.get("rungs")
-    ran = {str(name) for name in found} if isinstance(found, (list, tuple)) else set()
-    if not wanted.rungs:
-        return ran == {rung.name for rung in target.honest_rungs}
-    return ran >= set(wanted.rungs) and all(Role.of(name) is Role.BASELINE for name in ran - set(wanted.rungs))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import summary
-from aisp.tui.cli.turning import Manner, turn
+from aisp.tui.cli.turning import Manner, settle
 from aisp.tui.suites import breach, machine_of, sides
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def gather(
         why = summary(opened.read(now)) if now.state is not State.OK else ""
         if not why and contract is not None and (why := breach(opened, contract, now)):
             broken[target_id] = why
-        row = regression.row(target_id, sides(opened, now, contract, target.formerly), left_out=why)
+        row = regression.row(target_id, sides(opened, now, contract, target.names), left_out=why)
         rows.append(row)
         if not row.left_out:
             runs.append({"target": target_id} | asdict(expected.of_run(opened.read(now), facts, target)))
@@ -173,9 +173,9 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
         common.note(f"aisp: looks slower: {many} of the old source against the new one, in turns")
     refused: dict[str, str] = {}
     for manner, files_of in folders.items():
-        runs, why = _turned(collection, files_of, manner)
-        done |= runs
-        refused |= why
+        turned = settle(collection, files_of, manner)
+        done |= turned.runs
+        refused |= turned.refused
     rows = {row.target: row for row in result.rows}
     for row, which in wanted:
         name = _folder_name(row.target, which)
@@ -184,22 +184,6 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
         elif row.target not in unturned:
             unturned[row.target] = clean_line(refused.get(name, "the run in turns did not come to its end"), limit=500)
     return Result(list(rows.values()), result.broken, unturned, result.machine, result.runs)
-
-
-def _turned(
-    collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner
-) -> tuple[dict[str, Reading], Mapping[str, str]]:
-    """The runs of these folders by name, and why others cannot be run. What stays undecided is measured once more with
-    more replicas. LeftError: Ctrl-C."""
-    turned = turn(collection, folders, manner)
-    found = dict(turned.runs)
-    for name, run in turned.runs.items():
-        if not (more := regression.once_more(run)):
-            continue
-        common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
-        again = turn(collection, {name: folders[name]}, replace(manner, replicas=more))
-        found |= again.runs
-    return found, turned.refused
 
 
 def _folder_name(target: str, which: str) -> str:

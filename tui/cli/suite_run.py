@@ -100,13 +100,14 @@ def measure(
 ) -> int:
     """One run of a suite from its plan to its package; the exit status."""
     suite, catalog, entries, gone, contract = chosen(name, roots)
-    asked = _asked(suite, entries, contract, quick=quick, device=device, roots=roots)
 
     from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
+    base = Path(into).absolute() / name if into else suite_plan.folder(name)
+    asked = _asked(suite, entries, contract, base, quick=quick, device=device, roots=roots)
     with suite_plan.held(name):
         plan = _plan(asked, resume)
         targets = {entry.target.id: entry.target for entry in entries}
@@ -118,7 +119,6 @@ def measure(
         if all(run.record.state.silent for run in ran.values()):
             plan.drop()
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
-        base = Path(into).absolute() / name if into else suite_plan.folder(name)
         try:
             with stored.history() as opened:
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
@@ -203,6 +203,7 @@ def _asked(
     suite: Suite,
     entries: Sequence[Entry],
     contract: Contract | None,
+    base: Path,
     *,
     quick: bool,
     device: str,
@@ -213,6 +214,7 @@ def _asked(
     return Asked(
         suite=suite.name,
         targets=tuple(Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
+        base=str(base),
         roots=tuple(common.engine_roots(roots)),
         device=device,
         quick=quick or suite.how.quick,
@@ -224,23 +226,25 @@ def _asked(
 
 
 def _plan(asked: Asked, resume: bool | None) -> Plan:
-    """The plan to carry out: the unfinished one of the same work, or a new one. Others of the suite are dropped."""
+    """The plan to carry out: the unfinished one of the same work, or a new one. Another of the suite is given up."""
+    from aisp.store.ulid import new_ulid
     from aisp.tui.cli import suite_plan
 
-    plans, told = suite_plan.unfinished(asked.suite)
-    for sentence in told:
-        common.note(f"aisp: warning: {sentence}")
-    same = next((plan for plan in plans if plan.asked == asked), None)
-    if resume and same is None:
-        other = " of the same targets and options" if plans else ""
+    last = suite_plan.unfinished(asked.suite)
+    unfinished = None if last is None else suite_plan.Plan(last[0], asked)
+    same = unfinished is not None and last == (unfinished.id, unfinished.batch.sha256)
+    if resume and not same:
+        other = " of the same targets and options" if last else ""
         raise click.UsageError(f"there is no unfinished run of {asked.suite}{other} to go on with; leave --resume out")
-    kept = None if resume is False else same
-    for plan in plans:
-        if plan is not kept:
-            since = plain.local_time(plan.wall)
+    if unfinished is not None:
+        whole = (Path(asked.base) / unfinished.id).exists()  # it was killed when all was done
+        if same and resume is not False and not whole:
+            return unfinished
+        if not whole:
+            since = plain.local_time(unfinished.wall)
             common.note(f"aisp: the unfinished run of {since} is given up; what it measured stays in the store")
-            plan.drop()
-    return kept or suite_plan.begin(asked)
+        unfinished.drop()
+    return suite_plan.Plan(new_ulid(), asked)
 
 
 # -- what it came to ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """Measuring a suite: its targets go through the engine's queue, and a run that was planned before is not made again.
 
-What counts as planned before is said in tui.cli.suite_plan. Each target is a line on stderr as it ends, and with
+What was planned before is of the same batch (tui.cli.suite_plan). Each target is a line on stderr as it ends, and with
 `--json` its run on stdout.
 """
 
 from __future__ import annotations
 
 import shutil
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -19,10 +18,10 @@ from aisp.kernels.catalog.contracts import Cache
 from aisp.store import snapshot_hash
 from aisp.store.outcomes import State
 from aisp.store.results.prediction import LOOK_BACK_RUNS
-from aisp.store.results.progress import MOST_SHARE
+from aisp.store.results.progress import all_of
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common, suite_plan
+from aisp.tui.cli import common
 from aisp.tui.cli.follow import BAR_CELLS, Followed, summary
 from aisp.tui.cli.run import Session
 from aisp.tui.cli.tree import NotHereError
@@ -94,7 +93,7 @@ class Measuring(Session):
                     if run.id < self._plan.id:
                         break
                     usable = not run.state.again if run.state.final else run.id in queue
-                    if usable and suite_plan.answers(self._plan, wanted, target, snapshot, run):
+                    if usable and (run.batch, run.snapshot) == (self._plan.id, snapshot):
                         found[target.id] = run
                         break
         return found
@@ -137,7 +136,7 @@ class Measuring(Session):
         going = [run for run in self.runs if not run.finished and run.record.state is not State.PLANNED]
         if not going:
             return
-        share, left_s = pace(self.runs, self.elapsed_s, time.monotonic_ns())
+        share, left_s = all_of(self.runs, self.elapsed_s, time.monotonic_ns())
         run = going[0]
         parts = [
             f"[{self._ended + 1}/{self._total}]",
@@ -149,36 +148,6 @@ class Measuring(Session):
             plain.duration(self.elapsed_s),
         ]
         self._progress.show("  ".join(part for part in parts if part))
-
-
-def pace(runs: Sequence[Followed], elapsed_s: float, now_ns: int) -> tuple[float | None, float | None]:
-    """The share that has passed of the time that all of these runs take, and what is left of it in seconds; None where
-    nobody can say. A run like which there was none takes as long as the others do in the mean.
-
-    Args:
-        elapsed_s: since all of it began.
-        now_ns: CLOCK_MONOTONIC.
-    """
-    ended = [run for run in runs if run.finished]
-    going = [run for run in runs if not run.finished]
-    if not going:
-        return None, None
-    known = [run.pace.expected_s for run in runs if run.pace.expected_s]
-    known += [run.record.duration_ms / 1e3 for run in ended if run.record.duration_ms and not run.pace.expected_s]
-    if not known:
-        return min(len(ended) / len(runs), MOST_SHARE), None
-    usual_s = statistics.fmean(known)
-    left_s = 0.0
-    begun = 0
-    for run in going:
-        expected_s = run.pace.expected_s or usual_s
-        told = run.progress(now_ns)
-        begun += told.elapsed_s is not None
-        least_s = told.left_s if told.left_s is not None else expected_s - (told.elapsed_s or 0.0)
-        left_s += max(0.0, least_s)
-    left_s /= max(1, begun)  # as many at once as there are GPUs
-    whole_s = elapsed_s + left_s
-    return min(elapsed_s / whole_s, MOST_SHARE) if whole_s > 0 else 0.0, left_s
 
 
 def requests_of(plan: Plan, missing: Sequence[Wanted]) -> list[requests.StartRuns]:
@@ -206,4 +175,5 @@ def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
         validity=asked.policy,
         naive=False,  # a second harness would take its time in every run of every night
         contract=contract,
+        batch=plan.batch,
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.contracts import Cache
+from aisp.store.results import regression
 from aisp.store.results.reading import cache_of
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import Followed
@@ -68,14 +69,27 @@ class Turned:
     Attributes:
         runs: finished runs, by the name of the folder.
         refused: by the name of the folder, why it cannot be run here.
+        again: by the name of the folder, with how many replicas it was measured once more, since it was undecided.
     """
 
     runs: Mapping[str, Reading]
     refused: Mapping[str, str]
+    again: Mapping[str, int] = field(default_factory=dict)
 
 
 class LeftError(Exception):
     """Ctrl-C ended it while sources were measured in turns."""
+
+
+def settle(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner) -> Turned:
+    """As `turn`; what stays undecided is measured once more with more replicas."""
+    first = turn(collection, folders, manner)
+    again = {name: more for name, run in first.runs.items() if (more := regression.once_more(run))}
+    runs = dict(first.runs)
+    for name, more in again.items():
+        common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
+        runs |= turn(collection, {name: folders[name]}, replace(manner, replicas=more)).runs
+    return Turned(runs, first.refused, again)
 
 
 def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner) -> Turned:

@@ -19,6 +19,8 @@ from textual.widgets import Static
 
 from aisp.engine.protocol import requests
 from aisp.store.results.fuzz import FUZZ_CASES, case_text
+from aisp.store.results.tables import cells_of
+from aisp.store.results.tables.fuzzes import FAILURES
 from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
 from aisp.tui.aside import begin
@@ -142,13 +144,11 @@ class FuzzScreen(WorkScreen):
             with Vertical(id="stream"):
                 yield LogPane(id="cases", classes="pane", empty="no case to show")
                 table = LiveTable(id="failures", classes="pane", empty="no case has failed")
-                table.columns = [
-                    Column("sign", "", 1),
-                    Column("rung", "rung", 16),
-                    Column("strategy", "strategy", 11),
-                    Column("case", "smallest case that fails", None, ratio=1),
-                    Column("finding", "finding", 12),
+                widths = {"rung": 16, "strategy": 11, "finding": 12}
+                said = [
+                    Column(one.key, one.head or "", widths.get(one.key), ratio=one.key == "case") for one in FAILURES
                 ]
+                table.columns = [Column("sign", "", 1), *said]
                 yield table
             yield LogPane(id="detail", classes="pane", empty="nothing to tell yet")
         yield SourceView(id="script", classes="pane")
@@ -390,13 +390,7 @@ class FuzzScreen(WorkScreen):
             rows.append(
                 (
                     one.id,
-                    [
-                        Text(fuzzes.case_sign(one.verdict, ascii), style),
-                        one.rung,
-                        one.strategy,
-                        case_text(one.case),
-                        one.finding or one.verdict.value,
-                    ],
+                    [Text(fuzzes.case_sign(one.verdict, ascii), style), *cells_of(FAILURES, one)],
                 )
             )
         table.show(rows)

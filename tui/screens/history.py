@@ -13,17 +13,17 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Static
 
-from aisp.store.outcomes import SUPERSEDED, State, Verdict
+from aisp.store.outcomes import SUPERSEDED, State
 from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
+from aisp.store.results.tables.runs import RUNS, Listed, note
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
-from aisp.tui.earlier import foreign_machine
+from aisp.tui.earlier import foreign_machine, runs_of
 from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
-from aisp.tui.results import state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import entitle, subtitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
@@ -40,10 +40,11 @@ WIDE_COLUMNS = 130
 VERDICT_COLUMNS = 10
 
 
-def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
-    """The newest runs of a target, those of other machines among them; and these machines, by run."""
-    foreign = history.foreign(target_id, MAX_RUNS)
-    runs = [*history.newest(MAX_RUNS, target_id, all_findings=False), *foreign]
+def results_of(names: Sequence[str], history: History) -> tuple[list[Reading], dict[str, str]]:
+    """The newest runs of a target under all its names, those of other machines among them; and these machines, by
+    run."""
+    foreign = [run for name in names for run in history.foreign(name, MAX_RUNS)]
+    runs = [*runs_of(history, names, MAX_RUNS), *foreign]
     machines = {run.id: foreign_machine(history, run) for run in foreign}
     return [Reading(run) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
 
@@ -108,12 +109,12 @@ class HistoryScreen(ExportingScreen):
             table.border_title = "Runs, newest first"
             table.columns = [
                 Column("mark", "", 1),
-                Column("when", "when", 16),
-                Column("mode", "mode", 5),
+                Column("wall", "when", 16),
+                Column("quick", "mode", 5),
                 Column("verdict", "verdict", VERDICT_COLUMNS, align="right"),
                 Column("speedup", "speed-up [95 %]", 20, align="right"),
-                Column("best", "best ms", 7, align="right"),
-                Column("base", "base ms", 7, align="right"),
+                Column("lead_ms", "best ms", 7, align="right"),
+                Column("base_ms", "base ms", 7, align="right"),
                 Column("device", "device"),
                 Column("snapshot", "sources", 8),
                 Column("reason", "reason", None, ratio=1),
@@ -166,8 +167,10 @@ class HistoryScreen(ExportingScreen):
         begin(self, self._read, group="history", exclusive=True)
 
     async def _read(self) -> None:
+        target = self.workbench.target(self._target_id)
+        names = target.names if target is not None else (self._target_id,)
         try:
-            found = await self.workbench.stored(partial(results_of, self._target_id))
+            found = await self.workbench.stored(partial(results_of, names))
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
@@ -197,10 +200,7 @@ class HistoryScreen(ExportingScreen):
         ascii_only = self.workbench.ascii
         rows: list[tuple[str, list[Cell]]] = []
         for result in self._shown():
-            headline = result.headline
-            base, lead = result.arm("baseline"), result.lead
-            ended = outcome.of_run(result)
-            unsaid = Verdict.NONE if headline is None or ended.outcome.compared else headline.verdict
+            ended, one = outcome.of_run(result), self._listed(result)
             verdict = ended_text(ended, ascii_only)
             cheats = cheats_text(result, result.caught, ascii_only)
             if cheats is not None and (ended.bar is None or not ended.bar.rung):
@@ -209,27 +209,10 @@ class HistoryScreen(ExportingScreen):
                 verdict = Text(SUPERSEDED)
             elif verdict.cell_len > VERDICT_COLUMNS:
                 verdict = verdict[2:]  # a word that fills the column is told from the others without its sign
-            note = self._note(result)
-            lead_ms = lead.median_ms if lead is not None and result.bar(lead.rung) is None else None
-            rows.append(
-                (
-                    result.id,
-                    [
-                        self._sign(result.id, ascii_only),
-                        plain.local_time(result.record.wall),
-                        "quick" if result.record.quick else "full",
-                        verdict,
-                        plain.speedup(headline.speedup, headline.low, headline.high, verdict=unsaid)
-                        if headline
-                        else plain.DASH,
-                        plain.number(lead_ms),
-                        plain.number(base.median_ms) if base is not None else plain.DASH,
-                        self._machines.get(result.id, result.record.device),
-                        result.record.snapshot[:8] or plain.DASH,
-                        note,
-                    ],
-                )
-            )
+            own: dict[str, Cell] = {"mark": self._sign(result.id, ascii_only), "verdict": verdict, "reason": note(one)}
+            own["device"] = one.machine or result.record.device  # the case stands in the reason where it is unusual
+            cells = {column.key: column.cell(one) for column in RUNS} | own
+            rows.append((result.id, [cells[column.key] for column in self.table.columns]))
         self.table.show(rows)
         self._tell_held()
         self._say_reason()
@@ -248,21 +231,8 @@ class HistoryScreen(ExportingScreen):
             return "*" if ascii_only else "◆"
         return "" if run_id not in self._machines else ">" if ascii_only else "»"
 
-    def _note(self, result: Reading) -> str:
-        """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
-        verdict."""
-        case = result.unusual_case(self.workbench.target(self._target_id))
-        told = [f"imported from {self._machines[result.id]}"] if result.id in self._machines else []
-        told += [f"case {case}"] if case else []
-        caught = result.caught
-        if caught:
-            words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
-            told += [f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items()]
-        elif result.record.state is State.CHANGED:
-            told.append(f"{state_words(result.record.state)}: {result.record.reason}")
-        elif why := result.record.reason or (result.headline.note if result.headline is not None else ""):
-            told.append(why)
-        return "; ".join(told)
+    def _listed(self, result: Reading) -> Listed:
+        return Listed(result, self._machines.get(result.id, ""), self.workbench.target(self._target_id))
 
     def _tell_held(self) -> None:
         """Say above the runs which rungs are in quarantine, and what C would do."""
@@ -362,9 +332,9 @@ class HistoryScreen(ExportingScreen):
     def _say_reason(self) -> None:
         """The highlighted run's reason under the table: at 80 columns it has no column."""
         result = self._highlighted()
-        note = "" if result is None else self._note(result)
+        text = "" if result is None else note(self._listed(result))
         width = max(0, self.table.size.width - 4)
-        subtitle(self.table, plain.fit(note, width))
+        subtitle(self.table, plain.fit(text, width))
 
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key

@@ -509,7 +509,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     async def _read_answer(self, asked: tuple[str, str, frozenset[str]], target: Target) -> None:
         def read(history: History) -> Answer:
-            runs = newest_first(history, target, LOOK_BACK_RUNS)
+            runs = newest_first(history, target.names, LOOK_BACK_RUNS)
             return answer(runs, target, lambda run: environment(history, run), quarantined=bool(asked[2]))
 
         try:

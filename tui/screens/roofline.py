@@ -83,7 +83,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
         if run_id:
             run = stored_run(history.run(run_id), {})
         else:
-            records = newest_first(history, target, roofline.LOOK_BACK_RUNS)
+            records = newest_first(history, target.names, roofline.LOOK_BACK_RUNS)
             run = roofline.newest(records, lambda record: stored_run(record, {}))
         if run is not None:
             facts = environment(history, run.record)

@@ -26,6 +26,7 @@ from aisp.store.results import busy, hardware, regression, suite
 from aisp.store.results.overview import Lesson
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.results.tables import copied
+from aisp.store.results.tables.suites import TARGETS, Target
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
@@ -33,7 +34,7 @@ from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
-from aisp.tui.suites import COPIED, NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
+from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -54,13 +55,13 @@ ASKED_AT_ONCE = 3  # targets that the store is asked about in one go
 _NAME = (14, 46)  # cells of a target's id, at least and at most
 # In their order. Those with a rank give way where they would leave too little for the history, the highest rank first.
 _COLUMNS: tuple[tuple[int, Column], ...] = (
-    (0, Column("outcome", "verdict", 11)),
+    (0, Column("verdict", "verdict", 11)),
     (1, Column("speedup", "speed-up", 8, "right")),
     (2, Column("interval", "[95 %]", 14)),
     (0, Column("spark", "history", None, "right")),
     (0, Column("last", "against last", 16)),
     (0, Column("best", "against best", 12)),
-    (3, Column("when", "when", 10)),
+    (3, Column("wall", "when", 10)),
     (4, Column("on", "on", 18)),
 )
 _SIGN_OF = {
@@ -88,7 +89,7 @@ def columns_for(width: int, names: int, runs: int) -> list[Column]:
     name = min(max(names, _NAME[0]), _NAME[1], least_name + max(0, spare - spark_least))
     spark = max(LEAST_SPARK, min(spare - (name - least_name), MOST_SPARK, max(runs, LEAST_SPARK)))
     found = [Column("spark", "history", spark, "right") if column.key == "spark" else column for column in columns]
-    return [Column("name", "target", name), *found]
+    return [Column("target", "target", name), *found]
 
 
 # -- choice and order --------------------------------------------------------------------------------------------------
@@ -254,7 +255,7 @@ class SuiteScreen(LessonRows):
         for entry in loaded.entries if loaded is not None else ():
             assert loaded is not None
             held = app.held(entry.target)
-            board = app.board.get(entry.target.id)
+            board = entry.target.known_in(app.board)
             key = (tuple(ended.get(entry.target.id, ())), board.id if board is not None else "", frozenset(held))
             known = self._known.get(loaded.place(entry))
             found.append((entry, known[1] if known is not None else None))
@@ -411,15 +412,15 @@ class SuiteScreen(LessonRows):
         return self.cached(entry.target.id, hangs_on, lambda: self._cells(entry, found, keys, spark))
 
     def _cells(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
-        cells: dict[str, Cell] = {"name": entry.target.id}
+        cells: dict[str, Cell] = {"target": entry.target.id}
         if found is None:
             going = entry.target.id in self._active
-            cells["outcome"] = self.outcome(Lesson(entry.target)) if going else Text("reading", "dim")
+            cells["verdict"] = self.outcome(Lesson(entry.target)) if going else Text("reading", "dim")
             return [cells.get(key, "") for key in keys]
         lesson, row, ratio = found.lesson, found.row, found.ratio
-        cells["outcome"] = self.outcome(lesson, figure="speedup" not in keys)
+        cells["verdict"] = self.outcome(lesson, figure="speedup" not in keys)
         if lesson.outcome.judged and not found.shown and entry.target.id not in self._active:
-            cells["outcome"] = Text(Change.LEFT_OUT.value, "dim")
+            cells["verdict"] = Text(Change.LEFT_OUT.value, "dim")
         cells["spark"] = self._spark(found, spark)
         cells["on"] = hardware.short(clean_line(lesson.on))
         if ratio is not None:
@@ -428,7 +429,7 @@ class SuiteScreen(LessonRows):
         if lesson.run is not None:
             first = Text("first run" if found.shown else "", "dim")
             cells["last"] = self._change(row.last) if row.last is not None else first
-            cells["when"] = plain.local_time(lesson.run.record.wall)[:10]
+            cells["wall"] = plain.local_time(lesson.run.record.wall)[:10]
         cells["best"] = self._change(row.best) if row.best is not None else ""
         return [cells.get(key, "") for key in keys]
 
@@ -483,7 +484,9 @@ class SuiteScreen(LessonRows):
 
     def copy_text(self) -> str:
         """The rows as they are shown, as text."""
-        return "\n".join(entry.target.id if found is None else copied(COPIED, found) for entry, found in self._shown)
+        return "\n".join(
+            entry.target.id if found is None else copied(TARGETS, Target(found.row)) for entry, found in self._shown
+        )
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -574,9 +577,9 @@ def about(entry: Entry, found: Found | None) -> Text:
         return text.append("\nIts runs are being read.", "not bold dim")
     row, lesson = found.row, found.lesson
     told = [sentence_of(found)]
-    if row.best is not None and row.now is not None and row.best is not row.told and not _same_run(row):
+    if row.best is not None and row.now is not None and row.best is not row.told and not row.same_pair:
         told.append(f"Against the best: {regression.sentence(row.best, row.now)}.")
-    elif row.told is row.best and row.last is not None and row.now is not None and not _same_run(row):
+    elif row.told is row.best and row.last is not None and row.now is not None and not row.same_pair:
         told.append(f"Against the last: {regression.sentence(row.last, row.now)}.")
     if row.told is not None and len(row.told.causes) > 1:
         told.append(f"What else differs: {'; '.join(regression.told(one) for one in row.told.causes[1:])}.")
@@ -604,11 +607,6 @@ def sentence_of(found: Found) -> str:
         return found.lesson.why or "No run of this kind is stored yet: R runs it in full, a runs the whole suite."
     sentence = found.row.sentence()
     return sentence[:1].upper() + sentence[1:] + "."
-
-
-def _same_run(row: Row) -> bool:
-    """Whether the last run is the best one, too."""
-    return row.last is not None and row.best is not None and row.last.earlier.run.id == row.best.earlier.run.id
 
 
 def _ordered(

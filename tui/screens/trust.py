@@ -111,13 +111,15 @@ class TrustScreen(ChecklistScreen):
 
     async def _load(self) -> None:
         run_id = self._looked if self._looked != "-" else ""
-        target_id = self._target_id
+        target = self.workbench.target(self._target_id)
+        names = (self._target_id,) if target is None else target.names
 
         def read(history: History) -> RunView | None:
             if run_id:
                 found: Run | None = history.run(run_id)
             else:
-                result, attempt = standing.last(reversed(history.newest(LOOK_BACK_RUNS, target_id)))
+                newest = sorted((r for n in names for r in history.newest(LOOK_BACK_RUNS, n)), key=lambda run: run.id)
+                result, attempt = standing.last(newest)
                 found = result or attempt
             if found is None:
                 return None

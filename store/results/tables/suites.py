@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aisp.store.results import suite
 from aisp.store.results.numbers import DASH, local_time, speedup
-from aisp.store.results.regression import Change
+from aisp.store.results.regression import Change, Row
 from aisp.store.results.tables import Column, as_json, at, fields
 
 if TYPE_CHECKING:
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aisp.kernels.catalog.suites import Entry, Suite
-    from aisp.store.record import Comparison
+    from aisp.store.record import Arm, Comparison
     from aisp.store.results.reading import Reading
+    from aisp.store.results.regression import Against
 
 
 class RunOf(NamedTuple):
@@ -121,3 +123,76 @@ TOGETHER: tuple[Column[Together], ...] = (
            "when", lambda one: local_time(one.run.record.wall), drop=1),
     Column("run_id", "the run", at("run.id")),
 )  # fmt: skip
+
+
+class Target(NamedTuple):
+    """A target in a run of a suite, whether its verdict stays among many, and why it is not in the mean."""
+
+    row: Row
+    confirmed: bool | None = None
+    left_out: str = ""
+
+    @property
+    def run(self) -> Reading | None:
+        """Its run, None where none says anything."""
+        return self.row.now.run if self.row.now is not None and not self.row.left_out else None
+
+    @property
+    def lead(self) -> Arm | None:
+        """The rung that the run is about, where it was timed."""
+        return self.run.lead if self.run is not None and self.run.best_ms is not None else None
+
+    @property
+    def base(self) -> Arm | None:
+        """The baseline, where its figures may be shown."""
+        run = self.run
+        return run.arm(run.baseline) if run is not None and run.bar(run.baseline) is None else None
+
+
+def targets_of(rows: Sequence[Row]) -> tuple[list[Target], list[suite.Part], suite.Score]:
+    """The targets of a suite's run as they are listed, as parts of its number, and that number."""
+    parts = [suite.part_of_row(row) for row in rows]
+    score = suite.together(parts)
+    stays = dict.fromkeys(score.confirmed, True) | dict.fromkeys(score.not_confirmed, False)
+    why = suite.left_out(parts, score)
+    listed = [Target(row, stays.get(row.target), why.get(row.target, "") or row.left_out) for row in rows]
+    return listed, parts, score
+
+
+def _against(found: Against | None, row: Row) -> str:
+    """ "-3.1 % worse, confirmed": how much faster (+) or slower (-) than then, and what that comes to."""
+    if found is None:
+        return "first run" if row.change is Change.FIRST else DASH
+    if found.ratio is None or found.change is Change.NOT_COMPARABLE:
+        return found.change.value
+    confirmed = found.turns.speedup if found.turns is not None and found.change is Change.WORSE else None
+    ratio = confirmed or found.ratio
+    share = ratio - 1 if ratio >= 1 else 1 - 1 / ratio
+    return f"{share * 100 + 0.0:+.1f} % {found.change.value}{', confirmed' if confirmed else ''}"
+
+
+_BEST = {name: at(f"run.best.{name}") for name in ("speedup", "low", "high")}
+TARGETS: tuple[Column[Target], ...] = (
+    Column("target", "the target", at("row.target"), "target", shrink=True),
+    Column("run_id", "its run", at("row.now.run.id")),
+    Column("baseline", "the baseline", at("base.rung")),
+    Column("baseline_ms", "its time", at("base.median_ms")),
+    Column("rung", "the rung that the run is about", at("lead.rung")),
+    Column("rung_ms", "its time", at("lead.median_ms")),
+    Column("verdict", "beyond the noise floor", at("run.best.verdict"), "verdict"),
+    Column("speedup", "baseline time over that rung's", _BEST["speedup"],
+           "speed-up [low..high]", lambda one: speedup(*(value(one) for value in _BEST.values()))),
+    Column("low", "lower end of its 95 % interval", _BEST["low"]),
+    Column("high", "upper end", _BEST["high"]),
+    Column("confirmed", "whether the verdict stays among so many, `null` where none is called", at("confirmed")),
+    Column("share_of_light", "share of the speed of light, 0 to 1", at("lead.sol")),
+    Column("change", "what it came to against earlier runs", at("row.outcome")),
+    Column("last", head="against last", text=lambda one: _against(one.row.last, one.row)),
+    Column("best", head="against best", drop=1,
+           text=lambda one: "the same run" if one.row.same_pair else _against(one.row.best, one.row)),
+    Column("left_out", "why it is not in the mean", lambda one: one.left_out or None),
+    Column("sentence", head="why", text=lambda one: one.row.sentence()),
+    Column("wall", "when its run began, in UTC", at("row.now.run.record.wall"),
+           "when", lambda one: local_time(at("row.now.run.record.wall")(one) or "")),
+)  # fmt: skip
+"""What a run of a suite says of its targets; the terminal has the sentences below."""
