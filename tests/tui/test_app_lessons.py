@@ -294,3 +294,17 @@ def test_a_label_stands_over_its_cell_and_one_that_has_no_room_is_left_out() -> 
     assert axis.scale((0.5, 1.0, 2.0)) == "    1x  2x       "
     assert axis.scale((1.0, 8.0)) == "    1x         8x"
     assert Axis(0.5, 8.0, 4).scale((0.5, 1.0, 8.0)).count("x") == 1
+
+
+async def test_a_renamed_lesson_keeps_its_result_in_the_app(tmp_path: Path) -> None:
+    catalog = filled(tmp_path / "catalog")
+    renamed = replace(catalog.find("ch07:transpose"), id="ch07:turned", name="turned", formerly=("ch07:transpose",))
+    targets = tuple(renamed if one.id == "ch07:transpose" else one for one in catalog.targets)
+    async with opened(tmp_path, catalog=replace(catalog, targets=targets)) as (app, pilot):
+        await until(pilot, lambda: len(app.board) == 4)
+        last, attempt = app.last("ch07:turned", [])
+        assert last is not None and attempt is None
+        assert last.record.target == "ch07:transpose"
+        await pilot.press("O")
+        await until(pilot, lambda: "ch07:turned" in getattr(app.screen, "_answers", {}))
+        assert "faster" in rows_of(app)["ch07:turned"] or "2.31" in rows_of(app)["ch07:turned"]

@@ -112,6 +112,10 @@ async def test_without_a_gpu_no_key_is_offered_that_cannot_help(tmp_path: Path) 
         keys = screen_text(app).splitlines()[-1]
         assert "diff" in keys and not [word for word in ("r run", "R full") if word in keys]
         assert "r runs it" not in screen_text(app)
+        for key in "rR":
+            await pilot.press(key)
+        await until(pilot, lambda: told(app).count("adds no point to a roofline: no GPU here: NVML 12") == 2)
+        assert not [request for request in app.link.sent if isinstance(request, requests.StartRuns)]  # type: ignore[union-attr]
 
 
 async def test_a_run_on_the_cpu_says_why_it_has_no_roofline(tmp_path: Path) -> None:
@@ -213,6 +217,7 @@ async def test_without_a_gpu_the_drivers_words_stay_on_the_screen(tmp_path: Path
         await until(pilot, lambda: "no GPU here: NVML 12 library not found" in screen_text(app))
         assert "measure" not in screen_text(app).splitlines()[-1]
         await pilot.press("r")
+        await until(pilot, lambda: "The ceilings are not measured: no GPU here: NVML 12" in told(app))
         assert not [request for request in link.sent if isinstance(request, requests.MeasurePeak)]
         app.measure_ceilings()  # as the palette does
         await until(pilot, lambda: "not measured: there is no GPU: NVML 12 library not found" in screen_text(app))

@@ -263,6 +263,17 @@ async def test_a_drawing_as_wide_as_a_lesson_may_have_one_is_shown_whole(size: t
         assert drawing in screen_text(app)
 
 
+async def test_a_line_of_code_in_a_lesson_wraps_where_it_has_no_room(tmp_path: Path) -> None:
+    line = f"x = torch.cat([{', '.join(f'part_{number}' for number in range(20))}], dim=last)"
+    lesson = f"# Code\n\n```python\n{line}\n```\n"
+    catalog = make_catalog(tmp_path)
+    targets = tuple(replace(one, lesson=lesson) for one in catalog.targets)
+    async with opened(tmp_path, size=(80, 40), catalog=replace(catalog, targets=targets)) as (app, pilot):
+        app.open_screen("lesson", target_id="ch07:transpose")
+        await until(pilot, lambda: "part_0" in screen_text(app))
+        assert "part_19" in screen_text(app) and "dim=last" in screen_text(app)
+
+
 async def test_a_lesson_with_hostile_text_is_drawn_as_text(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path)
     lesson = "# Title\n\n\x1b[2J\x1b]0;owned\x07 [@click=app.quit]here[/] plain end\n"

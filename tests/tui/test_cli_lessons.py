@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from aisp.store.outcomes import Validity
+from aisp.store.outcomes import State, Validity
 from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import isolate, make_target, remember
 
@@ -81,3 +82,22 @@ def test_the_picture_is_drawn_beside_the_table(
     refused = lessons(root, option, str(tmp_path / "none" / file.name))
     assert refused.exit_code == 2
     assert "cannot be written" in refused.stderr
+
+
+def test_a_renamed_lesson_keeps_its_results_in_every_list(root: str, state: Path) -> None:
+    (Path(root) / "fast").rename(Path(root) / "quick")
+    lesson = Path(root) / "quick" / "lesson.md"
+    lesson.write_text(lesson.read_text().replace("+++\n", '+++\nformerly = ["mine:fast"]\n', 1))
+    (found,) = json.loads(lessons(root, "--json", "--filter", "quick faster").stdout)["lessons"]
+    assert (found["target"], found["speedup"]) == ("mine:quick", 4.0)
+
+    def listed() -> dict[str, Any]:
+        rows = json.loads(CliRunner().invoke(cli, ["list", "--root", root, "--json"]).stdout)["targets"]
+        return next(row for row in rows if row["id"] == "mine:quick")
+
+    assert listed()["last"]["speedup"] == 4.0
+    again = remember(state, "mine:quick", speedup=3.0)
+    assert listed()["last"]["run_id"] == again.id
+    assert listed()["last_try"] is None
+    remember(state, "mine:fast", state=State.UNAVAILABLE)
+    assert listed()["last_try"]["status"] == "unavailable"

@@ -83,7 +83,7 @@ async def test_what_runs_stands_first_then_what_waits_with_its_place_then_watche
             ["2", "ch07:scan", "full run", "waiting", "", "3 min", "in 56 s"],
             ["3", "ch05:collate", "quick run", "waiting", "", "-", "in 4 min"],
             ["4", "ch07:gather", "fuzz", "waiting", "", "-", "-"],
-            ["w", "ch05:collate", "watch", "5 saves", "", "", ""],
+            ["w", "ch05:collate", "watch", "5 edits", "", "", ""],
         ]
         assert "running for 12 s, measure; such a run took 48 s" in screen_text(app)
         await pilot.press("j")

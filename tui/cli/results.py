@@ -27,6 +27,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
+from aisp.tui.earlier import newest_first
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
@@ -106,7 +107,7 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
     """What the store knows of these targets on that hardware, as plain data."""
     found = {
         target.id: full_runs(
-            opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False),
+            newest_first(opened, target.names, LOOK_BACK_RUNS),
             opened.read,
             opened.facts,
             on_host=target.on_host,

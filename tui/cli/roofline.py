@@ -20,6 +20,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import AnswerNoError
+from aisp.tui.earlier import newest_first
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -67,7 +68,7 @@ def look(target: Target) -> Chart | str:
     from aisp.tui.cli import stored  # the store
 
     with stored.history() as opened:
-        run = newest(opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False), opened.read)
+        run = newest(newest_first(opened, target.names, LOOK_BACK_RUNS), opened.read)
         if run is None:
             makes = repeating.command("run", target.id, target.folder)
             return f"no timed run of {target.id} on a GPU is stored; `{makes}` makes one"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from aisp.store.record import Ceiling
 from aisp.store.text import clean_line
@@ -207,12 +207,15 @@ class CeilingsScreen(WorkScreen):
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def key_label(self, binding: Binding) -> str:
         """Without a GPU there is nothing to measure."""
-        return not (action == "measure" and self.workbench.no_gpu) and super().check_action(action, parameters)
+        return "" if binding.id == "measure" and self.workbench.no_gpu else super().key_label(binding)
 
     def action_measure(self) -> None:
-        """Ask the engine to measure."""
+        """Ask the engine to measure; say why where it cannot."""
+        if self.workbench.no_gpu:
+            self.notify(f"The ceilings are not measured: {self.workbench.no_gpu}", timeout=5)
+            return
         live = self.workbench.model.peak
         if live is not None and not live.finished:
             self.notify("A measurement is under way", timeout=3)

@@ -33,7 +33,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain, progress
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment
+from aisp.tui.earlier import environment, newest_first
 from aisp.tui.findings import bar_sign, cheats_text, outcome_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import RunView
@@ -509,7 +509,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     async def _read_answer(self, asked: tuple[str, str, frozenset[str]], target: Target) -> None:
         def read(history: History) -> Answer:
-            runs = history.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+            runs = newest_first(history, target.names, LOOK_BACK_RUNS)
             return answer(runs, target, lambda run: environment(history, run), quarantined=bool(asked[2]))
 
         try:

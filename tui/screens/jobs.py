@@ -171,12 +171,12 @@ class JobsScreen(WorkScreen):
         return "" if run is None else progress.doing(run)
 
     def _watch_row(self, watch: WatchView) -> list[Cell]:
-        cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._saves(watch)]
+        cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._edits(watch)]
         return cells + [""] * (len(self.table.columns) - len(cells))
 
-    def _saves(self, watch: WatchView) -> str:
+    def _edits(self, watch: WatchView) -> str:
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        return f"{count} save{'' if count == 1 else 's'}"
+        return f"{count} edit{'' if count == 1 else 's'}"
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
@@ -190,7 +190,7 @@ class JobsScreen(WorkScreen):
             target = self.workbench.target(chosen.target)
             rows = [Text(target.title if target is not None else chosen.target, "bold"), Text(chosen.folder)]
             polling = "; inotify is not to be had: it looks now and then" if chosen.polling else ""
-            rows.append(Text(f"{self._saves(chosen)} so far; each save is run again{polling}"))
+            rows.append(Text(f"{self._edits(chosen)} so far; each save is run again{polling}"))
         elif chosen is not None:
             rows = [Text(chosen.title or chosen.target, "bold"), Text(self._sentence(chosen, now_ns))]
             rows.append(Text(f"asked by: {jobs.asked_by(chosen)}; on {chosen.device}; {chosen.run_id}", "dim"))

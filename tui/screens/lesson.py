@@ -114,6 +114,7 @@ class LessonScreen(WorkScreen):
     LessonScreen #markdown { padding: 0 1; }
     LessonScreen MarkdownH1 { content-align: left middle; margin: 0 0 1 0; }
     LessonScreen MarkdownH2 { margin: 1 0; }
+    LessonScreen MarkdownFence > Label { width: 100%; padding: 1; }
     LessonScreen.-wide #panes { layout: horizontal; }
     LessonScreen.-wide #side { max-width: 45%; height: 1fr; max-height: 100%; dock: right; }
     LessonScreen.-wide #rungs { height: 1fr; }

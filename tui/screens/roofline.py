@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from aisp.store.record import Arm
@@ -24,7 +24,7 @@ from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment
+from aisp.tui.earlier import environment, newest_first
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
@@ -83,7 +83,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
         if run_id:
             run = stored_run(history.run(run_id), {})
         else:
-            records = history.newest(roofline.LOOK_BACK_RUNS, target.id)
+            records = newest_first(history, target.names, roofline.LOOK_BACK_RUNS)
             run = roofline.newest(records, lambda record: stored_run(record, {}))
         if run is not None:
             facts = environment(history, run.record)
@@ -322,10 +322,16 @@ class RooflineScreen(WorkScreen):
         message.stop()
         self.action_open_run()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def key_label(self, binding: Binding) -> str:
         """A run without a GPU says nothing about its ceilings."""
-        helps = action not in ("run_quick", "run_full") or not self.workbench.no_gpu
-        return helps and super().check_action(action, parameters)
+        useless = binding.id in ("run_quick", "run_full") and self.workbench.no_gpu
+        return "" if useless else super().key_label(binding)
+
+    def _run_targets(self, *, quick: bool) -> None:
+        if self.workbench.no_gpu:
+            self.notify(f"A run here adds no point to a roofline: {self.workbench.no_gpu}", timeout=5)
+        else:
+            super()._run_targets(quick=quick)
 
     def action_open_run(self) -> None:
         """Open the run whose rungs are shown."""

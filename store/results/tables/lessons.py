@@ -16,6 +16,7 @@ from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation
+    from aisp.store.record import Arm
     from aisp.store.results.reading import Reading
 
 PREDICTION_WORDS = {
@@ -60,11 +61,22 @@ def last_json(run: Reading | None) -> dict[str, Any] | None:
     """What a run of a target said; `rung` is the one that it is about."""
     if run is None:
         return None
-    lead, best = run.lead if run.best_ms is not None else None, run.best
-    of_lead = {name: getattr(lead, name, None) for name in ("rung", "median_ms", "sol")}
-    of_best = {name: getattr(best, name, None) for name in ("speedup", "low", "high")}
-    of_run = {name: getattr(run.record, name) for name in _OF_RUN}
-    return {"run_id": run.id, "status": run.record.state, **of_run, **of_lead, **of_best}
+    lead, best = _timed_lead(run), run.best
+    return {
+        "run_id": run.id,
+        "status": run.record.state,
+        **{name: getattr(run.record, name) for name in _OF_RUN},
+        "rung": lead.rung if lead else None,
+        "median_ms": lead.median_ms if lead else None,
+        "sol": lead.sol if lead else None,
+        "speedup": best.speedup if best else None,
+        "low": best.low if best else None,
+        "high": best.high if best else None,
+    }
+
+
+def _timed_lead(run: Reading | None) -> Arm | None:
+    return run.lead if run is not None and run.best_ms is not None else None
 
 
 def held_lines(lessons: Iterable[Lesson]) -> list[str]:
@@ -85,7 +97,8 @@ TARGETS: tuple[Column[Lesson], ...] = (
     Column("last", "the last result: its `run_id`, `status`, `verdict`, `rung`, `speedup`, `sol` and the like",
            lambda one: last_json(one.run), "last result", last_text),
     Column("last_try", "a newer run that says nothing, likewise", lambda one: last_json(one.attempt)),
-    Column("sol", head="SOL", text=lambda one: percent((last_json(one.run) or {}).get("sol")), right=True),
+    Column("sol", head="SOL",
+           text=lambda one: percent(lead.sol if (lead := _timed_lead(one.run)) else None), right=True),
 )  # fmt: skip
 
 
