@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import enum
 import json
-import math
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import sources
+from .frontmatter import shown
 from .grammar import suggest
 from .loader import shipped_root
 from .model import LIMITERS, Problem
@@ -155,12 +156,12 @@ def parse(path: Path, text: str) -> tuple[Agreed | None, list[Problem]]:
     if given != SCHEMA or isinstance(given, bool):
         newer = isinstance(given, int) and given > SCHEMA
         fix = "a newer aisp reads it" if newer else f"write schema = {SCHEMA}"
-        return None, [Problem(path, "schema", f"{given!r} is none that this aisp knows", fix)]
+        return None, [Problem(path, "schema", f"{shown(given)} is none that this aisp knows", fix)]
     reader = _Reader(path)
     reader.known(document, "", ("schema", "scope", "hardware", "targets"))
     scope = document.get("scope")
     if scope not in list(Scope):
-        reader.wrong("scope", f"{scope!r} is none", 'write "strict" or "portable"')
+        reader.wrong("scope", f"{shown(scope)} is none", 'write "strict" or "portable"')
         return None, reader.problems
     hardware = reader.word(document, "", "hardware")
     if bool(hardware) is not (scope == Scope.STRICT):
@@ -222,9 +223,9 @@ class _Reader:
             return None
         given = found if isinstance(found, list) and len(found) == 2 else []
         numbers = [number for number in given if isinstance(number, (int, float)) and not isinstance(number, bool)]
-        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] and math.isfinite(numbers[1]):
+        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
             return float(numbers[0]), float(numbers[1])
-        self.wrong(_dotted(place, key), f"{found!r} is no range", "write [low, high], both above 0")
+        self.wrong(_dotted(place, key), f"{shown(found)} is no range", "write [low, high], both above 0")
         return None
 
     def target(self, entry: dict[str, object], place: str, scope: Scope) -> AgreedTarget | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aisp.kernels import catalog
+from aisp.kernels.catalog import expected as files
 from aisp.kernels.catalog.expected import Agreed, AgreedRung, AgreedTarget, Scope
 from aisp.store.results import expected
 from aisp.store.results.expected import (
@@ -118,6 +119,17 @@ def test_rungs_that_are_not_clear_of_each_other_on_all_hardware_share_a_group() 
     assert portable([[h100], [slow_there]]).order == ()
     fast = seen("optimized_fast", 0.1)
     assert portable([[sighting(0.5, 1, fast)]]).order == (("optimized_fast",), ("optimized",), ("baseline",))
+
+
+def test_numbers_of_any_length_are_refused_and_not_raised(tmp_path: Path) -> None:
+    """One is larger than any float, one has more digits than Python writes."""
+    head = 'schema = 1\nscope = "strict"\nhardware = "NVIDIA H200"\n[targets."ch07:transpose"]\ncase = "default"\n'
+    for low, high in (("1.0", "1" + "0" * 400), ("0x" + "f" * 9000, "1.0")):
+        text = f'{head}[targets."ch07:transpose".rungs]\noptimized = {{ speedup = [{low}, {high}] }}\n'
+        _, problems = files.parse(tmp_path / "h200.toml", text)
+        assert any(problem.message.endswith("is no range") for problem in problems), problems
+    _, problems = files.parse(tmp_path / "h200.toml", f"schema = 0x{'f' * 9000}\n")
+    assert problems[0].message.endswith("is none that this aisp knows")
 
 
 @pytest.mark.parametrize(
