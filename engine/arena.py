@@ -56,7 +56,7 @@ class Arena:
 
     def hang_up(self, blob: jobs.Blob) -> None:
         """End a line for both of its sides, whoever still has a descriptor."""
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(_descriptors[blob.name])) as end:
+        with contextlib.suppress(OSError), socket.socket(fileno=self.duplicate(blob)) as end:
             end.shutdown(socket.SHUT_RDWR)
 
     def free(self, blob: jobs.Blob) -> None:

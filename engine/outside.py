@@ -171,14 +171,17 @@ def memory_of(pid: int, address: int, nbytes: int) -> int:
     lets nobody (`kernel.yama.ptrace_scope` 3), or the process has forbidden it."""
     if not (0 < address < MOST_ADDRESS and 0 < nbytes <= MOST_FETCHED):
         return -1
-    file = os.memfd_create("aisp", os.MFD_CLOEXEC)
-    os.ftruncate(file, nbytes)
-    with mmap.mmap(file, nbytes) as memory:
-        here = ctypes.c_char.from_buffer(memory)
-        to, source = _Span(ctypes.addressof(here), nbytes), _Span(address, nbytes)
-        got = ctypes.CDLL(None).process_vm_readv(pid, ctypes.byref(to), 1, ctypes.byref(source), 1, 0)
-        del here
+    file, got = -1, -1
+    with contextlib.suppress(OSError):  # of the engine: no descriptor or no memory is left
+        file = os.memfd_create("aisp", os.MFD_CLOEXEC)
+        os.ftruncate(file, nbytes)
+        with mmap.mmap(file, nbytes) as memory:
+            here = ctypes.c_char.from_buffer(memory)
+            to, source = _Span(ctypes.addressof(here), nbytes), _Span(address, nbytes)
+            got = ctypes.CDLL(None).process_vm_readv(pid, ctypes.byref(to), 1, ctypes.byref(source), 1, 0)
+            del here
     if got == nbytes:
         return file
-    os.close(file)
+    if file >= 0:
+        os.close(file)
     return -1

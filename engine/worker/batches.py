@@ -77,14 +77,12 @@ def serve(
         LineError: the judge is gone.
     """
     batches: _OnHost | _OnGpu | None = None
-    import torch
-
     try:
         _collect(0)
         first = outputs_of(call(*buffers))
         forms = [Form(dtype=str(o.dtype).removeprefix("torch."), shape=list(o.shape)) for o in first]
         if device is None:
-            like = [torch.empty_like(output) for output in first]
+            like = [output.new_empty(output.shape) for output in first]
             del first
             _collect(0)
             line.send(Forms(outputs=forms, copies=own))
