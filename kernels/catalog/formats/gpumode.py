@@ -657,7 +657,7 @@ class _Task:
         }
         if whole:
             files[f"{gpumode_carried.CLASSES}.py"] = self._classes
-            files[f"{packed.NAME}.py"] = packed.SHARED.encode()
+            files[f"{packed.NAME}.py"] = b"from aisp.kernels.runtime.packing import *\n"
         if self._values:
             files[f"{gpumode_data.VALUES}.py"] = self._values
         files[onefile.lesson_name()] = self._lesson(candidate, answered)

@@ -1,0 +1,202 @@
+"""How a call's arguments travel: tensors in slots, all else as text in a tensor of bytes.
+
+`pack` is called in the verifier alone, where a problem's own code made the arguments; `reader` puts them together again
+in every process. Nothing of the text is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    *("int8", "uint8", "int16", "int32", "int64", "bool"),
+)
+WORDS = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+TORCH = (torch.dtype, torch.layout, torch.memory_format, torch.device)
+
+Taker = Callable[[Sequence[Any]], Any]
+"""What takes a value out of the tensors in the slots."""
+Other = Callable[[str, Any], Taker]
+"""What reads a kind of text that is not one of ours."""
+
+
+class PackError(ValueError):
+    """A call has arguments that cannot be carried; the message says which."""
+
+
+def pack(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
+    """The arguments of a call by the names of inputs: what it is under the first, tensors under the others, in order.
+
+    A tensor that is an argument of its own is in the slot of its place where there is one; what is unused is empty.
+    Raises PackError.
+    """
+    call, *slots = names
+    found = {place: value for place, value in enumerate(args[: len(slots)]) if isinstance(value, torch.Tensor)}
+    spare = iter([place for place in range(len(slots)) if place not in found])
+
+    def slot(value: torch.Tensor, place: int | None = None) -> dict[str, Any]:
+        place = next(spare, None) if place is None else place
+        if place is None:
+            raise PackError(f"the call has more than {len(slots)} tensors")
+        found[place], kept = carried(value)
+        return kept | {"slot": place}
+
+    own = set(found)
+    known = [slot(each, at) if at in own else described(each, slot) for at, each in enumerate(args)]
+    named = {name: described(value, slot) for name, value in (kwargs or {}).items()}
+    made = {call: as_bytes({"args": known, "kwargs": named})}
+    made.update((name, found.get(place, torch.empty(0))) for place, name in enumerate(slots))
+    return made
+
+
+def as_bytes(said: object) -> torch.Tensor:
+    """A value of JSON as a tensor, uint8 [N]."""
+    return torch.frombuffer(bytearray(json.dumps(said).encode()), dtype=torch.uint8)
+
+
+def from_bytes(call: torch.Tensor) -> Any:
+    """What `as_bytes` was given."""
+    return json.loads(bytes(call.tolist()).decode())
+
+
+def described(
+    value: Any, tensor: Callable[[Any], Any], other: Callable[[Any, Callable[[Any], Any]], Any] | None = None
+) -> Any:
+    """A value as JSON can say it. Raises PackError.
+
+    Args:
+        tensor: says what a tensor is.
+        other: says what an object is whose class is not Python's own, with what describes the values in it.
+    """
+
+    def again(each: Any) -> Any:
+        return described(each, tensor, other)
+
+    if isinstance(value, torch.Tensor):
+        return tensor(value)
+    if other is not None and type(value).__module__ != "builtins" and not isinstance(value, TORCH):
+        return other(value, again)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, complex):
+        return {"complex": [repr(value.real), repr(value.imag)]}
+    if isinstance(value, list | tuple):
+        return {"list" if type(value) is list else "tuple": [again(each) for each in value]}
+    if isinstance(value, dict):
+        return {"dict": [[again(key), again(each)] for key, each in value.items()]}
+    if isinstance(value, torch.device):
+        return {"device": True}
+    word = str(value).removeprefix("torch.")
+    if isinstance(value, TORCH) and word in DTYPES + WORDS:
+        return {"torch": word}
+    raise PackError(f"an argument is {type(value).__name__}, which cannot be carried")
+
+
+def carried(tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+    """What of a tensor travels, contiguous, and how it is seen again. Raises PackError."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or str(tensor.dtype).removeprefix("torch.") not in DTYPES:
+        raise PackError(f"an argument is a tensor of {tensor.layout} {tensor.dtype}, which cannot be carried")
+    size = list(tensor.shape)
+    if tensor.is_contiguous() or not tensor.numel():
+        return tensor.contiguous(), {"size": size}
+    return stretch(tensor).clone(), {"size": size, "stride": list(tensor.stride())}
+
+
+def stretch(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory that a tensor of at least one element lies in, from its first to its last one, as a vector."""
+    extent = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset())
+
+
+def reader(call: torch.Tensor) -> Callable[..., tuple[list[Any], dict[str, Any]]]:
+    """What makes of the tensors in the slots the arguments and keywords of the call."""
+    said = from_bytes(call)
+    args = [taker(value) for value in said["args"]]
+    kwargs = {name: taker(value) for name, value in said["kwargs"].items()}
+
+    def arguments(*slots: torch.Tensor) -> tuple[list[Any], dict[str, Any]]:
+        return [take(slots) for take in args], {name: take(slots) for name, take in kwargs.items()}
+
+    return arguments
+
+
+def taker(value: Any, other: Other | None = None) -> Taker:
+    """What takes one argument out of the slots; `other` knows what `described` let another say."""
+    if not isinstance(value, dict):
+        return lambda slots: value
+    if "slot" in value:
+        place, size, stride = value["slot"], value.get("size"), value.get("stride")
+        if stride is None:
+            return operator.itemgetter(place)
+        return lambda slots: torch.as_strided(slots[place], size, stride)
+    ((kind, held),) = value.items()
+    if kind == "list":
+        inner = [taker(each, other) for each in held]
+        return lambda slots: [take(slots) for take in inner]
+    if kind == "tuple":
+        parts = [taker(each, other) for each in held]
+        return lambda slots: tuple([take(slots) for take in parts])
+    if kind == "dict":
+        pairs = [(taker(key, other), taker(each, other)) for key, each in held]
+        return lambda slots: {key(slots): take(slots) for key, take in pairs}
+    if kind == "device":
+        return lambda slots: slots[0].device if slots else torch.device("cpu")
+    if kind not in ("torch", "float", "complex"):
+        assert other is not None
+        return other(kind, held)
+    made = getattr(torch, held) if kind == "torch" else float(held) if kind == "float" else complex(*map(float, held))
+    return lambda slots: made
+
+
+def prepared(
+    make: Callable[..., Callable[..., Any]],
+    call: torch.Tensor,
+    *slots: torch.Tensor,
+    behind: int = 0,
+    before: Callable[[Any], object] | None = None,
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """What is timed: the arguments put together, `behind` more inputs after them, and the call of what `make` makes of
+    the first ones; `before` gets the last input of all, a seed, before each call."""
+    arguments = reader(call)
+    made = make(*arguments(*slots)[0])
+    count = len(slots)
+
+    def timed(call: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args, kwargs = arguments(*given[:count])
+        if before is not None:
+            before(given[-1])
+        return flat(made(*args, *given[count : count + behind], **kwargs))
+
+    return timed
+
+
+def flat(result: Any) -> tuple[torch.Tensor, ...]:
+    """What a call returned as contiguous tensors, one after the other: those in lists and tuples too, numbers as
+    tensors of one. None is left out."""
+    found: list[torch.Tensor] = []
+    spread(result, found)
+    return tuple(found)
+
+
+def spread(value: Any, found: list[torch.Tensor]) -> None:
+    """Put the tensors of a value behind those that were found. No closure: one that names itself would keep what it
+    holds, the tensors of every call, until Python next looks for cycles."""
+    if isinstance(value, torch.Tensor):
+        found.append(value.contiguous())
+    elif isinstance(value, list | tuple):
+        for each in value:
+            spread(each, found)
+    elif isinstance(value, bool | int | float):
+        found.append(torch.tensor(value))
+    elif value is not None:
+        raise TypeError(f"a call returned {type(value).__name__}, not a tensor")
