@@ -409,7 +409,7 @@ class Arm:
         if "output.poison" in self._without:
             return
         taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
-        fresh = [o for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
+        fresh = [o for some in outputs for o in some if o.numel() and o.untyped_storage().data_ptr() not in taken]
         last, self._kept_at = self._kept_at, {o.data_ptr() for o in fresh}
         self._site.poisoned.kept += not last.isdisjoint(self._kept_at)
         self._poisonable = fresh
@@ -542,7 +542,7 @@ class Arm:
             alone.note = f"samples are taken {timer.timing}: one call each"
             return alone
         warm = timer.timing.warm
-        if warm and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+        if warm and self._changes(bound):
             alone.note = "it changes its inputs, which must be fresh for every call"
             return alone
         if warm:
@@ -572,6 +572,12 @@ class Arm:
                 return _Group(captured, buffers)
             return _Group(batch(calls), buffers, "a replay leaves out what its calls do on the host")
         return _Group(batch(calls), buffers)
+
+    def _changes(self, bound: _Bound) -> bool:
+        """Whether a call may change an input. One that is posed may turn out to be empty."""
+        buffers: list[Any] = bound.buffers
+        pairs = zip(self._target.inputs, buffers, strict=True)
+        return any(Flag.MUTABLE in spec.flags and (spec.made or buffer.numel()) for spec, buffer in pairs)
 
     def _each_for_itself(self, bound: _Bound, launch: Callable[[], Sequence[Any]], buffers: list[list[object]]) -> bool:
         """Whether calls made one after the other each leave outputs of their own, from inputs of their own.
@@ -761,7 +767,7 @@ class Arm:
         """Whether its call reads what it is called with, wherever that lies. What prepare() returns may know the
         buffers, as a graph does: called with others, of other values, it gives the answer of one or of the other.
         """
-        if self._device == "cuda" and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+        if self._device == "cuda" and self._changes(bound):
             return False  # an output that is an input would lie in the judge's memory, which CUDA shares no further
         if self._prepare is None or bound.takes_others is not None:
             return self._prepare is None or bool(bound.takes_others)
@@ -868,6 +874,9 @@ class Arm:
         parts: list[torch.Tensor] = []
         for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
             flat = [output.reshape(-1) for output in alike]
+            if not count:
+                parts.append(self._torch.zeros((len(flat), NUMBERS), device=device))
+                continue
             if device.type not in LAUNCHING or not 0 < count <= SHORT_OUTPUT:
                 parts += [self._project(one[None].to(self._torch.float32)) for one in flat]
                 continue

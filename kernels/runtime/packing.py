@@ -6,10 +6,11 @@ in every process. Nothing of the text is evaluated.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +29,25 @@ Other = Callable[[str, Any], Taker]
 
 
 class PackError(ValueError):
-    """A call has arguments that cannot be carried; the message says which."""
+    """A value cannot be carried.
+
+    Attributes:
+        told: what it is, as "is a slice, which cannot be carried".
+        place: where it lies in what was to be carried, as "data[1]"; it grows from the inside out.
+    """
+
+    def __init__(self, told: str, place: str = "") -> None:
+        super().__init__(f"{place} {told}".strip())
+        self.told, self.place = told, place
+
+
+@contextlib.contextmanager
+def within(place: str) -> Iterator[None]:
+    """Let a PackError say that it comes from there."""
+    try:
+        yield
+    except PackError as error:
+        raise PackError(error.told, place + error.place) from None
 
 
 def pack(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
@@ -44,13 +63,19 @@ def pack(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any] | 
     def slot(value: torch.Tensor, place: int | None = None) -> dict[str, Any]:
         place = next(spare, None) if place is None else place
         if place is None:
-            raise PackError(f"the call has more than {len(slots)} tensors")
+            raise PackError(f"is one tensor more than {len(slots)}, which a call may have")
         found[place], kept = carried(value)
         return kept | {"slot": place}
 
     own = set(found)
-    known = [slot(each, at) if at in own else described(each, slot) for at, each in enumerate(args)]
-    named = {name: described(value, slot) for name, value in (kwargs or {}).items()}
+    known: list[Any] = []
+    for at, each in enumerate(args):
+        with within(f"argument {at}"):
+            known.append(slot(each, at) if at in own else described(each, slot))
+    named: dict[str, Any] = {}
+    for name, value in (kwargs or {}).items():
+        with within(f"argument {name}"):
+            named[name] = described(value, slot)
     made = {call: as_bytes({"args": known, "kwargs": named})}
     made.update((name, found.get(place, torch.empty(0))) for place, name in enumerate(slots))
     return made
@@ -90,26 +115,40 @@ def described(
     if isinstance(value, complex):
         return {"complex": [repr(value.real), repr(value.imag)]}
     if isinstance(value, list | tuple):
-        return {"list" if type(value) is list else "tuple": [again(each) for each in value]}
+        parts = []
+        for place, each in enumerate(value):
+            with within(f"[{place}]"):
+                parts.append(again(each))
+        return {"list" if type(value) is list else "tuple": parts}
     if isinstance(value, dict):
-        return {"dict": [[again(key), again(each)] for key, each in value.items()]}
+        pairs = []
+        for key, each in value.items():
+            with within(f"[{key!r}]"):
+                pairs.append([again(key), again(each)])
+        return {"dict": pairs}
     if isinstance(value, torch.device):
         return {"device": True}
     word = str(value).removeprefix("torch.")
     if isinstance(value, TORCH) and word in DTYPES + WORDS:
         return {"torch": word}
-    raise PackError(f"an argument is {type(value).__name__}, which cannot be carried")
+    raise PackError(f"is of type {type(value).__name__}, which cannot be carried")
 
 
 def carried(tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
     """What of a tensor travels, contiguous, and how it is seen again. Raises PackError."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided or str(tensor.dtype).removeprefix("torch.") not in DTYPES:
-        raise PackError(f"an argument is a tensor of {tensor.layout} {tensor.dtype}, which cannot be carried")
+        raise PackError(f"is a {form_of(tensor)}, which cannot be carried")
     size = list(tensor.shape)
     if tensor.is_contiguous() or not tensor.numel():
         return tensor.contiguous(), {"size": size}
     return stretch(tensor).clone(), {"size": size, "stride": list(tensor.stride())}
+
+
+def form_of(tensor: torch.Tensor) -> str:
+    """Its dtype, and its layout where that is not the usual one, in words."""
+    layout = "" if tensor.layout is torch.strided else f"{tensor.layout} ".removeprefix("torch.")
+    return f"{layout}tensor of {tensor.dtype}".replace("torch.", "")
 
 
 def stretch(tensor: torch.Tensor) -> torch.Tensor:

@@ -60,10 +60,10 @@ def test_what_is_packed_comes_out_as_it_went_in() -> None:
     assert all(contiguous for _, contiguous, _ in found["posed"])
     assert [count for *_, count in found["posed"]][2] == 12  # the transposed one, as the stretch that it lies in
     assert found["told"] == [
-        "an argument is object, which cannot be carried",
-        "an argument is a tensor of torch.strided torch.complex64, which cannot be carried",
-        "an argument is a tensor of torch.sparse_coo torch.float32, which cannot be carried",
-        "the call has more than 10 tensors",
+        "argument 0 is of type object, which cannot be carried",
+        "argument 0 is a tensor of complex64, which cannot be carried",
+        "argument 0 is a sparse_coo tensor of float32, which cannot be carried",
+        "argument 0[10] is one tensor more than 10, which a call may have",
     ]
     assert found["flat"] == [[2, 3], [4, 3], [], [2]]
     assert found["whole"]

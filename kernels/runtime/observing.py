@@ -1,0 +1,182 @@
+"""What a problem's own kernel does with its data: called in the verifier, on copies, and looked at.
+
+    seen = observe(kernel, make, tensors, device, settle)
+    seen.writable          numbers of the tensors that it writes into, returns, or takes for room that it ignores
+
+Nothing is read from its source. A write shows in the bits or in PyTorch's count of writes, whoever made it; what is
+returned shows by its memory. Room that is ignored is a tensor in the form of an output, of which the outputs stay the
+same bit for bit whatever lies in it: a candidate may use it, since nothing is to be found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import carrying
+from .packing import PackError, form_of
+
+Form = Callable[[Sequence[torch.Tensor]], Any]
+"""What makes of tensors again what a kernel returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one call did.
+
+    Attributes:
+        wrote, returned, ignored: numbers of tensors of its data: written into; in whose memory an output lies; in the
+            form of an output, with values that change nothing.
+        draws: the call drew random numbers from PyTorch's generator.
+        outputs: what was returned, in words; "" where the call failed.
+    """
+
+    wrote: frozenset[int] = frozenset()
+    returned: frozenset[int] = frozenset()
+    ignored: frozenset[int] = frozenset()
+    draws: bool = False
+    outputs: str = ""
+
+    @property
+    def writable(self) -> frozenset[int]:
+        """What a candidate may write into."""
+        return self.wrote | self.returned | self.ignored
+
+
+def observe(
+    kernel: Callable[[Any], Any],
+    make: Callable[[Sequence[torch.Tensor]], Any],
+    tensors: Sequence[torch.Tensor],
+    device: str,
+    settle: Callable[[], object],
+) -> Seen:
+    """Call the kernel on copies of the data on `device`. Where it fails nothing is seen: its error is told where its
+    outputs are needed.
+
+    Args:
+        make: makes data of its tensors.
+        settle: puts the generators of random numbers where they were.
+
+    Raises PackError where it returns what cannot be judged.
+    """
+
+    def called(blank: Collection[int] = ()) -> tuple[list[torch.Tensor], Any, bool]:
+        flats = [carrying.seen(tensor).to(device, copy=True) for tensor in tensors]
+        for number in blank:
+            _unlike(flats[number])
+        before = [flat._version for flat in flats]
+        views = [_like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
+        settle()
+        state = _generators(device)
+        with torch.no_grad():
+            returned = kernel(make(views))
+        drew = not torch.equal(state, _generators(device))
+        counted.extend(n for n, flat in enumerate(flats) if flat._version != before[n])
+        return flats, returned, drew
+
+    counted: list[int] = []
+    try:
+        flats, returned, drew = called()
+    except Exception:  # somebody else's code
+        return Seen()
+    outputs: list[torch.Tensor] = []
+    spread(returned, outputs)
+    for number, output in enumerate(outputs):
+        if output.layout is not torch.strided:
+            raise PackError(f"returns a {form_of(output)} as output {number}, which is not judged")
+    memory = {flat.untyped_storage().data_ptr(): number for number, flat in enumerate(flats) if flat.numel()}
+    places = (memory.get(each.untyped_storage().data_ptr()) for each in outputs if each.numel())
+    back = frozenset(place for place in places if place is not None)
+    pairs = zip(flats, tensors, strict=True)
+    wrote = frozenset(counted) | {n for n, (flat, was) in enumerate(pairs) if not _same(flat, carrying.seen(was))}
+    forms = {(each.shape, each.dtype) for each in outputs}
+    able = [
+        number
+        for number, tensor in enumerate(tensors)
+        if number not in wrote | back and (tensor.shape, tensor.dtype) in forms and tensor.numel()
+    ]
+    kept = [output.clone() for output in outputs if able]
+
+    def changes_nothing(blank: Sequence[int]) -> bool:
+        again: list[torch.Tensor] = []
+        try:
+            spread(called(blank)[1], again)
+        except Exception:  # on what nobody has posed
+            return False
+        return len(again) == len(kept) and all(map(_alike, again, kept))
+
+    ignored = able if able and changes_nothing(able) else [n for n in able if len(able) > 1 and changes_nothing([n])]
+    said = ", ".join(f"{form_of(each)} {list(each.shape)}" for each in outputs[: carrying.MOST_SHOWN])
+    return Seen(wrote, back, frozenset(ignored), drew, said or "nothing")
+
+
+def _generators(device: str) -> torch.Tensor:
+    """The state of PyTorch's generators."""
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if device == "cuda" else [])]
+    return torch.cat(states)
+
+
+def _like(flat: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A view of memory in the form of a tensor."""
+    if not tensor.numel():
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device=flat.device)
+    return torch.as_strided(flat.view(tensor.dtype), tensor.shape, tensor.stride())
+
+
+def _unlike(flat: torch.Tensor) -> None:
+    """Other values, which would show in whatever is computed from them. What may be an index stays one."""
+    if flat.is_floating_point() or flat.is_complex():
+        flat.view(torch.uint8).fill_(0xFF)  # a NaN of every floating dtype that has one
+    elif bool((flat == flat[0]).all()):
+        flat.fill_(int(not flat[0]))
+    else:
+        flat.copy_(flat.flip(0))
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two vectors hold the same bits."""
+    return torch.equal(one.view(torch.uint8), other.to(one.device).view(torch.uint8))
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have the same form and the same bits."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return _same(one.contiguous().reshape(-1), other.contiguous().reshape(-1))
+
+
+# -- what a kernel returned --------------------------------------------------------------------------------------------
+
+
+def spread(value: Any, found: list[torch.Tensor]) -> Form:
+    """Put the tensors of what a kernel returned behind those that were found: those in lists, tuples and dictionaries
+    too, by the order of their keys, and numbers as tensors of one. Returns what makes the same of other tensors.
+
+    Raises TypeError where there is anything else than these and None.
+    """
+    if isinstance(value, torch.Tensor):
+        place = len(found)
+        found.append(value)
+        return lambda tensors: tensors[place]
+    if isinstance(value, bool | int | float | complex):
+        number = len(found)
+        found.append(torch.tensor(value))
+        return lambda tensors: tensors[number].item()
+    if isinstance(value, list | tuple):
+        parts = [spread(each, found) for each in value]
+        kind = type(value)
+        plain = kind if kind in (list, tuple) or kind.__module__ == "torch.return_types" else tuple
+        made: Callable[[list[Any]], Any] = getattr(kind, "_make", plain)
+        return lambda tensors: made([part(tensors) for part in parts])
+    if isinstance(value, dict):
+        named = {key: spread(value[key], found) for key in sorted(value, key=repr)}
+        keys = list(value)
+        return lambda tensors: {key: named[key](tensors) for key in keys}
+    if value is not None:
+        raise TypeError(
+            f"the kernel returned {type(value).__name__}; tensors, numbers, lists and dictionaries are judged"
+        )
+    return lambda tensors: None
