@@ -1,8 +1,8 @@
 """Data of any form as two pieces of memory and a text, and put together again.
 
-    call = "uint8 [...] posed static cpu"    what data is, and where each of its tensors lies
-    held = "any [...] posed"                 the memory of tensors, one behind the other
-    room = "any [...] posed mutable"         likewise, of those that the problem's own kernel writes into or returns
+    call = "any [...] posed static"     what data is, as bytes, and where each of its tensors lies
+    held = "any [...] posed"            the memory of tensors, one behind the other
+    room = "any [...] posed mutable"    likewise, of those that the problem's own kernel writes into or returns
 
 Tensors are views of that memory with the dtype and the strides that they were made with; lists and dictionaries are
 lists and dictionaries; an object is made of its class, without a call of its constructor, and gets the state that it

@@ -155,7 +155,7 @@ def said(data: carrying.Described, seen: Seen) -> str:
 def prepared(kernel: Callable[[Any], Any], classes: Mapping[str, Any], call: torch.Tensor) -> Callable[..., Any]:
     """What is timed of a rung: data put together of `held` and `room`, and the call of its kernel."""
     data = carrying.reader(call, OWN, classes)
-    return lambda call, held, room: outputs(kernel(data(held, room)))
+    return lambda call, held, room: outputs(kernel(data(held, room)), held.device)
 
 
 def truth(
@@ -165,23 +165,23 @@ def truth(
     found: list[torch.Tensor] = []
     form = observing.spread(kernel(carrying.reader(call, OWN, classes)(held, room)), found)
     _forms[bytes(call.tolist())] = form
-    return padded(found)
+    return padded(found, held.device)
 
 
-def outputs(returned: Any) -> tuple[torch.Tensor, ...]:
+def outputs(returned: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
     """What a kernel returned, as a run returns it."""
     if isinstance(returned, torch.Tensor):
-        return padded([returned])
+        return padded([returned], device)
     found: list[torch.Tensor] = []
     observing.spread(returned, found)
-    return padded(found)
+    return padded(found, device)
 
 
-def padded(found: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """So many tensors, contiguous and no parameters, with empty ones behind them."""
+def padded(found: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, ...]:
+    """So many tensors, contiguous, on the device and no parameters, with empty ones behind them."""
     if not 1 <= len(found) <= MANY:
         raise ValueError(f"the kernel returned {len(found)} tensors; from 1 to {MANY} are judged")
-    return (*map(_plain, found), *_nothing(found[0].device)[len(found) - 1 :])
+    return (*[_plain(each, device) for each in found], *_nothing(device)[len(found) - 1 :])
 
 
 @functools.cache
@@ -189,8 +189,10 @@ def _nothing(device: torch.device) -> tuple[torch.Tensor, ...]:
     return tuple(torch.empty(NOTHING, dtype=torch.uint8, device=device) for _ in range(MANY - 1))
 
 
-def _plain(found: torch.Tensor) -> torch.Tensor:
-    return (found.detach() if found.requires_grad or type(found) is not torch.Tensor else found).contiguous()
+def _plain(found: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if found.requires_grad or type(found) is not torch.Tensor:
+        found = found.detach()
+    return (found if found.device == device else found.to(device)).contiguous()
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------

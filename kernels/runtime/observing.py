@@ -127,13 +127,14 @@ def _like(flat: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _unlike(flat: torch.Tensor) -> None:
-    """Other values, which would show in whatever is computed from them. What may be an index stays one."""
+    """Other values, which show in whatever is computed from them: finite ones, and of whole numbers one that was there,
+    since they may be places."""
     if flat.is_floating_point() or flat.is_complex():
-        flat.view(torch.uint8).fill_(0xFF)  # a NaN of every floating dtype that has one
+        flat.copy_(flat.flip(0) * 1.5 + 1)
     elif bool((flat == flat[0]).all()):
         flat.fill_(int(not flat[0]))
     else:
-        flat.copy_(flat.flip(0))
+        flat.fill_(flat[0].item())
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

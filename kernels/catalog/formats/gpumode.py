@@ -64,7 +64,11 @@ MODULE = "aisp_task"
 """What the target's files import aisp.kernels.runtime.gpumode by."""
 CLASSES = "aisp_classes"
 """The module with the classes of the task's reference.py that objects in data may be of."""
-INPUTS = {"call": packed.OPEN_BYTES, "held": packed.OPEN_TENSOR, "room": f"{packed.OPEN_TENSOR} mutable"}
+INPUTS = {
+    "call": f"{packed.OPEN_TENSOR} static",
+    "held": packed.OPEN_TENSOR,
+    "room": f"{packed.OPEN_TENSOR} mutable",
+}
 """See runtime.carrying."""
 SEED = "seed"  # the argument that is drawn for every set
 GIVEN = frozenset({SEED, "device"})  # arguments that a case need not give

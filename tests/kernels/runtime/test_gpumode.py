@@ -372,6 +372,8 @@ SEEN = {
     "writes by out=": ("return torch.add(data[0], data[1], out=data[2])", [2], [2], []),
     "returns what it was given": ("return F.dropout(data[0], 0.0)", [], [0], [1, 2]),
     "returns a view of it": ("return data[0] + data[2], data[1][1:]", [], [1], []),
+    "sorts": ("return torch.sort(data[0])[0], data[1] + data[2]", [], [], []),
+    "looks at the order alone": ("return data[0].argsort().float() + data[1] + data[2]", [], [], []),
     "ignores room": ("a, b, _ = data\nreturn a + b", [], [], [2]),
     "ignores an input": ("a, b, c = data\nreturn a + c", [], [], [1]),
     "reads in another form": ("return (data[0] + data[1] + data[2]).sum()", [], [], []),
@@ -484,14 +486,14 @@ def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
     done = used(
         laid_out(tmp_path, "return torch.rand(m)"),
         """
-        found = gpumode.outputs([torch.ones(2), torch.ones(0)])
+        found = gpumode.outputs([torch.ones(2), torch.ones(0)], torch.device('cpu'))
         assert len(found) == gpumode.MANY and [len(each) for each in gpumode.listed(found)] == [2, 0]
         assert gpumode.judged(reference, posed(), found, found[:1]) == "it returned 2 tensors, and ref_kernel 1"
         try:
-            gpumode.outputs([])
+            gpumode.outputs([], torch.device('cpu'))
         except ValueError as error:
             print(error)
-        gpumode.outputs([torch.ones(2)] * 33)
+        gpumode.outputs([torch.ones(2)] * 33, torch.device('cpu'))
         """,
     )
     assert "the kernel returned 0 tensors; from 1 to 32 are judged" in done.stdout
