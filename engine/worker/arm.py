@@ -852,7 +852,8 @@ class Arm:
         far above rounding. The weights differ in size and not in sign alone, so elements and rows that changed places
         show as well.
         """
-        outputs = [output for returned in calls for output in returned]
+        given = (output for returned in calls for output in returned)
+        outputs = [self._torch.view_as_real(output) if output.is_complex() else output for output in given]
         parts = self._projected(outputs)
         # One way to the host for all of them where they lie on one device.
         alike = len({part.device for part in parts}) == 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import importlib
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,8 +84,8 @@ def described(data: Any, own: str, classes: Collection[str], modules: Collection
             return again(tuple(value))  # what torch.topk() returns
         if module != own and module not in modules and module.partition(".")[0] != "torch":
             raise PackError(f"is a {module}.{name}, which cannot be carried")
-        if "." in name:
-            raise PackError(f"is a {name}, whose class is not at the head of its file")
+        if getattr(sys.modules.get(module), name, None) is not kind:
+            raise PackError(f"is a {name.rpartition('.')[2]}, whose class is not at the head of its file")
         if module == own and name not in classes:
             raise PackError(f"is a {name}, whose class cannot be taken out of {own}.py by itself")
         named = [module, name]

@@ -63,3 +63,55 @@ async def test_a_wrong_submission_is_wrong_in_the_words_of_the_task(
     assert result.arm("optimized").correctness is Correctness.WRONG, result.arm("optimized").reason
     assert told in result.arm("optimized").reason
     assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+@pytest.mark.parametrize("name", text.RETURNED)
+@pytest.mark.slow
+async def test_results_of_any_form_are_judged(shared: EngineUnderTest, tmp_path: Path, name: str) -> None:
+    own, answer = text.RETURNED[name]
+    place = text.composed(tmp_path, "return torch.randn(m, k)", own, submission=answer)
+    result = await shared.run(place, "our_py:submission", device="cpu")
+    for rung in ("baseline", "optimized"):
+        assert result.arm(rung).correctness is Correctness.CORRECT, result.arm(rung).reason
+    assert not [each for each in result.record.findings if each.status is FindingStatus.CAUGHT]
+
+
+LISTS = "return [torch.randn(m, k) for _ in range(3)], torch.rand(m, k) > 0.5, None, 3"
+SUM = "xs, mask, bias, times = data\nassert bias is None\nreturn sum(xs).masked_fill(mask, 0.0) * times"
+NORM = "return torch.randn(m, k), torch.nn.BatchNorm1d(k)"
+
+
+@pytest.mark.parametrize(
+    ("data", "kernel", "submission", "right"),
+    [
+        pytest.param(LISTS, SUM, SUM.replace("masked_fill(mask, 0.0)", "mul(~mask)"), True, id="lists"),
+        pytest.param(LISTS, SUM, SUM.replace("sum(xs)", "(xs[0] + xs[1])"), False, id="lists, one is left out"),
+        pytest.param(NORM, "return data[1](data[0])", "return data[1](data[0])", True, id="state that moves"),
+        pytest.param(
+            "return torch.from_numpy(np.random.randn(m, k))",
+            "return data * 2",
+            "return data + data",
+            True,
+            id="values of NumPy's generator",
+        ),
+    ],
+)
+@pytest.mark.slow
+async def test_data_of_any_form_is_judged(
+    shared: EngineUnderTest, tmp_path: Path, data: str, kernel: str, submission: str, right: bool
+) -> None:
+    place = text.composed(tmp_path, data, kernel, submission=submission)
+    result = await shared.run(place, "our_py:submission", device="cpu")
+    assert result.arm("baseline").correctness is Correctness.CORRECT, result.arm("baseline").reason
+    assert (result.arm("optimized").correctness is Correctness.CORRECT) is right, result.arm("optimized").reason
+
+
+@pytest.mark.slow
+async def test_data_that_cannot_be_carried_is_told_with_its_place_and_the_line(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    place = text.composed(tmp_path, "return torch.rand(m), torch.eye(m).to_sparse()", "return data[0] + 1")
+    result = await shared.run(place, "our_py:submission", device="cpu")
+    told = "generate_input (reference.py, line 16): data[1] is a sparse_coo tensor of float32, which cannot be carried"
+    assert told in result.arm("optimized").reason
+    assert result.arm("optimized").correctness is Correctness.UNKNOWN

@@ -9,60 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from aisp.kernels.catalog.formats import gpumode
 from tests.imported import python
 from tests.kernels.formats import gpumode as text
 
-YML = f"{text.FILES}tests: [{{m: 8, k: 16, seed: 1}}]\n"
-HEAD = """\
-import collections
-import dataclasses
-import enum
-import math
-import random
-import typing
-
-import numpy as np
-import torch
-import torch.nn.functional as F
-"""
-ANY = "input_t = object\noutput_t = object\n"
-
-
-def kernel(body: str) -> str:
-    """A ref_kernel with this body."""
-    return f"def ref_kernel(data):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
-
-
-KERNEL = kernel("return torch.zeros(1)")
+ZEROS = "return torch.zeros(1)"
 CHECK = "def check_implementation(data, output):\n    return True, ''\n"
-
-
-def generated(body: str) -> str:
-    """A generate_input with this body, and behind three empty lines what stands above it; or both as they are."""
-    function, _, above = textwrap.dedent(body).strip("\n").partition("\n\n\n")
-    if "def generate_input" in body:
-        return textwrap.dedent(body)
-    seeded = f"torch.manual_seed(seed)\n{textwrap.dedent(function)}"
-    return f"{above}\n\n\ndef generate_input(m, k, seed):\n{textwrap.indent(seeded, '    ')}\n"
-
-
-def laid_out(
-    folder: Path, body: str, *, kernel: str = KERNEL, check: str = CHECK, submission: str = "", yml: str = YML
-) -> Path:
-    """The folder of the target of a task with these functions, and of a submission."""
-    (folder / ".git").mkdir()
-    answer = folder / "answer.py"
-    answer.write_text(submission or "def custom_kernel(data):\n    return data\n")
-    own = f"{HEAD}\n\n{generated(body)}\n\n{kernel}\n\n{check}"
-    parts = gpumode.against(answer, text.task(folder / "s" / "our_py", yml, own, ANY))
-    assert not parts.problems, parts.problems
-    place = folder / "laid out"
-    place.mkdir()
-    for name, data in parts.files.items():
-        (place / name).write_bytes(data)
-    return place
-
 
 USE = """
 import json, sys
@@ -282,7 +233,7 @@ assert repr(other(held, room)) != ""
 
 @pytest.mark.parametrize("name", DATA)
 def test_data_is_carried_as_it_was_made(tmp_path: Path, name: str) -> None:
-    done = used(laid_out(tmp_path, DATA[name]), ROUND)
+    done = used(text.composed(tmp_path, DATA[name], ZEROS, CHECK), ROUND)
     assert done.returncode == 0, done.stderr
 
 
@@ -322,6 +273,10 @@ NOT_CARRIED = {
         """,
         "Cache, whose class is not at the head of its file",
     ),
+    "a class that is made on the way": (
+        "return torch.rand(m), torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(m, k))",
+        "is a ParametrizedLinear, whose class is not at the head of its file",
+    ),
     "an object of another package": (
         "return torch.rand(m), collections.Counter('a'), np.ones(2)",
         "is a numpy.ndarray",
@@ -332,7 +287,7 @@ NOT_CARRIED = {
 @pytest.mark.parametrize("name", NOT_CARRIED)
 def test_what_cannot_be_carried_is_told_with_its_place(tmp_path: Path, name: str) -> None:
     body, reason = NOT_CARRIED[name]
-    done = used(laid_out(tmp_path, body), "for word in range(9): posed(word, {'m': 8, 'k': 2})")
+    done = used(text.composed(tmp_path, body, ZEROS, CHECK), "for word in range(9): posed(word, {'m': 8, 'k': 2})")
     assert reason in done.stderr
 
 
@@ -346,7 +301,7 @@ def test_values_that_are_drawn_without_the_seed_follow_from_the_set(tmp_path: Pa
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        place = laid_out(folder, f"def generate_input(m, k):\n    {body}\n")
+        place = text.composed(folder, f"def generate_input(m, k):\n    {body}\n", ZEROS, CHECK)
         done = used(
             place,
             """
@@ -361,7 +316,6 @@ def test_values_that_are_drawn_without_the_seed_follow_from_the_set(tmp_path: Pa
 
 # -- what ref_kernel does ----------------------------------------------------------------------------------------------
 
-THREE = "return torch.randn(k), torch.rand(k), {}"
 SEEN = {
     "reads alone": ("return data[0] + data[1] + data[2]", [], [], []),
     "writes by an index": ("data[2][...] = data[0]\nreturn data[0] + data[1]", [2], [], []),
@@ -385,7 +339,7 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_what_a_kernel_writes_into_returns_and_ignores_is_seen(tmp_path: Path, name: str) -> None:
     body, *wanted = SEEN[name]
-    place = laid_out(tmp_path, THREE.format("torch.zeros(k)"), kernel=kernel(body))
+    place = text.composed(tmp_path, "return torch.randn(k), torch.rand(k), torch.zeros(k)", body)
     found = """
     posed()
     seen = gpumode._seen[repr(sorted(AXES.items()))][0]
@@ -396,15 +350,15 @@ def test_what_a_kernel_writes_into_returns_and_ignores_is_seen(tmp_path: Path, n
 
 def test_room_of_whole_numbers_is_seen_with_numbers_that_may_be_places(tmp_path: Path) -> None:
     body = "return torch.randint(0, k, (k,)), torch.randperm(k), torch.zeros(k, dtype=torch.int64)"
-    own = kernel("values, order, out = data\nreturn values[order]")
+    own = "values, order, out = data\nreturn values[order]"
     found = "posed()\n((seen, _),) = gpumode._seen.values()\nprint(json.dumps(sorted(seen.ignored)))"
-    assert result(laid_out(tmp_path, body, kernel=own), found) == [2]
+    assert result(text.composed(tmp_path, body, own), found) == [2]
 
 
 def test_the_runs_log_says_what_was_seen(tmp_path: Path) -> None:
     body = "return torch.rand(m, k).T, {'w': torch.zeros(k), 'eps': 1e-5, 'mode': None}"
-    own = kernel("x, parts = data\nreturn F.dropout(x, 0.5), parts['w'].add_(1)")
-    done = used(laid_out(tmp_path, body, kernel=own), "posed(), posed(4)")
+    own = "x, parts = data\nreturn F.dropout(x, 0.5), parts['w'].add_(1)"
+    done = used(text.composed(tmp_path, body, own), "posed(), posed(4)")
     assert done.stdout == (
         "data: (tensor of float32 [16, 8] strides [1, 16], {'w': tensor of float32 [16] (written, returned), "
         "'eps': 1e-05, 'mode': None}); ref_kernel returns tensor of float32 [16, 8], tensor of float32 [16], "
@@ -421,55 +375,16 @@ def test_a_result_that_is_not_judged_is_told_with_the_line(tmp_path: Path) -> No
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert told in used(laid_out(folder, "return torch.eye(m)", kernel=kernel(body)), "posed()").stderr
+        assert told in used(text.composed(folder, "return torch.eye(m)", body), "posed()").stderr
 
 
 # -- outputs and the check ---------------------------------------------------------------------------------------------
 
-CLOSE = """
-def close(got, want):
-    if isinstance(want, torch.Tensor):
-        return got.shape == want.shape and got.dtype == want.dtype and torch.allclose(got, want)
-    if isinstance(want, dict):
-        return list(got) == list(want) and all(close(got[key], want[key]) for key in want)
-    if isinstance(want, (list, tuple)):
-        return type(got) is type(want) and len(got) == len(want) and all(map(close, got, want))
-    return type(got) is type(want) and (want is None or math.isclose(got, want, rel_tol=1e-5))
 
-
-def check_implementation(data, output):
-    return close(output, ref_kernel(data)), "it is not close"
-"""
-FORMS = {
-    "complex numbers": ("return torch.fft.rfft(data)", "return torch.fft.fft(data)[:, : data.shape[-1] // 2 + 1]"),
-    "written over what it reads": ("return data.relu_() + 1", "return torch.relu(data) + 1"),
-    "what it was given": ("return F.dropout(data, 0.0)", "return data.clone()"),
-    "a dictionary": (
-        "return {'y': torch.relu(data), 'norm': data.norm(dim=1)}",
-        "return {'norm': data.square().sum(1).sqrt(), 'y': data.clamp(min=0)}",
-    ),
-    "a tensor and nothing": ("return data * 2, None", "return data + data, None"),
-    "a number": ("return float(data.sum())", "return data.double().sum().item()"),
-    "lists in a tuple": ("return [data, data + 1], (data * 2,)", "return [data.clone(), 1 + data], (data + data,)"),
-    "a tuple with names": (
-        "return torch.topk(data, 2)",
-        "return tuple(each[:, :2] for each in data.sort(descending=True))",
-    ),
-    "columns": ("return data.T * 2", "return (data * 2).T.contiguous()"),
-    "nothing in it": ("return data[:0]", "return data[:0].clone()"),
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", text.RETURNED)
 def test_outputs_of_any_form_are_judged_in_the_form_of_ref_kernels(tmp_path: Path, name: str) -> None:
-    own, answer = FORMS[name]
-    place = laid_out(
-        tmp_path,
-        "return torch.randn(m, k)",
-        kernel=kernel(own),
-        check=CLOSE,
-        submission=f"import torch\n\n\ndef custom_kernel(data):\n    {answer}\n",
-    )
+    own, answer = text.RETURNED[name]
+    place = text.composed(tmp_path, "return torch.randn(m, k)", own, submission=answer)
     program = """
     found = posed()
     kept = {name: value.clone() for name, value in found.items()}
@@ -484,7 +399,7 @@ def test_outputs_of_any_form_are_judged_in_the_form_of_ref_kernels(tmp_path: Pat
 
 def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
     done = used(
-        laid_out(tmp_path, "return torch.rand(m)"),
+        text.composed(tmp_path, "return torch.rand(m)", ZEROS, CHECK),
         """
         found = gpumode.outputs([torch.ones(2), torch.ones(0)], torch.device('cpu'))
         assert len(found) == gpumode.MANY and [len(each) for each in gpumode.listed(found)] == [2, 0]
@@ -502,7 +417,7 @@ def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
 
 def test_a_check_that_breaks_down_says_where(tmp_path: Path) -> None:
     check = "def check_implementation(data, output):\n    return data.numel() == output.numel()\n"
-    place = laid_out(tmp_path, "return torch.rand(m), m", kernel=kernel("return data[0] + 1"), check=check)
+    place = text.composed(tmp_path, "return torch.rand(m), m", "return data[0] + 1", check)
     done = used(
         place,
         """
@@ -537,5 +452,5 @@ print(json.dumps([values[0], values[1] == values[2] > 0, sum(each() is not None 
 
 @pytest.mark.parametrize("data", ["return torch.rand(m), k", "return [torch.rand(m), k]"])
 def test_a_call_reads_what_it_is_given_and_keeps_nothing_of_what_it_returned(tmp_path: Path, data: str) -> None:
-    place = laid_out(tmp_path, data, submission="def custom_kernel(data):\n    return [data[0] * 2, {'a': data[0]}]\n")
+    place = text.composed(tmp_path, data, ZEROS, CHECK, "return [data[0] * 2, {'a': data[0]}]")
     assert result(place, CALLED) == [0, True, 0]
