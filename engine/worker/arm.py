@@ -147,6 +147,7 @@ class _Bound:
         self.takes_others: bool | None = None  # whether that reads other buffers than these; None: not known yet
         self.shapes: dict[str, tuple[int, ...]] = {}  # of open outputs, as the first call returned them
         self.dtypes: dict[str, str] = {}  # likewise
+        self.count = 0  # of outputs, where the first call returned fewer than are declared
 
 
 class _Group:
@@ -311,16 +312,19 @@ class Arm:
     def _outputs(self, bound: _Bound, answer: object) -> Outputs:
         """What was returned, as a tuple of tensors of exactly the declared form, detached. Raises FormError."""
         torch, reading = self._torch, self._reader
-        specs = self._target.outputs
-        names = [spec.name for spec in specs]
         checked = "output.form" not in self._without
         if checked:
-            items = reading.items(answer, names)
+            items = reading.items(answer, [spec.name for spec in self._target.outputs])
         else:
             items = tuple(answer) if isinstance(answer, (tuple, list)) else (answer,)
+        specs = self._target.outputs_of(bound.count or len(items))
+        names = [spec.name for spec in specs]
         if len(items) != len(specs):
             wanted = ", ".join(names)
-            raise FormError(f"run() returned {len(items)} outputs, lesson.md declares {len(specs)} ({wanted})")
+            told = "the first call returned" if bound.count else "lesson.md declares"
+            raise FormError(f"run() returned {len(items)} outputs, {told} {len(specs)} ({wanted})")
+        if len(specs) < len(self._target.outputs):
+            bound.count = len(specs)
         if not checked:
             return self._forced(bound, items)
         outputs = tuple(reading.plain(name, item) for name, item in zip(names, items, strict=True))
@@ -353,7 +357,7 @@ class Arm:
         """What a reader who does not look at the form would make of these outputs."""
         torch = self._torch
         found: list[Any] = []
-        for spec, output in zip(self._target.outputs, outputs, strict=True):
+        for spec, output in zip(self._target.outputs_of(len(outputs)), outputs, strict=True):
             tensor = torch.as_tensor(output).as_subclass(torch.Tensor)
             if spec.dtype != ANY:
                 tensor = tensor.to(getattr(torch, spec.dtype))
@@ -442,7 +446,7 @@ class Arm:
         return bound.call
 
     def _hand_over(self, outputs: Outputs, name: str) -> jobs.Blob:
-        names = [spec.name for spec in self._target.outputs]
+        names = [spec.name for spec in self._target.outputs_of(len(outputs))]
         return tensors.write(
             name, dict(zip(names, outputs, strict=True)), rank=self._ranks.rank, ranks=self._ranks.ranks
         )
@@ -613,7 +617,8 @@ class Arm:
         inputs = sum(b.numel() * b.element_size() for b in bound.buffers)  # type: ignore[attr-defined]
         widest = 8  # bytes of an element
         axes, told = bound.case.axes, bound.shapes
-        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in self._target.outputs]
+        specs = self._target.outputs_of(bound.count)
+        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in specs]
         outputs = sum(math.prod(shape) * widest for shape in shapes)
         free, _ = self._torch.cuda.mem_get_info()
         return min(wanted, int(free * GROUP_MEMORY_SHARE / max(inputs + outputs, 1)))
@@ -697,7 +702,7 @@ class Arm:
                 if not self._ranks.several:  # ranks take the same samples and report them together
                     last = last or now > deadline_ns or throttled
                 if last or (now - sent_ns > STREAM_EVERY_NS and not self._ranks.several):
-                    yield self._batch(job.round, pending, last)
+                    yield self._batch(job.case, job.round, pending, last)
                     pending, sent_ns = [], now
                 if last:
                     return
@@ -705,7 +710,7 @@ class Arm:
             gc.enable()
 
     def _batch(
-        self, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
+        self, case: str, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
     ) -> reports.Samples:
         times = [found.device_ms for _, found, _, _ in pending]
         self._sent += len(times)
@@ -722,7 +727,7 @@ class Arm:
             probe_ms=[found.probe_ms for _, found, _, _ in pending],
             cycles=[found.cycles for _, found, _, _ in pending],
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
-            width=NUMBERS * len(self._target.outputs),
+            width=NUMBERS * len(self._target.outputs_of(self._bound[case].count)),
             last=last,
             start_ns=[found.start_ns for _, found, _, _ in pending] if self._ranks.several else [],
         )
@@ -875,9 +880,6 @@ class Arm:
         parts: list[torch.Tensor] = []
         for (device, count, _), alike in itertools.groupby(outputs, lambda o: (o.device, o.numel(), o.dtype)):
             flat = [output.reshape(-1) for output in alike]
-            if not count:
-                parts.append(self._torch.zeros((len(flat), NUMBERS), device=device))
-                continue
             if device.type not in LAUNCHING or not 0 < count <= SHORT_OUTPUT:
                 parts += [self._project(one[None].to(self._torch.float32)) for one in flat]
                 continue

@@ -214,7 +214,8 @@ class Verifier:
 
     def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
         """What a set's outputs must be, with the errors that the stated tolerances allow."""
-        truth = zip(self._target.outputs, self._expected[case, set_index], self._dtypes[case], strict=True)
+        values = self._expected[case, set_index]
+        truth = zip(self._target.outputs_of(len(values)), values, self._dtypes[case], strict=True)
         known = (Expected(spec.name, value, dtype, None) for spec, value, dtype in truth)
         return comparator.stated(self._target, known)
 
@@ -250,7 +251,7 @@ class Verifier:
         """The same judgement with what the problem's own rule says; by that, where it is the judge alone."""
         assert self._rule is not None
         assert self._target.rule is not None
-        names = [spec.name for spec in self._target.outputs]
+        names = [spec.name for spec in self._target.outputs_of(len(outputs))]
         if set(outputs) != set(names):  # there is nothing that it could be asked
             return judged
         kept = self._pointed[case.name, case.number]
@@ -390,7 +391,8 @@ class Verifier:
 
     def _takes_zeros(self, name: str) -> bool:
         """Whether the rule that is the judge takes zeros for right in a case."""
-        truth = zip(self._target.outputs, self._expected[name, 0], strict=True)
+        known = self._expected[name, 0]
+        truth = zip(self._target.outputs_of(len(known)), known, strict=True)
         zeros = {spec.name: self._torch.zeros_like(value) for spec, value in truth}
         case = Case.of_set(self._target.case(name))
         with contextlib.suppress(ruling.RuleFault):

@@ -29,9 +29,7 @@ OWN = "reference"
 SEED = "seed"
 DEVICE = "device"
 MANY = 32
-"""Tensors that a kernel may return. Those behind the last one are empty."""
-NOTHING = (0,) * 8
-"""The shape of what stands behind the last one."""
+"""Tensors that a kernel may return."""
 MAY_HOLD = "data may hold tensors, and plain values that follow from the case"
 
 _seen: dict[str, tuple[Seen, str]] = {}
@@ -154,8 +152,8 @@ def said(data: carrying.Described, seen: Seen) -> str:
 
 def prepared(kernel: Callable[[Any], Any], classes: Mapping[str, Any], call: torch.Tensor) -> Callable[..., Any]:
     """What is timed of a rung: data put together of `held` and `room`, and the call of its kernel."""
-    data = carrying.reader(call, OWN, classes)
-    return lambda call, held, room: outputs(kernel(data(held, room)), held.device)
+    data, device = carrying.reader(call, OWN, classes), call.device
+    return lambda call, held, room: outputs(kernel(data(held, room)), device)
 
 
 def truth(
@@ -165,31 +163,26 @@ def truth(
     found: list[torch.Tensor] = []
     form = observing.spread(kernel(carrying.reader(call, OWN, classes)(held, room)), found)
     _forms[bytes(call.tolist())] = form
-    return padded(found, held.device)
+    return _returned(found, held.device)
 
 
 def outputs(returned: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
     """What a kernel returned, as a run returns it."""
     if isinstance(returned, torch.Tensor):
-        return padded([returned], device)
+        return (_plain(returned, device),)
     found: list[torch.Tensor] = []
     observing.spread(returned, found)
-    return padded(found, device)
+    return _returned(found, device)
 
 
-def padded(found: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, ...]:
-    """So many tensors, contiguous, on the device and no parameters, with empty ones behind them."""
+def _returned(found: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, ...]:
     if not 1 <= len(found) <= MANY:
         raise ValueError(f"the kernel returned {len(found)} tensors; from 1 to {MANY} are judged")
-    return (*[_plain(each, device) for each in found], *_nothing(device)[len(found) - 1 :])
-
-
-@functools.cache
-def _nothing(device: torch.device) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.empty(NOTHING, dtype=torch.uint8, device=device) for _ in range(MANY - 1))
+    return tuple([_plain(each, device) for each in found])
 
 
 def _plain(found: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """It as a run may return it: contiguous, on the device, and no parameter."""
     if found.requires_grad or type(found) is not torch.Tensor:
         found = found.detach()
     return (found if found.device == device else found.to(device)).contiguous()
@@ -209,9 +202,9 @@ def judged(
     A check that breaks down on outputs of another form than ref_kernel's takes that form for granted, and they are
     wrong. Raises TaskError where it breaks down on the right one.
     """
-    got, wanted = listed(outputs), listed(expected)
-    if len(got) != len(wanted):
-        return f"it returned {len(got)} tensor{'s' * (len(got) > 1)}, and ref_kernel {len(wanted)}"
+    got, wanted = len(outputs), len(expected)
+    if got != wanted:
+        return f"it returned {got} tensor{'s' * (got > 1)}, and ref_kernel {wanted}"
     call, pieces = inputs["call"], (inputs["held"], inputs["room"])
     if (key := bytes(call.tolist())) not in _forms:
         truth(reference.ref_kernel, vars(reference), call, *(piece.clone() for piece in pieces))
@@ -222,22 +215,17 @@ def judged(
         return _told(reference.check_implementation(data, form(tensors)))
 
     try:
-        return ask(got)
+        return ask(outputs)
     except Exception as error:  # somebody else's code
-        told = misshapen(got, wanted)
+        told = misshapen(outputs, expected)
         if told:
             try:
-                ask(wanted)
+                ask(expected)
             except Exception:  # it is not the form: ref_kernel's own result breaks it as well
                 told = ""
         if not told:
             raise TaskError(broken(error)) from error
         return f"{told} ({type(error).__name__})"
-
-
-def listed(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors that a kernel returned."""
-    return [each for each in outputs if tuple(each.shape) != NOTHING]
 
 
 def _told(found: Any) -> str | None:

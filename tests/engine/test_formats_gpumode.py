@@ -48,6 +48,7 @@ async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Pa
         pytest.param("blend_py", text.BLEND_WRONG, "elements are off", id="wrong values"),
         pytest.param("blend_py", text.BLEND_REMEMBERS, "output differs", id="the answer to the first values"),
         pytest.param("blend_py", text.BLEND_WRONG_SHAPE, "shape", id="another shape"),
+        pytest.param("blend_py", text.BLEND_CHANGES_FORM, "the first call returned 1", id="another form later"),
         pytest.param("groups_py", text.GROUPS_WRONG, "elements are off", id="wrong values in a list"),
         pytest.param("groups_py", text.GROUPS_SHORT, "it returned 2 tensors, and ref_kernel 3", id="too few"),
         pytest.param("groups_py", text.GROUPS_REMEMBERS, "output differs", id="the lists of the first values"),

@@ -141,6 +141,17 @@ def custom_kernel(data):
 
 APART = BLEND.replace("    out[...] = 0.25 * a + 0.75 * b\n    return out", "    return 0.25 * a + 0.75 * b")
 
+BLEND_CHANGES_FORM = """\
+CALLS = []
+
+
+def custom_kernel(data):
+    a, b, _ = data
+    CALLS.append(None)
+    found = 0.25 * a + 0.75 * b
+    return found if len(CALLS) < 3 else (found, b + 0)
+"""
+
 # -- a factorisation, of which there are many right ones: a check of properties ----------------------------------------
 
 FRAME_YML = f"""\
@@ -654,7 +665,7 @@ RETURNED: Mapping[str, tuple[str, str]] = {
         "return {'norm': data.square().sum(1).sqrt(), 'y': data.clamp(min=0)}",
     ),
     "a tensor and nothing": ("return data * 2, None", "return data + data, None"),
-    "a number": ("return float(data.sum())", "return data.double().sum().item()"),
+    "a number": ("return float(data.square().sum())", "return (data.double() ** 2).sum().item()"),
     "lists in a tuple": ("return [data, data + 1], (data * 2,)", "return [data.clone(), 1 + data], (data + data,)"),
     "a tuple with names": (
         "return torch.topk(data, 2)",

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,8 @@ def test_a_target_has_the_same_inputs_and_outputs_whatever_the_task_is(tmp_path:
         ]
         assert len(target.outputs) == gpumode.MAX_OUTPUTS
         assert all(spec.open for spec in target.outputs)
+        assert [spec.name for spec in target.outputs_of(2)] == ["out0", "out1"]
+        assert replace(target, rule=None).outputs_of(2) == target.outputs
 
 
 def test_words_and_truth_values_are_numbers_into_a_table(tmp_path: Path) -> None:
