@@ -100,7 +100,7 @@ class TraceFacts(Facts, frozen=True, kw_only=True):
     """
 
     traced: Traced | None
-    span_ms: float | None = None
+    span_ms: float | None
 
 
 def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Traced:

@@ -62,13 +62,21 @@ def at(start_ms: float, end_ms: float, *, stream: int = 7, device: int = 0, name
 def traced(*work: Activity) -> dict[str, Any]:
     """A call between a hold of 10 ms and a marker that follows when the timed stream is done."""
     done_ms = max((each.end_ns / MS for each in work if each.stream == 7), default=10.0)
-    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
+    return {
+        "trace": TraceFacts(
+            traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]), span_ms=None
+        )
+    }
 
 
 def joined(*work: Activity) -> dict[str, Any]:
     """The same, with the marker behind everything."""
     done_ms = max(each.end_ns / MS for each in work)
-    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
+    return {
+        "trace": TraceFacts(
+            traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]), span_ms=None
+        )
+    }
 
 
 def test_what_waits_for_the_end_of_a_hold_of_all_ranks_is_not_busy_and_a_kernel_by_its_name_is() -> None:
@@ -105,7 +113,7 @@ def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> No
     assert cuda.launches([one]) == 1
     assert cuda.launches([one, three]) == 3  # a replica of three
     assert cuda.launches([Sensed(traced())]) == 0
-    assert cuda.launches([Sensed({"trace": TraceFacts(traced=None)}), Sensed({})]) is None
+    assert cuda.launches([Sensed({"trace": TraceFacts(traced=None, span_ms=None)}), Sensed({})]) is None
 
 
 def test_a_call_on_the_timed_stream_lies_between_the_marks() -> None:
@@ -165,14 +173,14 @@ def test_a_trace_without_its_marks_says_nothing() -> None:
     with pytest.raises(ValueError, match="CUPTI saw 1 of the 2 kernels"):
         read_trace([spin(0, 10), at(10, 11)])
     with pytest.raises(Unavailable, match="no call was traced"):
-        cuda.streams(arm_of({"trace": TraceFacts(traced=None)}), RUN)
+        cuda.streams(arm_of({"trace": TraceFacts(traced=None, span_ms=None)}), RUN)
     assert cuda.streams(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 def test_a_rung_that_was_not_timed_is_not_traced() -> None:
     sensor = cuda.Trace(Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset()))
     sensor.after_timing()
-    assert sensor.facts() == TraceFacts(traced=None)
+    assert sensor.facts() == TraceFacts(traced=None, span_ms=None)
 
 
 # -- devices, contexts, managed memory ---------------------------------------------------------------------------------
