@@ -186,7 +186,7 @@ class Site:
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
-    sample_once: Callable[[], object] | None = None
+    sample_once: Callable[[], Sample] | None = None
     hold_together: Callable[[], bool] | None = None
     poisoned: Poisoned = field(default_factory=Poisoned)
 
@@ -206,6 +206,8 @@ class Sample(Protocol):
     def beside_ms(self) -> float: ...
     @property
     def left_ms(self) -> float: ...
+    @property
+    def discarded(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from aisp.checks import cuda, timing
+from aisp.checks import cuda, cupti, timing
 from aisp.checks.cuda import TraceFacts, read_trace
 from aisp.checks.cupti import Activity
 from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Sensed, Site, Status, Sustained, Unavailable
@@ -101,8 +103,40 @@ def test_what_the_gpu_did_for_a_call_lies_between_two_readings_of_its_counters()
     flush = at(5.0, 8.0, name="fill")  # what makes ready stands before the reading
     assert cuda.spans_ms([*two, flush, *one]) == [pytest.approx(1.0), pytest.approx(0.4)]
     nothing = [at(start, start + 0.01, name=cuda.READ_KERNEL) for start in (1.0, 1.1)]
-    assert cuda.spans_ms(nothing) == []
+    assert cuda.spans_ms(nothing) == [0.0]
     assert cuda.span_ms([]) is None
+
+
+def test_samples_that_were_not_held_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_ms = iter(range(0, 10_000, 100))
+    recording = SimpleNamespace(activities=[])
+    discarded = iter([2, 2, *[0] * 50])
+
+    def sample_once() -> Any:
+        """A call of 3 ms where the host was too late for the hold, else of 1 ms."""
+        start, left = next(at_ms), next(discarded)
+        marks = [at(start, start + 0.01, name=cuda.READ_KERNEL), at(start + 50, start + 51, name=cuda.READ_KERNEL)]
+        recording.activities += [*marks, at(start + 10, start + 13 if left else start + 11)]
+        return SimpleNamespace(discarded=left)
+
+    def launch_once() -> None:
+        recording.activities += [spin(0, 10), at(10, 11), spin(12, 12.1)]
+
+    reader = SimpleNamespace(recorded=lambda: nullcontext(recording))
+    monkeypatch.setattr(cupti, "opened", lambda: reader)
+    for name in ("synchronize", "_sleep"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    site = Site("cuda", GALLERY, TARGET, TARGET.rung("optimized"), frozenset())
+    site.launch_once, site.sample_once = launch_once, sample_once
+    sensor = cuda.Trace(site)
+
+    def read(activities: Any, *, cost_ms: float) -> None:
+        recording.activities = []
+
+    monkeypatch.setattr(cuda, "read_trace", read)
+    sensor.after_timing()
+    assert sensor.facts().span_ms == pytest.approx(1.0)
+    assert len(recording.activities) == 3 * (2 + cuda.SAMPLES)
 
 
 def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> None:
