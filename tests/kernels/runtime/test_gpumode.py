@@ -348,6 +348,13 @@ def test_what_a_kernel_writes_into_returns_and_ignores_is_seen(tmp_path: Path, n
     assert result(place, found) == wanted
 
 
+def test_room_that_is_ignored_is_seen_where_no_two_results_have_the_same_bits(tmp_path: Path) -> None:
+    body = "COUNT.append(None)\na, b, _ = data\nreturn a + b + 1e-6 * len(COUNT)"
+    data = "return torch.randn(k), torch.rand(k), torch.zeros(k)\n\n\nCOUNT = []"
+    found = "posed()\n((seen, _),) = gpumode._seen.values()\nprint(json.dumps(sorted(seen.ignored)))"
+    assert result(text.composed(tmp_path, data, body), found) == [2]
+
+
 def test_room_of_whole_numbers_is_seen_with_numbers_that_may_be_places(tmp_path: Path) -> None:
     body = "return torch.randint(0, k, (k,)), torch.randperm(k), torch.zeros(k, dtype=torch.int64)"
     own = "values, order, out = data\nreturn values[order]"
