@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from . import carrying, observing, packing
-from .observing import Form, Seen
-from .packing import PackError
+from .observing import Seen
+from .packing import Form, PackError
 
 OWN = "reference"
 SEED = "seed"
@@ -161,7 +161,7 @@ def truth(
 ) -> tuple[torch.Tensor, ...]:
     """What ref_kernel returns; in which form is remembered."""
     found: list[torch.Tensor] = []
-    form = observing.spread(kernel(carrying.reader(call, OWN, classes)(held, room)), found)
+    form = packing.spread(kernel(carrying.reader(call, OWN, classes)(held, room)), found)
     _forms[bytes(call.tolist())] = form
     return _returned(found, held.device)
 
@@ -171,7 +171,7 @@ def outputs(returned: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
     if isinstance(returned, torch.Tensor):
         return (_plain(returned, device),)
     found: list[torch.Tensor] = []
-    observing.spread(returned, found)
+    packing.spread(returned, found)
     return _returned(found, device)
 
 

@@ -19,12 +19,10 @@ from typing import Any
 import torch
 
 from . import carrying
-from .packing import PackError, form_of
+from .packing import PackError, form_of, spread
 
 NEAR = 1e-2
 """Of two calls on the same data whose outputs differ: how far off they may be, of all that they add up to."""
-Form = Callable[[Sequence[torch.Tensor]], Any]
-"""What makes of tensors again what a kernel returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,37 +163,3 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def _size(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.nan_to_num().abs().sum()
-
-
-# -- what a kernel returned --------------------------------------------------------------------------------------------
-
-
-def spread(value: Any, found: list[torch.Tensor]) -> Form:
-    """Put the tensors of what a kernel returned behind those that were found: those in lists, tuples and dictionaries
-    too, by the order of their keys, and numbers as tensors of one. Returns what makes the same of other tensors.
-
-    Raises TypeError where there is anything else than these and None.
-    """
-    if isinstance(value, torch.Tensor):
-        place = len(found)
-        found.append(value)
-        return lambda tensors: tensors[place]
-    if isinstance(value, bool | int | float | complex):
-        number = len(found)
-        found.append(torch.tensor(value))
-        return lambda tensors: tensors[number].item()
-    if isinstance(value, list | tuple):
-        parts = [spread(each, found) for each in value]
-        kind = type(value)
-        plain = kind if kind in (list, tuple) or kind.__module__ == "torch.return_types" else tuple
-        made: Callable[[list[Any]], Any] = getattr(kind, "_make", plain)
-        return lambda tensors: made([part(tensors) for part in parts])
-    if isinstance(value, dict):
-        named = {key: spread(value[key], found) for key in sorted(value, key=repr)}
-        keys = list(value)
-        return lambda tensors: {key: named[key](tensors) for key in keys}
-    if value is not None:
-        raise TypeError(
-            f"the kernel returned {type(value).__name__}; tensors, numbers, lists and dictionaries are judged"
-        )
-    return lambda tensors: None

@@ -28,6 +28,10 @@ Other = Callable[[str, Any], Taker]
 """What reads a kind of text that is not one of ours."""
 
 
+Form = Callable[[Sequence[torch.Tensor]], Any]
+"""What makes of tensors again what a call returned."""
+
+
 class PackError(ValueError):
     """A value cannot be carried.
 
@@ -220,22 +224,38 @@ def prepared(
 
 
 def flat(result: Any) -> tuple[torch.Tensor, ...]:
-    """What a call returned as contiguous tensors, one after the other: those in lists and tuples too, numbers as
-    tensors of one. None is left out."""
+    """What a call returned as contiguous tensors, one after the other; see `spread`."""
+    if isinstance(result, torch.Tensor):
+        return (result.contiguous(),)
     found: list[torch.Tensor] = []
     spread(result, found)
-    return tuple(found)
+    return tuple([each.contiguous() for each in found])
 
 
-def spread(value: Any, found: list[torch.Tensor]) -> None:
-    """Put the tensors of a value behind those that were found. No closure: one that names itself would keep what it
-    holds, the tensors of every call, until Python next looks for cycles."""
+def spread(value: Any, found: list[torch.Tensor]) -> Form:
+    """Put the tensors of what a call returned behind those that were found: those in lists, tuples and dictionaries
+    too, by the order of their keys, and numbers as tensors of one. Returns what makes the same of other tensors.
+
+    Raises TypeError where there is anything else than these and None.
+    """
     if isinstance(value, torch.Tensor):
-        found.append(value.contiguous())
-    elif isinstance(value, list | tuple):
-        for each in value:
-            spread(each, found)
-    elif isinstance(value, bool | int | float):
+        place = len(found)
+        found.append(value)
+        return lambda tensors: tensors[place]
+    if isinstance(value, bool | int | float | complex):
+        number = len(found)
         found.append(torch.tensor(value))
-    elif value is not None:
-        raise TypeError(f"a call returned {type(value).__name__}, not a tensor")
+        return lambda tensors: tensors[number].item()
+    if isinstance(value, list | tuple):
+        parts = [spread(each, found) for each in value]
+        kind = type(value)
+        plain = kind if kind in (list, tuple) or kind.__module__ == "torch.return_types" else tuple
+        made: Callable[[list[Any]], Any] = getattr(kind, "_make", plain)
+        return lambda tensors: made([part(tensors) for part in parts])
+    if isinstance(value, dict):
+        named = {key: spread(value[key], found) for key in sorted(value, key=repr)}
+        keys = list(value)
+        return lambda tensors: {key: named[key](tensors) for key in keys}
+    if value is not None:
+        raise TypeError(f"a call returned {type(value).__name__}; tensors, numbers, lists and dictionaries are judged")
+    return lambda tensors: None

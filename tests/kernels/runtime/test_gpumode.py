@@ -377,7 +377,7 @@ def test_a_result_that_is_not_judged_is_told_with_the_line(tmp_path: Path) -> No
     for number, (body, told) in enumerate(
         {
             "return data.to_sparse()": "ref_kernel (reference.py, line 21): returns a sparse_coo tensor of float32",
-            "return {data.sum().item()}": "the kernel returned set; tensors, numbers, lists and",
+            "return {data.sum().item()}": "a call returned set; tensors, numbers, lists and",
         }.items()
     ):
         folder = tmp_path / str(number)
