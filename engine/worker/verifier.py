@@ -251,13 +251,14 @@ class Verifier:
         """The same judgement with what the problem's own rule says; by that, where it is the judge alone."""
         assert self._rule is not None
         assert self._target.rule is not None
-        names = [spec.name for spec in self._target.outputs_of(len(outputs))]
+        expected = self._expected[case.name, case.number]
+        names = [spec.name for spec in self._target.outputs_of(len(expected))]
         if set(outputs) != set(names):  # there is nothing that it could be asked
             return judged
         kept = self._pointed[case.name, case.number]
         inputs: dict[str, object] = {name: tensor.to(self._device, copy=True) for name, tensor in kept.items()}
         inputs |= {name: exact(value, None) for name, value in self._made[case.name].items()}
-        truth = [value.clone() for value in self._expected[case.name, case.number]]
+        truth = [value.clone() for value in expected]
         ruled = ruling.ask(self._target.rule, self._rule, inputs, [outputs[name].clone() for name in names], truth)
         said = reports.Ruled(right=ruled.right, detail=ruled.detail)
         if not self._alone:

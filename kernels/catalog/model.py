@@ -406,7 +406,7 @@ class Target:
 
     def outputs_of(self, count: int) -> tuple[TensorSpec, ...]:
         """The outputs of a call that returned so many: all, or where the problem's own rule is the judge and nothing is
-        known of them, the first ones. How many are right, the rule says."""
+        known of them, the first ones. How many are right, the reference says."""
         open_ended = self.rule is not None and self.rule.alone and all(spec.open for spec in self.outputs)
         return self.outputs[:count] if open_ended and count else self.outputs
 

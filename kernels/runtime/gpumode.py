@@ -202,9 +202,6 @@ def judged(
     A check that breaks down on outputs of another form than ref_kernel's takes that form for granted, and they are
     wrong. Raises TaskError where it breaks down on the right one.
     """
-    got, wanted = len(outputs), len(expected)
-    if got != wanted:
-        return f"it returned {got} tensor{'s' * (got > 1)}, and ref_kernel {wanted}"
     call, pieces = inputs["call"], (inputs["held"], inputs["room"])
     if (key := bytes(call.tolist())) not in _forms:
         truth(reference.ref_kernel, vars(reference), call, *(piece.clone() for piece in pieces))

@@ -50,7 +50,7 @@ async def test_a_right_submission_is_right(shared: EngineUnderTest, tmp_path: Pa
         pytest.param("blend_py", text.BLEND_WRONG_SHAPE, "shape", id="another shape"),
         pytest.param("blend_py", text.BLEND_CHANGES_FORM, "the first call returned 1", id="another form later"),
         pytest.param("groups_py", text.GROUPS_WRONG, "elements are off", id="wrong values in a list"),
-        pytest.param("groups_py", text.GROUPS_SHORT, "it returned 2 tensors, and ref_kernel 3", id="too few"),
+        pytest.param("groups_py", text.GROUPS_SHORT, "2 outputs arrived, there must be out0, out1, out2", id="too few"),
         pytest.param("groups_py", text.GROUPS_REMEMBERS, "output differs", id="the lists of the first values"),
         pytest.param("cache_py", text.CACHE_FORGETS, "elements are off", id="a state that is not written"),
         pytest.param("frame_py", text.FRAME_WRONG, "q is not orthogonal", id="a property does not hold"),

@@ -499,7 +499,7 @@ class _Task:
         tree = trees["reference"]
         for node in tree.body:
             for name in _bound(node):
-                if name in ("run", "prepare", MODULE):
+                if name in ("run", "prepare", MODULE, CLASSES):
                     told = f"{name} is a name that is written behind the file"
                     self.wrong(f"line {node.lineno}", told, "give it another name", self._reference_path)
         self._take_functions(trees)
@@ -550,8 +550,8 @@ class _Task:
         tree = ast.parse(self._reference if needed.problems else needed.module)
         names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         given = ", ".join(f"{name!r}: {name}" for name in names)
-        text = self._reference.rstrip() + f"\n\n\ndef found():\n    return {{{given}}}\n".encode()
-        taken = onefile.take(path, text, "found")
+        text = self._reference.rstrip() + f"\n\n\ndef {CLASSES}():\n    return {{{given}}}\n".encode()
+        taken = onefile.take(path, text, CLASSES)
         if not taken.problems:
             self.classes, self._classes = tuple(sorted(names)), taken.module
 

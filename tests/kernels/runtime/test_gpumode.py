@@ -410,7 +410,6 @@ def test_a_list_of_outputs_has_any_length_up_to_a_bound(tmp_path: Path) -> None:
         """
         found = gpumode.outputs([torch.ones(2), torch.ones(0)], torch.device('cpu'))
         assert [len(each) for each in found] == [2, 0]
-        assert gpumode.judged(reference, posed(), found, found[:1]) == "it returned 2 tensors, and ref_kernel 1"
         try:
             gpumode.outputs([], torch.device('cpu'))
         except ValueError as error:
