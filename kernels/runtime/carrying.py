@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import packing
@@ -80,6 +81,8 @@ def described(data: Any, own: str, classes: Collection[str], modules: Collection
             return again(dict(value))
         if isinstance(value, torch.Size):
             return {"shape": list(value)}
+        if isinstance(value, np.generic):
+            return {"number": [value.dtype.str, again(value.item())]}
         if isinstance(value, tuple) and not hasattr(kind, "_fields"):
             return again(tuple(value))  # what torch.topk() returns
         if module != own and module not in modules and module.partition(".")[0] != "torch":
@@ -194,7 +197,8 @@ def _is_kept(said: Any) -> bool:
     if not isinstance(said, dict) or "slot" in said:
         return True
     ((kind, held),) = said.items()
-    return kind in ("torch", "float", "complex", "shape", "member") or (kind == "tuple" and all(map(_is_kept, held)))
+    plain = ("torch", "float", "complex", "range", "slice", "frozenset", "shape", "number", "member")
+    return kind in plain or (kind == "tuple" and all(map(_is_kept, held)))
 
 
 def maker(said: Any, own: str, classes: Mapping[str, Any]) -> Taker:
@@ -214,6 +218,9 @@ def maker(said: Any, own: str, classes: Mapping[str, Any]) -> Taker:
         if kind == "shape":
             shape = torch.Size(parts)
             return lambda slots: shape
+        if kind == "number":
+            number = np.dtype(parts[0]).type(taker(parts[1])(()))
+            return lambda slots: number
         made, rest = class_of(parts[0]), parts[1:]
         if kind == "member":
             member = made[rest[0]]
@@ -267,7 +274,7 @@ def outline(said: Any, name_of: Callable[[int], str]) -> str:
         states = held[2:] if kind == "module" else held[1:]
         pairs = [f"{key}={outline(each, name_of)}" for state in states for key, each in state["dict"]]
         return f"{held[0][1]}({_few(pairs)})"
-    return str(held[1]) if kind == "member" else str(held)
+    return outline(held[1], name_of) if kind in ("member", "number") else str(held)
 
 
 def _few(parts: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
     *("int8", "uint8", "int16", "int32", "int64", "bool"),
 )
-WORDS = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+SEVERAL: Mapping[str, Callable[[list[Any]], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 TORCH = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 
 Taker = Callable[[Sequence[Any]], Any]
@@ -118,6 +118,10 @@ def described(
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, complex):
         return {"complex": [repr(value.real), repr(value.imag)]}
+    if isinstance(value, range | slice):
+        return {type(value).__name__: [again(each) for each in (value.start, value.stop, value.step)]}
+    if isinstance(value, set | frozenset):
+        return {type(value).__name__: sorted((again(each) for each in value), key=json.dumps)}
     if isinstance(value, list | tuple):
         parts = []
         for place, each in enumerate(value):
@@ -133,7 +137,7 @@ def described(
     if isinstance(value, torch.device):
         return {"device": True}
     word = str(value).removeprefix("torch.")
-    if isinstance(value, TORCH) and word in DTYPES + WORDS:
+    if isinstance(value, TORCH) and getattr(torch, word, None) is value:
         return {"torch": word}
     raise PackError(f"is of type {type(value).__name__}, which cannot be carried")
 
@@ -183,12 +187,12 @@ def taker(value: Any, other: Other | None = None) -> Taker:
             return operator.itemgetter(place)
         return lambda slots: torch.as_strided(slots[place], size, stride)
     ((kind, held),) = value.items()
-    if kind == "list":
-        inner = [taker(each, other) for each in held]
-        return lambda slots: [take(slots) for take in inner]
-    if kind == "tuple":
-        parts = [taker(each, other) for each in held]
-        return lambda slots: tuple([take(slots) for take in parts])
+    if kind in SEVERAL:
+        several, inner = SEVERAL[kind], [taker(each, other) for each in held]
+        return lambda slots: several([take(slots) for take in inner])
+    if kind in ("range", "slice"):
+        steps = range(*held) if kind == "range" else slice(*held)
+        return lambda slots: steps
     if kind == "dict":
         pairs = [(taker(key, other), taker(each, other)) for key, each in held]
         return lambda slots: {key(slots): take(slots) for key, take in pairs}

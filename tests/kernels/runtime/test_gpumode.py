@@ -190,6 +190,11 @@ DATA = {
     """,
     "complex numbers, also conjugated": "x = torch.rand(m, k, dtype=torch.complex64)\nreturn x, x.mT.conj()",
     "what a function of torch returns": "return torch.topk(torch.rand(m, k), 2), k",
+    "plain values of many kinds": """
+        several = {1, 2}, frozenset("ab"), range(m, 2 * k, 2), slice(None, k)
+        numbers = np.float32(0.1), np.int64(m), 2j, float("nan").hex(), True, b"".hex()
+        return torch.rand(m), several, {"dtype": torch.complex64, "order": torch.channels_last, 3: numbers}
+    """,
     "a list, a mask, nothing and a number": """
         xs = [torch.randn(m, k) for _ in range(3)]
         return [xs, torch.rand(m, k) > 0.5, None, 3]
@@ -248,7 +253,7 @@ NOT_CARRIED = {
         "return [torch.rand(m)] * k, [torch.Generator() for _ in range(2)]",
         "generate_input (reference.py, line 16): data[1][0] is a Generator, whose state cannot be seen",
     ),
-    "a stream": ("return {'x': torch.rand(m), 's': slice(m)}", "data['s'] is of type slice, which cannot be carried"),
+    "a function": ("return {'x': torch.rand(m), 's': len}", "data['s'] is of type builtin_function_or_method, which"),
     "an empty list": ("return [torch.rand(m) for _ in range(m - 8)]", "data holds no tensor"),
     "numbers alone": ("return m, k", "data holds no tensor; data may hold tensors, and plain values"),
     "nothing": ("pass", "data holds no tensor"),
