@@ -105,6 +105,9 @@ async def test_data_of_any_form_is_judged(
     result = await shared.run(place, "our_py:submission", device="cpu")
     assert result.arm("baseline").correctness is Correctness.CORRECT, result.arm("baseline").reason
     assert (result.arm("optimized").correctness is Correctness.CORRECT) is right, result.arm("optimized").reason
+    (said,) = [line for line in result.printed("verifier") if line.startswith("data: ")]
+    assert "; ref_kernel returns tensor of float" in said
+    assert ("running_mean=tensor of float32 [16] (written)" in said) is (data == NORM)
 
 
 @pytest.mark.slow
