@@ -28,8 +28,6 @@ from .packing import Form, PackError
 OWN = "reference"
 SEED = "seed"
 DEVICE = "device"
-MANY = 32
-"""Tensors that a kernel may return."""
 MAY_HOLD = "data may hold tensors, and plain values that follow from the case"
 
 _seen: dict[str, tuple[Seen, str]] = {}
@@ -163,7 +161,7 @@ def truth(
     found: list[torch.Tensor] = []
     form = packing.spread(kernel(carrying.reader(call, OWN, classes)(held, room)), found)
     _forms[bytes(call.tolist())] = form
-    return _returned(found, held.device)
+    return tuple([_plain(each, held.device) for each in found])
 
 
 def outputs(returned: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
@@ -172,12 +170,6 @@ def outputs(returned: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
         return (_plain(returned, device),)
     found: list[torch.Tensor] = []
     packing.spread(returned, found)
-    return _returned(found, device)
-
-
-def _returned(found: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, ...]:
-    if not 1 <= len(found) <= MANY:
-        raise ValueError(f"the kernel returned {len(found)} tensors; from 1 to {MANY} are judged")
     return tuple([_plain(each, device) for each in found])
 
 

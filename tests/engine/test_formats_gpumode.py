@@ -66,6 +66,24 @@ async def test_a_wrong_submission_is_wrong_in_the_words_of_the_task(
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 
+@pytest.mark.parametrize(
+    ("submission", "check", "told"),
+    [
+        pytest.param(
+            text.BLEND_SPOILS, "memory.inputs_intact", "held: other bits", id="an input that ref_kernel reads"
+        ),
+        pytest.param(text.BLEND_PAST_THE_END, "memory.margins", "room (16 bytes)", id="past the end of the room"),
+    ],
+)
+@pytest.mark.slow
+async def test_writing_where_ref_kernel_does_not_is_caught(
+    shared: EngineUnderTest, tmp_path: Path, submission: str, check: str, told: str
+) -> None:
+    result = await judged(shared, tmp_path, "blend_py", submission)
+    (caught,) = [each for each in result.record.findings if each.status is FindingStatus.CAUGHT]
+    assert (caught.check, told in caught.evidence) == (check, True), caught
+
+
 @pytest.mark.parametrize("name", text.RETURNED)
 @pytest.mark.slow
 async def test_results_of_any_form_are_judged(shared: EngineUnderTest, tmp_path: Path, name: str) -> None:
@@ -75,6 +93,25 @@ async def test_results_of_any_form_are_judged(shared: EngineUnderTest, tmp_path:
     for rung in ("baseline", "optimized"):
         assert result.arm(rung).correctness is Correctness.CORRECT, result.arm(rung).reason
     assert not [each for each in result.record.findings if each.status is FindingStatus.CAUGHT]
+
+
+@pytest.mark.parametrize(
+    ("submission", "told"),
+    [
+        ("return [data + n for n in range(33)]", "run() returned 33 outputs, lesson.md declares 32"),
+        ("return None", "run() returned 0 outputs"),
+        ("return {data}", "a call returned set; tensors, numbers, lists and dictionaries are judged"),
+    ],
+)
+@pytest.mark.slow
+async def test_results_beyond_bounds_are_told(
+    shared: EngineUnderTest, tmp_path: Path, submission: str, told: str
+) -> None:
+    own = "return [data + n for n in range(32)]"
+    place = text.composed(tmp_path, "return torch.randn(m, k)", own, submission=submission)
+    result = await shared.run(place, "our_py:submission", device="cpu")
+    assert result.arm("baseline").correctness is Correctness.CORRECT, result.arm("baseline").reason
+    assert told in result.arm("optimized").reason
 
 
 LISTS = "return [torch.randn(m, k) for _ in range(3)], torch.rand(m, k) > 0.5, None, 3"

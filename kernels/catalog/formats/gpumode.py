@@ -77,7 +77,7 @@ MAX_TASK_BYTES = 64 * 1024
 MAX_SET_BYTES = 256 * 1024
 MAX_FILES = 32  # that one task.yml lists
 MAX_FOLDERS = 20_000  # that a listing looks into
-MAX_OUTPUTS = 32  # as runtime.gpumode has it, which imports torch
+MAX_OUTPUTS = 32
 MAX_DESCRIPTION = 8_000  # characters that the lesson keeps
 DEPTH = 3  # a checkout holds problems, which holds sets, which hold tasks
 

@@ -152,6 +152,14 @@ def custom_kernel(data):
     return found if len(CALLS) < 3 else (found, b + 0)
 """
 
+BLEND_SPOILS = BLEND_RIGHT.replace(
+    "    return torch.lerp(a, b, 0.75, out=out)", "    torch.lerp(a, b, 0.75, out=out)\n    a.zero_()\n    return out"
+)
+
+BLEND_PAST_THE_END = BLEND_SPOILS.replace(
+    "a.zero_()", "out.as_strided((4,), (1,), out.storage_offset() + out.numel()).zero_()"
+)
+
 # -- a factorisation, of which there are many right ones: a check of properties ----------------------------------------
 
 FRAME_YML = f"""\
