@@ -339,7 +339,7 @@ class RunCrew(Crew):
         if stint.child.alive and stint in stint.arm.stints:
             with contextlib.suppress(ArmEnd):
                 report = await self.inspected(stint.child, FINAL_REPORT_S, stint.arm.name)
-                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks)
+                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks, stint.replica)
 
     async def end_stint(self, stint: Stint) -> None:
         """End its process, and keep what that says of the arm. It may be called twice."""
@@ -365,7 +365,7 @@ class RunCrew(Crew):
         arm, child, limits = stint.arm, stint.child, self._services.limits
         async with self._reporter.step("inspect", arm):
             inspected = await self.inspected(child, limits.progress_s, arm.name)
-        arm.sensed += facts.sensed(inspected, self._plan.target.ranks)
+        arm.sensed += facts.sensed(inspected, self._plan.target.ranks, stint.replica)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, limits.progress_s, arm.name)
         check_done(stint, done, (time.monotonic_ns() - stint.started_ns) / 1e6)
