@@ -557,7 +557,7 @@ class History:
         value in the place of any other."""
         ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != "ok":
-            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store verify` names what is"
+            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store --verify` names what is"
             raise StoreCorruptError(told) from error
 
     def _open(self) -> sqlite3.Connection | None:

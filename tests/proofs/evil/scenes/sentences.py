@@ -76,8 +76,8 @@ COMMANDS = (
     ("--version",),
     ("list",),
     ("checks",),
-    ("store", "info"),
-    ("engine", "status"),
+    ("store",),
+    ("engine",),
 )
 
 
