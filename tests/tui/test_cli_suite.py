@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -524,3 +525,19 @@ def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, 
     assert "geometric mean 2.00x" in bench("score", "mine").stdout
     assert "geometric mean 2.00x" in bench("score", "--on", "Xeon").stdout
     assert "Every lesson" in bench("suite").stdout
+
+
+def test_a_full_disk_leaves_what_was_noted_of_the_run_that_is_over(state: Path) -> None:
+    first, second = (suite_plan.Plan(new_ulid(), suite_plan.Asked("mine", (), "")) for _ in range(2))
+    first.drop()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file may grow
+    try:
+        with pytest.raises(OSError, match="too large"):
+            second.drop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in (state / "suites" / "mine").iterdir()] == ["over"]
+    assert (state / "suites" / "mine" / "over").read_text() == first.id
+    second.drop()
+    assert (state / "suites" / "mine" / "over").read_text() == second.id
