@@ -101,7 +101,7 @@ def as_view(draw: Callable[[RunView], str]) -> Door:
 TABLES: Mapping[str, Mapping[str, Door]] = {
     "What it is called": {
         "the run": lambda run: outcome.of_run(run).word,
-        "the lesson": lambda run: lesson(run).outcome,
+        "the lesson": lambda run: lesson(run).word,
         "on screens": lambda run: outcome_text(lesson(run), ascii=True).plain,
         "evidence": as_evidence,
         "candidate": as_candidate,

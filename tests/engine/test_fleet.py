@@ -34,6 +34,7 @@ from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row, Standin
 from aisp.store.outcomes import State
 from aisp.store.record import Run
 from aisp.store.results import candidate as results
+from aisp.store.results.outcome import Stage
 from aisp.store.results.reading import Reading
 from aisp.tui.cli.tree import cli
 from tests.engine.fleet_support import HERE, ended, put, serve
@@ -684,7 +685,7 @@ async def test_the_fastest_get_a_full_run(table: Candidates, tmp_path: Path, scr
         while True:
             row = await rows.get()
             ratio = next(ratio for text, ratio in speedups.items() if _own(row).startswith(text))
-            stage = results.Stage.QUICK if row.quick else results.Stage.FULL
+            stage = Stage.QUICK if row.quick else results.Stage.FULL
             outcome = results.Outcome(State.OK, stage, speedup=ratio, low=ratio - 0.1, high=ratio + 0.1)
             tell(Ended(number=row.number, run_id="R1", outcome=outcome.document()))
 
