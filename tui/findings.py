@@ -17,7 +17,7 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
-from aisp.store.results import busy, overview
+from aisp.store.results import busy, outcome, overview
 from aisp.store.results.numbers import beyond
 from aisp.store.results.outcome import Ended, Outcome
 from aisp.store.results.overview import Lesson
@@ -218,7 +218,7 @@ def naive_text(run: RunView, arm: Arm, ascii: bool) -> Text:
 
 def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What we say of a rung: its speed-up with the interval, or why it has none."""
-    arm, item = run.arm(rung), run.comparison(rung)
+    arm, item, ended = run.arm(rung), run.comparison(rung), outcome.of(run, rung)
     assert arm is not None
     bar = run.barred(item) if item is not None else run.bar(rung)
     if bar is not None:
@@ -243,9 +243,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     text = verdict_text(item.verdict.value, item.speedup, ascii)
     text.append(interval_text(item), "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
-    if run.record.state.final and run.record.validity.suspect:
-        text.append(", suspect", "bold")
-    return text
+    return text.append(f", {ended.word}", "bold") if ended.outcome is Outcome.SUSPECT else text
 
 
 def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:
