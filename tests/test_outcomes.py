@@ -155,11 +155,10 @@ def test_the_matrix_has_every_state() -> None:
     assert len(BY_NAME) == len(MATRIX)
 
 
-@pytest.mark.parametrize(
-    ("name", "suspect"),
-    [("OK suspect decided", True), ("in a run that is suspect", True), ("OK decided", False)]
-    + [("beside one that is suspect", False)],
-)
+SUSPECTED = {"OK suspect decided": True, "in a run that is suspect": True, "beside one that is suspect": False}
+
+
+@pytest.mark.parametrize(("name", "suspect"), SUSPECTED.items())
 def test_a_rung_is_called_suspect_where_the_doubt_is_about_it(name: str, suspect: bool) -> None:
     run = BY_NAME[name]
     assert our_text(RunView(run.record, run.quarantined), RUNG, True).plain.endswith(", suspect") is suspect
