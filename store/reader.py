@@ -24,7 +24,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
@@ -78,18 +78,23 @@ _RESULT = f"""{_FINISHED} AND (state NOT IN {_NOT_THE_TARGETS} OR EXISTS (
 _ENDED = f"state NOT IN {NOT_ENDED}"
 
 
-def _newest_of_each(known: str, wanted: str) -> str:
-    """The newest run of each target among those that are `wanted`, which are some of those that are `known`.
-
-    A loose scan: one step through the index per target, not one per run.
-    """
+def _all_with(known: str) -> str:
+    """Every target of which there is such a run. A loose scan: one step through the index per target, not per run."""
     return f"""
-WITH RECURSIVE targets (target) AS (
     SELECT min(target) FROM runs WHERE {known}
     UNION ALL
     SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {known})
     FROM targets WHERE targets.target IS NOT NULL
-), newest (number) AS (
+"""
+
+
+_NAMED = "SELECT value FROM json_each(?)"
+
+
+def _newest_of_each(targets: str, wanted: str) -> str:
+    """The newest run of each of the targets among those that are `wanted`."""
+    return f"""
+WITH RECURSIVE targets (target) AS ({targets}), newest (number) AS (
     SELECT (SELECT number FROM runs WHERE runs.target = targets.target AND {wanted} ORDER BY number DESC LIMIT 1)
     FROM targets WHERE targets.target IS NOT NULL
 )
@@ -97,8 +102,10 @@ SELECT number FROM newest WHERE number IS NOT NULL
 """
 
 
-BOARD_SQL = _newest_of_each(_FINISHED, _RESULT)
-ATTEMPTS_SQL = _newest_of_each("TRUE", _ENDED)
+BOARD_SQL = _newest_of_each(_all_with(_FINISHED), _RESULT)
+BOARD_OF_SQL = _newest_of_each(_NAMED, _RESULT)
+ATTEMPTS_SQL = _newest_of_each(_all_with("TRUE"), _ENDED)
+ATTEMPTS_OF_SQL = _newest_of_each(_NAMED, _ENDED)
 COMMITTED_SQL = (
     "SELECT runs.number AS number, seed, content FROM runs JOIN manifests ON manifests.hash = runs.manifest "
     f"WHERE seed <> '{NO_SEED}' AND runs.number IN"
@@ -276,24 +283,36 @@ class History:
             rows, hashes = load_runs(connection, [number])[number], array_hashes(connection, [number])[number]
             return self._shown(rows, hashes, load_hidden(connection, [number]).get(number, {}), all_findings=True)
 
-    def board(self, *, all_findings: bool = True) -> dict[str, Run]:
-        """The last result of every target: its newest run that says something of it, see store.results.standing.
+    def board(self, targets: Iterable[str] | None = None, *, all_findings: bool = True) -> dict[str, Run]:
+        """The last result of every target, or of these: its newest run that says something of it, see
+        store.results.standing.
 
         `all_findings` is explained at `newest`.
         """
         with self._reading() as connection:
             if connection is None:
                 return {}
-            return {run.target: run for run in self._records(connection, BOARD_SQL, [], all_findings)}
+            results = _newest(connection, targets, BOARD_SQL, BOARD_OF_SQL)
+            return {run.target: run for run in self._loaded(connection, results, all_findings=all_findings)}
 
-    def attempts(self) -> dict[str, Run]:
-        """The newest ended run of every target that has none which says something of it since."""
+    def attempts(self, targets: Iterable[str] | None = None) -> dict[str, Run]:
+        """The newest ended run of every target, or of these, that has none which says something of it since."""
         with self._reading() as connection:
             if connection is None:
                 return {}
-            results = set(_numbers(connection, BOARD_SQL, []))
-            newest = [number for number in _numbers(connection, ATTEMPTS_SQL, []) if number not in results]
+            names = None if targets is None else list(targets)
+            results = set(_newest(connection, names, BOARD_SQL, BOARD_OF_SQL))
+            ended = _newest(connection, names, ATTEMPTS_SQL, ATTEMPTS_OF_SQL)
+            newest = [number for number in ended if number not in results]
             return {run.target: run for run in self._loaded(connection, newest, all_findings=False)}
+
+    def last_result(self, target: str) -> str:
+        """Id of the last result of a target, as in `board`, whose record is not read; "" where it has none."""
+        with self._reading() as connection:
+            numbers = [] if connection is None else _newest(connection, [target], BOARD_SQL, BOARD_OF_SQL)
+            if connection is None or not numbers:
+                return ""
+            return str(connection.execute("SELECT id FROM runs WHERE number = ?", numbers).fetchone()[0])
 
     def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[Run]:
         """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
@@ -634,6 +653,13 @@ class History:
 
 def _numbers(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[int]:
     return [int(row[0]) for row in connection.execute(sql, tuple(parameters)).fetchall()]
+
+
+def _newest(connection: sqlite3.Connection, targets: Iterable[str] | None, of_all: str, of_named: str) -> list[int]:
+    """Numbers of the newest runs of these targets, of all where it is None."""
+    if targets is None:
+        return _numbers(connection, of_all, [])
+    return _numbers(connection, of_named, [json.dumps([content.label(target) for target in targets])])
 
 
 def _note_damage(damaged: dict[str, str], record_id: str, error: ContradictionError) -> None:

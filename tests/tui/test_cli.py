@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.store.outcomes import State
+from aisp.tui.cli.stored import Opened
 from aisp.tui.cli.tree import OLD, TREE, Entry, cli
 from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
 
@@ -538,3 +539,29 @@ def test_an_unforeseen_exception_is_an_object_too(monkeypatch: pytest.MonkeyPatc
     shown = CliRunner().invoke(cli, ["store", "--json"])
     assert shown.exit_code == 3
     assert json.loads(shown.stdout)["error"]["kind"] == "not_here"
+
+
+def test_a_list_reads_the_runs_that_it_shows_and_a_name_reads_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: Path
+) -> None:
+    from aisp.store import reader
+
+    make_target(tmp_path / "mine", "one")
+    for name in ("mine:one", "mine:one", "ch07:transpose", "ch09:softmax"):
+        remember(state, name, environment={"host": "atlas"})
+    loaded: list[int] = []
+    environments: list[str] = []
+    load, look_up = reader.load_runs, reader.History.environment
+    monkeypatch.setattr(reader, "load_runs", lambda opened, numbers: loaded.extend(numbers) or load(opened, numbers))
+    monkeypatch.setattr(
+        reader.History, "environment", lambda self, digest: environments.append(digest) or look_up(self, digest)
+    )
+    shown = json.loads(CliRunner().invoke(cli, ["list", "--root", str(tmp_path / "mine"), "--json"]).stdout)
+    assert shown["targets"][0]["last"] is not None
+    assert (loaded, environments) == ([2], [])
+    loaded.clear()
+    assert CliRunner().invoke(cli, ["score", "nothing"]).exit_code == 2
+    assert loaded == []
+    with Opened(state / "aisp.db") as opened:
+        found = opened.last_result("mine:one")
+        assert loaded == [] and opened.run(found).target == "mine:one"

@@ -48,7 +48,7 @@ def read(targets: Sequence[Target]) -> list[Lesson]:
     database = paths.database_file()
     try:
         with Stored(database) as opened:
-            return opened.lessons(targets)
+            return opened.lessons(targets, facts=False)
     except StoreError as error:
         common.note(f"aisp: warning: {clean_line(f'earlier results cannot be read from {database}: {error}')}")
         return [Lesson(target) for target in targets]
