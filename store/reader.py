@@ -78,34 +78,15 @@ _RESULT = f"""{_FINISHED} AND (state NOT IN {_NOT_THE_TARGETS} OR EXISTS (
 _ENDED = f"state NOT IN {NOT_ENDED}"
 
 
-def _all_with(known: str) -> str:
-    """Every target of which there is such a run. A loose scan: one step through the index per target, not per run."""
+def _newest_of_each(wanted: str) -> str:
+    """The newest run of each named target among those that are `wanted`."""
     return f"""
-    SELECT min(target) FROM runs WHERE {known}
-    UNION ALL
-    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {known})
-    FROM targets WHERE targets.target IS NOT NULL
+SELECT (SELECT number FROM runs WHERE runs.target = named.value AND {wanted} ORDER BY number DESC LIMIT 1) AS number
+FROM json_each(?) AS named WHERE number IS NOT NULL
 """
 
 
-_NAMED = "SELECT value FROM json_each(?)"
-
-
-def _newest_of_each(targets: str, wanted: str) -> str:
-    """The newest run of each of the targets among those that are `wanted`."""
-    return f"""
-WITH RECURSIVE targets (target) AS ({targets}), newest (number) AS (
-    SELECT (SELECT number FROM runs WHERE runs.target = targets.target AND {wanted} ORDER BY number DESC LIMIT 1)
-    FROM targets WHERE targets.target IS NOT NULL
-)
-SELECT number FROM newest WHERE number IS NOT NULL
-"""
-
-
-BOARD_SQL = _newest_of_each(_all_with(_FINISHED), _RESULT)
-BOARD_OF_SQL = _newest_of_each(_NAMED, _RESULT)
-ATTEMPTS_SQL = _newest_of_each(_all_with("TRUE"), _ENDED)
-ATTEMPTS_OF_SQL = _newest_of_each(_NAMED, _ENDED)
+BOARD_SQL, ATTEMPTS_SQL = _newest_of_each(_RESULT), _newest_of_each(_ENDED)
 COMMITTED_SQL = (
     "SELECT runs.number AS number, seed, content FROM runs JOIN manifests ON manifests.hash = runs.manifest "
     f"WHERE seed <> '{NO_SEED}' AND runs.number IN"
@@ -118,7 +99,16 @@ SELECT json_extract(content, '$.batch.id'), json_extract(content, '$.batch.sha25
 FROM runs JOIN manifests ON manifests.hash = runs.manifest
 WHERE json_extract(content, '$.batch.suite') = ? ORDER BY number DESC LIMIT 1
 """
-TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
+TARGETS_SQL = """
+WITH RECURSIVE targets (target) AS (
+    SELECT min(target) FROM runs
+    UNION ALL
+    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target)
+    FROM targets WHERE targets.target IS NOT NULL
+)
+SELECT target FROM targets WHERE target IS NOT NULL
+"""
+"""A loose scan: one step through the index per target, not one per run."""
 DURATIONS_SQL = (
     "SELECT target, folder, duration_ms, max(number) FROM runs "
     "WHERE state = 'ok' AND quick = ? AND duration_ms IS NOT NULL GROUP BY target, folder"
@@ -289,30 +279,33 @@ class History:
 
         `all_findings` is explained at `newest`.
         """
+        names = self._json(targets)
         with self._reading() as connection:
             if connection is None:
                 return {}
-            results = _newest(connection, targets, BOARD_SQL, BOARD_OF_SQL)
-            return {run.target: run for run in self._loaded(connection, results, all_findings=all_findings)}
+            return {run.target: run for run in self._records(connection, BOARD_SQL, [names], all_findings)}
 
     def attempts(self, targets: Iterable[str] | None = None) -> dict[str, Run]:
         """The newest ended run of every target, or of these, that has none which says something of it since."""
+        names = self._json(targets)
         with self._reading() as connection:
             if connection is None:
                 return {}
-            names = None if targets is None else list(targets)
-            results = set(_newest(connection, names, BOARD_SQL, BOARD_OF_SQL))
-            ended = _newest(connection, names, ATTEMPTS_SQL, ATTEMPTS_OF_SQL)
-            newest = [number for number in ended if number not in results]
+            results = set(_numbers(connection, BOARD_SQL, [names]))
+            newest = [number for number in _numbers(connection, ATTEMPTS_SQL, [names]) if number not in results]
             return {run.target: run for run in self._loaded(connection, newest, all_findings=False)}
 
     def last_result(self, target: str) -> str:
         """Id of the last result of a target, as in `board`, whose record is not read; "" where it has none."""
         with self._reading() as connection:
-            numbers = [] if connection is None else _newest(connection, [target], BOARD_SQL, BOARD_OF_SQL)
+            numbers = [] if connection is None else _numbers(connection, BOARD_SQL, [self._json([target])])
             if connection is None or not numbers:
                 return ""
             return str(connection.execute("SELECT id FROM runs WHERE number = ?", numbers).fetchone()[0])
+
+    def _json(self, targets: Iterable[str] | None) -> str:
+        """Names of targets for a query, all that were run where it is None."""
+        return json.dumps([content.label(target) for target in (self.targets() if targets is None else targets)])
 
     def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[Run]:
         """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
@@ -653,13 +646,6 @@ class History:
 
 def _numbers(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[int]:
     return [int(row[0]) for row in connection.execute(sql, tuple(parameters)).fetchall()]
-
-
-def _newest(connection: sqlite3.Connection, targets: Iterable[str] | None, of_all: str, of_named: str) -> list[int]:
-    """Numbers of the newest runs of these targets, of all where it is None."""
-    if targets is None:
-        return _numbers(connection, of_all, [])
-    return _numbers(connection, of_named, [json.dumps([content.label(target) for target in targets])])
 
 
 def _note_damage(damaged: dict[str, str], record_id: str, error: ContradictionError) -> None:
