@@ -16,7 +16,7 @@ from aisp.tui.jobs import JOBS
 _ANY = Roofline("", "", "", MEMORY, 1.0, 1.0, (), "")
 LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "list: targets": lessons.TARGETS,
-    "lessons: lessons": lessons.LESSONS,
+    "list --predictions: lessons": lessons.LESSONS,
     "dev expectations: targets": lessons.PREDICTIONS,
     "dev expectations --min-speedup: targets": agreed.LEAST,
     "dev expectations --strict, --portable: files[].targets": agreed.HELD,

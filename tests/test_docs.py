@@ -196,7 +196,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     same_keys({"schema": 1, "runs": [example("aisp run")]}, printed("aisp history"))
     whole = printed("aisp history", a.id)
     same_keys(example("aisp run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
-    check("aisp lessons", "--root", root)
+    check("aisp list --predictions", "--root", root)
     check("aisp score")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     check("aisp judge", str(tmp_path / "KernelBench"))

@@ -63,7 +63,7 @@ watch | watch | Time it after each save | transpose | transpose --device cpu
 judge | judge | Check and time solutions | softmax.py --quick | solutions --against ch07:transpose
 diff | diff | Show how rungs differ | transpose | transpose baseline optimized -y
 restore | restore | Bring an edit back | transpose best | transpose 01JZ0 --yes
-list | list_targets | List targets and results | --chapter ch07 | --root . --json
+list | list_targets | List targets and results | --chapter ch07 | --predictions --sort speed-up
 new | new | Make a target of your own | my_kernel | --from ch09:gemm_ladder
 open | open | Open the app on a target | transpose | 01JZ0
 
@@ -74,7 +74,6 @@ checks | checks | Show what was checked | transpose | --issues
 export | export:export | Write a run for others | transpose | 01JZ0 --html -o run.html
 import | export:import_ | Take in others' runs | run.json | monday.json tuesday.json
 score | suite | Sum up many targets | ch07 | all --on h100
-lessons | lessons | Hold lessons to predictions | --sort speedup | -o lessons.svg
 suite | suite_run | Measure many, find slowdowns | smoke --quick | --history smoke
 
 Look deeper
@@ -140,6 +139,7 @@ _FOLDED: Mapping[str, str] = {
     "fleet agents": "fleet --agents",
     "fleet run": "fleet",
     "fleet status": "fleet",
+    "lessons": "list --predictions",
     "replay": "fuzz --replay",
     "store backup": "store --backup",
     "store info": "store",
