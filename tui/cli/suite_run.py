@@ -88,14 +88,11 @@ def command(
     other: str | None,
     kept: str | None,
     limit: int,
-    resume: bool | None,
-    into: str | None,
-    quick: bool,
-    device: str,
     roots: tuple[str, ...],
-    no_turns: bool,
     as_json: bool,
-    **_: bool,
+    history: bool,
+    compare: bool,
+    **how: Any,
 ) -> None:
     """Measure the targets of the suite NAME, and say of each whether it became slower. Without NAME list the suites:
     the shipped ones, and with --root those in the folder `suites` there.
@@ -112,31 +109,31 @@ def command(
     breaks its contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C. Of a list, a history or a
     comparison: 0; 1 there is nothing to show or to compare; 2 no such suite or package.
     """
-    chosen = common.action(ACTIONS)
+    common.action(ACTIONS)
     from aisp.tui.cli import suite_compare, suite_history  # the store: only once something is asked for
 
-    if chosen == "compare":
+    if compare:
         if name is None or other is None:
             raise click.UsageError("--compare takes two: A and B, each a package's folder or the id of a suite's run")
         ctx.exit(suite_compare.both(name, other, kept, as_json=as_json))
-    if chosen == "history":
+    if history:
         if name is None:
             raise click.UsageError("--history takes the NAME of a suite; `aisp suite` shows which there are")
         ctx.exit(suite_history.history(name, kept, limit, roots, as_json=as_json))
     if name is None:
         ctx.exit(suite_history.listing(kept, roots, as_json=as_json))
-    ctx.exit(measure(name, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json))
+    ctx.exit(measure(name, roots, as_json=as_json, **how))
 
 
 def measure(
     name: str,
+    roots: Sequence[str],
+    *,
     resume: bool | None,
     into: str | None,
-    *,
     quick: bool,
     device: str,
-    roots: Sequence[str],
-    turns: bool,
+    no_turns: bool,
     as_json: bool,
 ) -> int:
     """One run of a suite from its plan to its package; the exit status."""
@@ -166,7 +163,7 @@ def measure(
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
                 lost |= suite_rows.lost(opened, base, suite, catalog)
                 result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
-                if turns:
+                if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
             common.note("aisp: the same command goes on where this left off")
