@@ -95,15 +95,28 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
     folders = ("tui", "engine", "store", "kernels", "checks", "docs")
     files = [path for folder in folders for path in sorted((MAIN / folder).rglob("*")) if path.suffix in (".py", ".md")]
     named = {
-        (str(path.relative_to(MAIN)), words)
+        (str(path.relative_to(MAIN)), words, options)
         for path in files
-        for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
+        for words, options in re.findall(
+            r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)([^`\n]*)", path.read_text("utf-8")
+        )
     }
-    assert ("engine/client.py", "engine") in named
+    assert ("engine/client.py", "engine", " --logs") in named
     then = ("docs/findings/", "docs/speed.md", "docs/reliability.md", "docs/commands.md")
-    now = [(path, words) for path, words in sorted(named) if not (path.startswith(then) and renamed(words.split())[0])]
-    wrong = [f"{path}: aisp {words}" for path, words in now if not exists(words.split(), TREE)]
+    old = {(path, words) for path, words, _ in named if renamed(words.split())[0]}
+    assert [f"{path}: aisp {words}" for path, words in sorted(old) if not path.startswith(then)] == []
+    now = sorted(one for one in named if one[:2] not in old)
+    wrong = [f"{path}: aisp {words}" for path, words, _ in now if not exists(words.split(), TREE)]
     assert not wrong, "no such command: " + "; ".join(wrong)
+    unknown = [f"{path}: aisp {words} {one}" for path, words, options in now for one in strange(words, options)]
+    assert not unknown, "no such option: " + "; ".join(unknown)
+
+
+def strange(words: str, options: str) -> list[str]:
+    """What begins like an option, in a call, and is none of the command's."""
+    command = next((one for name, one in ALL.items() if f"aisp {words} ".startswith(f"{name} ")), None)
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} if command else {"--help"}
+    return [one for one in re.findall(r"(?<= )--?[a-z][a-z-]*", options) if one not in {*known, "--help"}]
 
 
 def exists(words: list[str], entries: Mapping[str, Entry]) -> bool:
