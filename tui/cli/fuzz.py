@@ -54,8 +54,7 @@ STEPS = 10
 """How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
 
 
-_DRAWN = ("rungs", "cases", "seed", "strategies", "device", "roots", "naive")
-ACTIONS = {"replay": (), "": _DRAWN}
+ACTIONS = {"replay": (), "": ("rungs", "cases", "seed", "strategies", "device", "roots", "naive")}
 
 
 @click.command()

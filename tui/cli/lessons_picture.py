@@ -26,8 +26,8 @@ COLOUR_OF: Mapping[Outcome, str] = {
 }
 
 
-def draw(lessons: Sequence[Lesson], told: str, file: str, form: str) -> None:
-    """Write the picture as "png" or "svg".
+def draw(lessons: Sequence[Lesson], told: str, file: str) -> None:
+    """Write the picture in the form that the file's name ends with, "png" or "svg".
 
     Args:
         told: the order and the choice of the lessons, below the title.
@@ -75,7 +75,7 @@ def draw(lessons: Sequence[Lesson], told: str, file: str, form: str) -> None:
             textcoords="offset points", va="center", fontsize=8, parse_math=False,
             color=INK if lesson.outcome.compared else MUTED,
         )  # fmt: skip
-    save(figure, file, form)
+    save(figure, file)
 
 
 def row_words(lesson: Lesson) -> str:

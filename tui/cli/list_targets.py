@@ -82,9 +82,11 @@ def command(
     if predictions:
         found = chosen(targets, ORDERS[sort], CHOICES[only], words)
         if out is not None:
+            from aisp.tui.cli.lessons_picture import draw  # matplotlib
+
             title = f"{plain.counted(len(found), 'lesson')} by {sort}"
             title += "" if CHOICES[only] == "all" else f", only: {CHOICES[only]}"
-            common.write_picture(out, partial(_draw, found, f"{title}, with “{words}”" if words else title))
+            common.write_picture(out, partial(draw, found, f"{title}, with “{words}”" if words else title))
         common.answer(as_json, lambda: {"lessons": documents(LESSONS, found)}, predicted_lines, found)
     else:
         found = read(targets)
@@ -102,12 +104,6 @@ def chosen(targets: Sequence[Target], order: str, choice: str, words: str) -> li
         every = [replace(one, answer=opened.answer(one.target)) for one in opened.lessons(targets)]
     fitting = [one for one in every if overview.FILTERS[choice](one) and overview.matches(one, words)]
     return overview.ordered(fitting, order)
-
-
-def _draw(lessons: Sequence[Lesson], title: str, file: str) -> None:
-    from aisp.tui.cli.lessons_picture import draw  # matplotlib
-
-    draw(lessons, title, file, file[-3:])
 
 
 def predicted_lines(lessons: Sequence[Lesson], *, width: int | None) -> list[str]:
