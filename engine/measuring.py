@@ -76,8 +76,10 @@ class Measuring:
                 await self._rounds(running, replica, first, most)
 
     async def _rounds(self, stints: Sequence[Stint], replica: int, first: int, most: int) -> None:
-        done, started_s = 0, time.monotonic()
-        while done < most and not self.turns.over(done, started_s, verdicts.widest(self._reporter.arms, replica)):
+        done, started_s, clear = 0, time.monotonic(), self._plan.rule.clear
+        while done < most and not self.turns.over(
+            done, started_s, verdicts.widest(self._reporter.arms, replica, clear)
+        ):
             number = first + done
             for stint in self._rounds_order.of(stints, number):
                 if stint.running:

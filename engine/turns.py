@@ -36,6 +36,7 @@ CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.record.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
+CLEAR = 0.25  # of its log, that the half-width of a ratio may have in a quick run
 METHODS = {"cpu": 1, "cuda": 2}
 """Version of the way times are taken, by device: 2 leaves no lines of the flush to be written back
 (docs/measurement.md). Runs that name none have 1."""
@@ -61,6 +62,8 @@ class StopRule:
         cache: what the L2 holds before a sample.
         interleaved: arms take turns; else one arm is measured after the other.
         method: version of the way times are taken (METHODS); times of two of them cannot be compared.
+        clear: a ratio needs no further round either where `half_width` is at most that share of its log: what is left
+            open is how processes differ, and no round says that.
     """
 
     replicas: int
@@ -77,6 +80,7 @@ class StopRule:
     interleaved: bool = True
     looks: tuple[Look, ...] = ()
     method: int = 1
+    clear: float = 0.0
 
     @staticmethod
     def of(
@@ -90,7 +94,7 @@ class StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
         if quick:
             numbers = (replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0)
-            return StopRule(*numbers, cache, interleaved, method=METHODS[device])
+            return StopRule(*numbers, cache, interleaved, method=METHODS[device], clear=CLEAR)
         looks = () if replicas else LOOKS
         most = replicas or LOOKS[-1].replicas
         return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, cache, interleaved, looks, METHODS[device])
@@ -262,7 +266,7 @@ class Turns:
         Args:
             done: rounds.
             started_s: time.monotonic() at the first.
-            widest: half-width of the widest interval of this replica; None where there is nothing to compare.
+            widest: see verdicts.widest; None where there is nothing to compare.
         """
         if done < self._rule.least_rounds:
             return False
