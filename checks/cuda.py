@@ -2,7 +2,8 @@
 
 One call is traced by CUPTI after the last sample, with a spinning kernel before it and a marker behind it on the timed
 stream. What runs beside the spinning kernel has started before the clock would; what ends after the marker would end
-after it. Tracing slows a process down, so nothing is timed after it.
+after it. A few samples of one call follow: how long the GPU worked in them is a witness beside the clocks. It decides
+nothing, since the record lies in the rung's process. Tracing slows a process down, so nothing is timed after it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
 MARK_CYCLES = 2_000
 SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
+READ_KERNEL = "read_clocks"  # of the engine: one stands before and one behind the call of a sample
+SAMPLES = 7
+SAMPLES_S = 0.25  # in which they must have begun
 HOLD_KERNEL = "aisp_hold"  # of the engine: the holds of all ranks end together, whatever the clocks of their GPUs
 NO_KERNEL = ("Memcpy", "Memset")  # how names of copies and fills begin
 SETTLE_S = 0.02  # for what still runs in a context that no synchronisation of ours reaches
@@ -88,9 +92,15 @@ class Traced(Facts, frozen=True, kw_only=True):
 
 
 class TraceFacts(Facts, frozen=True, kw_only=True):
-    """`traced` is None where no call was: nothing was timed."""
+    """What was recorded.
+
+    Attributes:
+        traced: a call; None where nothing was timed.
+        span_ms: from the first start to the last end of what the GPU did for one call, by samples; see `spans_ms`.
+    """
 
     traced: Traced | None
+    span_ms: float | None = None
 
 
 def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Traced:
@@ -128,6 +138,22 @@ def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Trace
     )
 
 
+def spans_ms(activities: Iterable[Activity]) -> list[float]:
+    """Of each sample: from the first start to the last end of what stands between its two readings of the counters, as
+    the GPU noted them. Nothing of a sample whose call launched nothing."""
+    found: list[float] = []
+    inside: list[Activity] | None = None
+    for each in sorted(activities, key=lambda one: one.start_ns):
+        if each.name != READ_KERNEL:
+            if inside is not None:
+                inside.append(each)
+            continue
+        if inside:
+            found.append((max(one.end_ns for one in inside) - inside[0].start_ns) / 1e6)
+        inside = [] if inside is None else None
+    return found
+
+
 def _described(activity: Activity, beyond_ns: int) -> str:
     return f"{activity.name[:60]} on stream {activity.stream} by {beyond_ns / 1e6:.3g} ms"
 
@@ -140,6 +166,7 @@ class Trace(Sensor[TraceFacts]):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._traced: Traced | None = None
+        self._span_ms: float | None = None
 
     def after_timing(self) -> None:
         """See Sensor."""
@@ -161,10 +188,21 @@ class Trace(Sensor[TraceFacts]):
             torch.cuda.synchronize()
             time.sleep(SETTLE_S)
         self._traced = read_trace(recording.activities, cost_ms=(time.perf_counter() - start) * 1e3)
+        if (sample_once := self.site.sample_once) is None:
+            return
+        until = time.perf_counter() + SAMPLES_S
+        with cupti.opened().recorded() as recording:
+            for number in range(SAMPLES):
+                if number and time.perf_counter() > until:
+                    break
+                sample_once()
+            torch.cuda.synchronize()
+        if spans := spans_ms(recording.activities):
+            self._span_ms = statistics.median(spans)
 
     def facts(self) -> TraceFacts:
         """See TraceFacts."""
-        return TraceFacts(traced=self._traced)
+        return TraceFacts(traced=self._traced, span_ms=self._span_ms)
 
 
 def _traced(arm: ArmFacts) -> list[Traced]:
@@ -185,6 +223,12 @@ def launches(sensed: Iterable[Sensed]) -> int | None:
     """Kernels in one call, the most of any replica and rank that was traced; None where none was."""
     told = (facts.traced.kernels for each in sensed if (facts := each.of(Trace)) is not None and facts.traced)
     return max(told, default=None)
+
+
+def span_ms(sensed: Iterable[Sensed]) -> float | None:
+    """Median over processes of how long the GPU worked for one call; None where no sample was recorded."""
+    found = [facts.span_ms for each in sensed if (facts := each.of(Trace)) is not None and facts.span_ms is not None]
+    return statistics.median(found) if found else None
 
 
 def streams(arm: ArmFacts, run: RunFacts) -> Answer:

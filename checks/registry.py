@@ -172,6 +172,7 @@ class Site:
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
             after_timing on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
+        sample_once: takes one sample of one call, as a lone process on a GPU takes them behind a hold; likewise.
         hold_together: of several ranks on GPUs, holds all GPUs until every host has launched what follows; likewise.
             Whether it could.
         poisoned: what was overwritten so far.
@@ -185,6 +186,7 @@ class Site:
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
+    sample_once: Callable[[], object] | None = None
     hold_together: Callable[[], bool] | None = None
     poisoned: Poisoned = field(default_factory=Poisoned)
 

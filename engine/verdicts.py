@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from aisp.checks.cuda import launches
+from aisp.checks.cuda import launches, span_ms
 from aisp.engine import statistics
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.quality import quality as samples_quality
@@ -69,6 +69,8 @@ def arm_record(
         )
     if arm.believable and (arm.inside or arm.outside_ms):
         quality = msgspec.structs.replace(quality or records.Quality(), **_outside(arm))
+    if arm.believable and (span := span_ms(arm.sensed)) is not None:
+        quality = msgspec.structs.replace(quality or records.Quality(), profiler_ms=span)
     if arm.believable and (met := arm.waits.members()):
         quality = msgspec.structs.replace(quality or records.Quality(), **met)
     if summary is not None and roofline is not None:

@@ -33,6 +33,7 @@ STATUS_WORDS: Mapping[FindingStatus, str] = {
 TOLD_DRIFT = 0.01
 TOLD_AUTOCORRELATION = 0.5
 TOLD_RESOLUTION = 0.01
+TOLD_PROFILER = 0.02  # of the profiler's time, that ours is off
 
 
 def timing_words(timing: str, calls: int | None = None) -> str:
@@ -66,6 +67,12 @@ def quality_notes(quality: Quality | None, median_ms: float | None = None, calls
     if quality.throttled_share:
         share = plain.percent(quality.throttled_share, 1 if quality.throttled_share < 0.1 else 0)
         notes.append(f"{share} of the samples set aside: clock below 75 % of the reference")
+    if quality.profiler_ms is not None and median_ms and abs(quality.profiler_ms / median_ms - 1) > TOLD_PROFILER:
+        span, off = plain.quantity(quality.profiler_ms / 1e3, "s"), median_ms / quality.profiler_ms - 1
+        notes.append(
+            f"by the profiler the GPU works {span} a call, alone; the time shown is {plain.percent(abs(off), 1)} "
+            f"{'more' if off > 0 else 'less'}"
+        )
     if quality.resolution_ms is not None and median_ms:
         step = quality.resolution_ms / (median_ms * max(1, calls or 1))
         if step > TOLD_RESOLUTION:

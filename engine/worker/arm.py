@@ -790,6 +790,7 @@ class Arm:
         """What the sensors noted."""
         timed = next((b for b in self._bound.values() if b.call is not None), None)
         if self._timer is not None and timed is not None:
+            sample = self._timer.sample
             self._refill(timed, 0)
             self._drop()
             self._synchronize()
@@ -797,6 +798,9 @@ class Arm:
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
             if isinstance(self._timer, CudaTimer):
                 self._site.hold_together = self._timer.hold_together
+                if self._timer.hold is not None and not self._ranks.several:
+                    one = single(self._site.launch_once)
+                    self._site.sample_once = lambda: sample(one, lambda: self._refill(timed, 0))
             self._sensors.call("after_timing")
         return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
 
@@ -828,7 +832,7 @@ class Arm:
         """Drop what was made for calls: a group waits for graphs that its collectives were captured into."""
         self._last = self._group = None
         self._bound.clear()
-        self._site.call_once = self._site.launch_once = self._site.hold_together = None
+        self._site.call_once = self._site.launch_once = self._site.sample_once = self._site.hold_together = None
         gc.unfreeze()
         gc.collect()
 

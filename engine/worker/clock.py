@@ -51,6 +51,7 @@ from aisp.engine.worker.tensors import mixed
 from aisp.kernels.catalog.model import Flag, Target
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import torch
 
 BATCH_MS = 5.0  # what the smaller batch should take
@@ -373,6 +374,15 @@ def _mapped(line: Line, layout: Layout, *files: int) -> None:
         raise LineError("it did not map its memory")
 
 
+def meeting_page() -> tuple[int, npt.NDArray[np.uint64]]:
+    """A file of one page, where the judge meets a worker's hold, and the page. Whoever is given the file can write
+    there, but neither cut it off, which would be a SIGBUS here, nor change that."""
+    fd = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, mmap.PAGESIZE)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd, np.frombuffer(mmap.mmap(fd, mmap.PAGESIZE), np.uint64)
+
+
 def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int) -> bool:
     """Whether there would have been more calls in a batch, had there been memory for more sets."""
     per_call_ms = max(statistics.median(slopes_ms) + copies_ms, 1e-4) if slopes_ms else BATCH_MS
@@ -545,9 +555,7 @@ class _DeviceSide(_Side):
         if self.room < WIDE:
             raise CannotError(NO_ROOM, task=WIDE * outside.needed_bytes() > free * DEVICE_SHARE)
         self._opened: dict[bytes, tuple[int, int]] = {}
-        self._file = os.memfd_create("aisp", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, mmap.PAGESIZE)
-        self._page = np.frombuffer(mmap.mmap(self._file, mmap.PAGESIZE), np.uint64)
+        self._file, self._page = meeting_page()
         self._turn = 0
         self._address = 0
 

@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from aisp.checks.cuda import HOLD_KERNEL
+from aisp.checks.cuda import HOLD_KERNEL, READ_KERNEL
 from aisp.kernels import cuda
 
 _SOURCE = r"""
@@ -167,7 +167,7 @@ class ClockProbe:
             import torch
 
             self._launch = cuda.launch
-            self._kernel = cuda.Kernel("read_clocks.cu", _SOURCE, "read_clocks", digest="aisp read_clocks")
+            self._kernel = cuda.Kernel("read_clocks.cu", _SOURCE, READ_KERNEL, digest="aisp read_clocks")
             self._blocks = torch.cuda.get_device_properties(0).multi_processor_count
             # Before and after, [2, SM, (cycles, ns)]; zero where no block ran.
             self._readings = torch.zeros((2, _MOST_SMS, 2), dtype=torch.int64, device="cuda")

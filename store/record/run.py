@@ -85,6 +85,8 @@ class Quality(msgspec.Struct, frozen=True):
         outside_read: outputs of the judge's batches that it read, and found right.
         outside_sets: sets of inputs that there was memory for, where that made the judge's batches smaller; else None.
         inside: why the arm was judged inside, as a clause; None where it was judged outside, and in records of before.
+        profiler_ms: of one call, from the first start to the last end of what the GPU did, by CUPTI's records of a few
+            samples behind a hold. Of the rung's process, and part of no verdict. None where none were recorded.
         busy_factor: how much longer others on the processors can have made its turns on a CPU; 1 where nobody did.
         waited_share: of the time of its turns, that in which its threads stood in line because of others.
         others_cores, cores: processors that others kept busy meanwhile, of so many.
@@ -110,6 +112,7 @@ class Quality(msgspec.Struct, frozen=True):
     outside_read: int | None = None
     outside_sets: int | None = None
     inside: str | None = None
+    profiler_ms: float | None = None
     busy_factor: float | None = None
     waited_share: float | None = None
     others_cores: float | None = None

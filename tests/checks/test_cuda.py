@@ -82,6 +82,21 @@ def test_what_waits_for_the_end_of_a_hold_of_all_ranks_is_not_busy_and_a_kernel_
     assert read_trace([hold, at(100.01, 100.5), named, spin(141, 142)]).busy_ms == pytest.approx(39.99)
 
 
+def test_what_the_gpu_did_for_a_call_lies_between_two_readings_of_its_counters() -> None:
+    def sample(*work: Activity) -> list[Activity]:
+        first, last = min(each.start_ns for each in work) / MS, max(each.end_ns for each in work) / MS
+        marks = [(first - 0.02, first - 0.01), (last + 0.01, last + 0.02)]
+        return [*work, *(at(*mark, name=cuda.READ_KERNEL) for mark in marks)]
+
+    one = sample(at(1.0, 1.5), at(1.2, 2.0, stream=13))
+    two = sample(at(11.0, 11.4, name="Memset"))
+    flush = at(5.0, 8.0, name="fill")  # what makes ready stands before the reading
+    assert cuda.spans_ms([*two, flush, *one]) == [pytest.approx(1.0), pytest.approx(0.4)]
+    nothing = [at(start, start + 0.01, name=cuda.READ_KERNEL) for start in (1.0, 1.1)]
+    assert cuda.spans_ms(nothing) == []
+    assert cuda.span_ms([]) is None
+
+
 def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> None:
     one, three = (
         Sensed(traced(at(10.01, 10.02, name="Memset (Device)"), at(10.03, 10.04, name="Memcpy DtoD"), *kernels))

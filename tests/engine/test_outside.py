@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import errno
+import fcntl
 import itertools
 import math
 import mmap
@@ -73,6 +74,20 @@ def test_what_the_judge_shares_is_whole_large_pages(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ipc, "_driver", lambda: SimpleNamespace(cuMemAlloc_v2=allocates))
     ipc.allocate(nbytes)
     assert asked == [whole]
+
+
+def test_a_rung_that_cuts_the_page_where_the_judge_waits_for_it_is_refused() -> None:
+    file, page = clock.meeting_page()
+    for nbytes in (0, 2 * mmap.PAGESIZE):
+        with pytest.raises(PermissionError):
+            os.ftruncate(file, nbytes)
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    theirs = np.frombuffer(mmap.mmap(file, mmap.PAGESIZE), np.uint64)
+    os.ftruncate(file, mmap.PAGESIZE)  # as whoever meets there makes sure of its size
+    os.close(file)
+    page[LINE_WORDS] = 7
+    assert theirs[LINE_WORDS] == 7
 
 
 def test_a_line_says_what_came_and_that_the_other_side_has_left() -> None:

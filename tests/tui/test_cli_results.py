@@ -18,7 +18,13 @@ def test_a_timing_names_how_many_calls_a_sample_holds(timing: str, calls: int | 
 
 
 def test_of_ordinary_samples_nothing_is_told() -> None:
-    ordinary = {"drift": -0.009, "autocorrelation": 0.5, "throttled_share": 0.0, "resolution_ms": 3.2e-5}
+    ordinary = {
+        "drift": -0.009,
+        "autocorrelation": 0.5,
+        "throttled_share": 0.0,
+        "resolution_ms": 3.2e-5,
+        "profiler_ms": 0.393,
+    }
     assert quality_notes(Quality(**ordinary), 0.4) == []
     assert quality_notes(Quality(), None) == []
     assert quality_notes(None) == []
@@ -32,6 +38,14 @@ def test_of_ordinary_samples_nothing_is_told() -> None:
         (Quality(autocorrelation=-0.7), "successive samples hang together (autocorrelation -0.70)"),
         (Quality(low_mode_ms=0.4, high_mode_ms=0.5, high_share=0.25), "two modes, 0.4000 and 0.5000 ms"),
         (Quality(throttled_share=0.25), "25 % of the samples set aside"),
+        (
+            Quality(profiler_ms=0.0017),
+            "by the profiler the GPU works 1.70 µs a call, alone; the time shown is 17.6 % more",
+        ),
+        (
+            Quality(profiler_ms=0.0025),
+            "by the profiler the GPU works 2.50 µs a call, alone; the time shown is 20.0 % less",
+        ),
         (Quality(resolution_ms=3.2e-5), "the clock's step of 0.0320 µs is 1.6 % of a sample"),
     ],
 )

@@ -163,7 +163,7 @@ def test_the_json_of_a_run_on_a_gpu_carries_bounds_quality_and_cycles(root: str)
         "throttled_share": 0.04, "resolution_ms": 3.2e-5, "overhead_ms": 1.28e-3, "watch_us": None,
         "right_by_stated": None, "right_by_derived": None,
         "outside_ms": None, "outside_error": None, "outside_copies_ms": None, "outside_read": None,
-        "outside_sets": None, "inside": None,
+        "outside_sets": None, "inside": None, "profiler_ms": None,
         "busy_factor": None, "waited_share": None, "others_cores": None, "cores": None, "stolen_share": None,
         "between": None, "between_freedom": None,
     }  # fmt: skip

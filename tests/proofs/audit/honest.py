@@ -94,7 +94,9 @@ async def _main(arguments: argparse.Namespace) -> int:
             print("    ms a run: " + ", ".join(f"{name} {ms:.0f}" for name, ms in spent_ms.items()), flush=True)
             for key, count in against.most_common():
                 print(f"    {count:3} x {key}: {evidence[key]}", flush=True)
-            told.append({"target": target.id, "runs": arguments.runs, "states": states, "against": against, "rungs": rungs})
+            told.append(
+                {"target": target.id, "runs": arguments.runs, "states": states, "against": against, "rungs": rungs}
+            )
             if arguments.json is not None:  # after each, so that a call that is cut off leaves what it saw
                 recordings.write(arguments.json, {"targets": told, "findings": statuses})
     print(f"findings: {dict(statuses)}")
