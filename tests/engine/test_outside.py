@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ import torch
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
 from aisp.engine.arena import Arena
+from aisp.engine.arms import Arm as EngineArm
+from aisp.engine.arms import Stint
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Done,
@@ -47,7 +50,7 @@ from aisp.engine.worker import batches, clock, ipc
 from aisp.engine.worker.arm import Arm as WorkerArm
 from aisp.engine.worker.arm import _Bound
 from aisp.engine.worker.probe import LINE_WORDS
-from aisp.kernels.catalog.model import Case, Flag
+from aisp.kernels.catalog.model import Case, Flag, Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
 from aisp.store.results.outside import JudgedTime, judged, outside_ratio
@@ -123,6 +126,36 @@ def test_what_the_judge_has_no_time_of_is_not_faster() -> None:
     for base, rung, whose in ((None, JudgedTime(1.0, 0.01), "baseline"), (JudgedTime(2.0, 0.01), None, "rung")):
         found = confirmed_outside(FASTER, base, rung)
         assert found.verdict is Verdict.UNDECIDED and found.note.endswith(f"no time of the {whose}")
+
+
+def seen(name: str, role: Role, claimed_ms: float, judge_ms: float) -> Stint:
+    """One process of an arm: what its samples say, and what one pair of batches does."""
+    arm = EngineArm(name, Rung(name, role, Kind.TORCH, Path("x.py"), Needs()), "cpu", True, State.RUNNING)
+    arm.samples.device_ms, arm.samples.host_ms = [claimed_ms] * 3, [math.nan] * 3
+    arm.samples.replica, arm.samples.discarded = [1] * 3, [0] * 3
+    arm.outside_ms = [(1, judge_ms)]
+    stint = Stint(arm, 1, MagicMock(), MagicMock())
+    arm.stints.append(stint)
+    return stint
+
+
+@pytest.mark.parametrize(
+    ("baseline", "optimized", "expected"),
+    [
+        ((2.0, 2.1), (1.0, 1.1), []),
+        ((2.0, 2.1), (1.0, 2.0), ["optimized", "baseline"]),  # it claims what the judge does not see
+        ((1.0, 2.0), (1.1, 1.1), ["baseline"]),  # a neighbour came by, or a cheat would be excused
+        ((1.1, 1.1), (1.0, 1.0), ["optimized", "baseline"]),  # faster, and not by far
+        ((1.0, 1.0), (1.1, 1.1), []),
+        ((2.0, 1.4), (1.0, 0.7), ["baseline", "optimized"]),
+    ],
+    ids=["clear", "cheat", "neighbour", "close", "not faster", "less than the samples say"],
+)
+def test_one_pair_of_batches_is_enough_where_nothing_hangs_on_how_exact_it_is(
+    baseline: tuple[float, float], optimized: tuple[float, float], expected: list[str]
+) -> None:
+    stints = [seen("baseline", Role.BASELINE, *baseline), seen("optimized", Role.OPTIMIZED, *optimized)]
+    assert [stint.name for stint in taking.open_still(stints)] == expected
 
 
 def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() -> None:
