@@ -256,7 +256,8 @@ class Verification:
         await self.judge(stint, self._plan.case.name, last.set_index, last.outputs, "output.last_call")
 
     async def pose_values(self) -> None:
-        """Make what the gate asks after the last sample. Raises ArmEnd."""
+        """Make what the gate asks after the last sample, as soon as all is known that it asks before. Raises ArmEnd."""
+        await self.known()
         async with self._reporter.step("values"):
             await self._beyond.pose_values()
 
