@@ -82,6 +82,7 @@ class Outside:
                     per_call_ms=stint.per_call_ms,
                     calls=arm.batch_calls,
                     round=self._round,
+                    both=self._plan.side_by_side and not _slopes_ms(stint),
                     held=arm.batch_held,
                     clones=arm.batch_clones,
                     patience_s=patience_s,

@@ -403,11 +403,12 @@ def timed(
     held: bool = False,
     run: Callable[[torch.Tensor], Any] = lambda x: x * 2,
     looks: bool = False,
+    both: bool = False,
     **fails: int,
 ) -> Any:
     """What the judge comes to with an honest worker on such a GPU: its report, or why there is none.
 
-    It `looks` at what it reads, or takes all of it for right.
+    It `looks` at what it reads, or takes all of it for right; it reads of `both` batches, or of the larger one.
     """
     mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
@@ -429,12 +430,13 @@ def timed(
     with on_a_gpu(monkeypatch, known, most, free) as driver:
         worker = threading.Thread(target=work, name="worker")
         worker.start()
-        judged = [sets.next() for _ in range(clock.PICKS)]
+        judged = [sets.next() for _ in range(clock.PICKS * (1 + both))]
 
         def compare(which: int, outputs: dict[str, torch.Tensor]) -> Any:
             return SimpleNamespace(right=not looks or torch.equal(outputs["y"], judged[which]["x"] * 2))
 
-        judge = clock.Outside(mine, mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
+        like = {"x": torch.zeros(N)}
+        judge = clock.Outside(mine, mine, target, sets, like, compare, os.getpid(), judged, 4 * N, both=both)
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:
@@ -496,10 +498,28 @@ def test_no_set_comes_twice_so_that_nothing_tells_which_calls_are_read(monkeypat
         seen.append(x.numpy().tobytes())
         return x * 2
 
-    report = timed(monkeypatch, run=run)
-    calls = seen[1:]  # of what the buffers held before
-    assert report.read == clock.PICKS and len(calls) == 1 + 10 + 30
-    assert len(set(calls)) == len(calls)
+    for both in (False, True):
+        seen.clear()
+        report = timed(monkeypatch, run=run, both=both)
+        calls = seen[1:]  # of what the buffers held before
+        assert report.read == clock.PICKS * (1 + both) and len(calls) == 1 + 10 + 30
+        assert len(set(calls)) == len(calls)
+
+
+@pytest.mark.parametrize("skipped", [10, 30])
+def test_where_there_may_be_no_second_pair_a_rung_is_met_in_either_batch(
+    monkeypatch: pytest.MonkeyPatch, skipped: int
+) -> None:
+    monkeypatch.setattr(clock, "MOST_CALLS", 30)
+    monkeypatch.setattr(clock.secrets, "randbelow", lambda count: 0)  # the larger one first
+    called: list[int] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        called.append(0)
+        first, last = (2, 32) if skipped == 30 else (32, 42)  # behind the first call and the batch of one
+        return x * (3 if first < len(called) <= last else 2)
+
+    assert not timed(monkeypatch, run=run, both=True, looks=True).judged.right
 
 
 class Fleeting:
@@ -648,7 +668,10 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
 ) -> None:
     crew: Any = SimpleNamespace(arena=Arena())
     plan: Any = SimpleNamespace(
-        target=SimpleNamespace(ranks=1), case=Case("default", {"N": 4}), without=frozenset({taking.FRESH_VALUES})
+        target=SimpleNamespace(ranks=1),
+        case=Case("default", {"N": 4}),
+        without=frozenset({taking.FRESH_VALUES}),
+        side_by_side=False,
     )
     services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0, verifier_s=1.0))
     of_run = taking.Outside(plan, services, crew, None)  # type: ignore[arg-type]
