@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from aisp.checks.registry import (
     Answer,
@@ -31,6 +32,7 @@ from aisp.checks.registry import (
     passed,
     unavailable,
 )
+from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import Timing
 
 MOST_NAMED = 5  # switches that one finding names
@@ -171,12 +173,10 @@ class ChoicesFacts(Facts, frozen=True, kw_only=True):
     Attributes:
         tuners: how many were met.
         chosen: by the name of its variable, what it chose.
-        median_ms: of this replica's samples; None where there is none.
     """
 
     tuners: int
     chosen: dict[str, str]
-    median_ms: float | None
 
 
 def _has(value: Any, name: str) -> bool:
@@ -193,12 +193,6 @@ class Choices(Sensor[ChoicesFacts]):
         super().__init__(site)
         self._chosen: dict[str, str] = {}
         self._tuners = 0
-        self._times_ms: list[float] = []
-
-    def after_call(self, call: Call) -> None:
-        """See Sensor."""
-        if call.stage == "timed" and call.sample is not None and len(self._times_ms) < 4096:
-            self._times_ms.append(call.sample.device_ms)
 
     def after_timing(self) -> None:
         """See Sensor."""
@@ -210,35 +204,105 @@ class Choices(Sensor[ChoicesFacts]):
 
     def facts(self) -> ChoicesFacts:
         """See ChoicesFacts."""
-        median_ms = statistics.median(self._times_ms) if self._times_ms else None
-        return ChoicesFacts(tuners=self._tuners, chosen=self._chosen, median_ms=median_ms)
+        return ChoicesFacts(tuners=self._tuners, chosen=self._chosen)
+
+
+class _Process(NamedTuple):
+    """One process of an arm.
+
+    Attributes:
+        chosen: what its autotuners chose, by the names of their variables.
+        times: time per call by its samples and by the judge's clock, in ms, and each of these over the baseline's in
+            the same replica; None where there is none.
+    """
+
+    chosen: tuple[tuple[str, str], ...]
+    times: tuple[float | None, ...]
+
+    def over(self, other: _Process) -> float:
+        """How many times as long as the other one it takes, by whatever says least: one clock is the rung's, the other
+        has few batches, and a neighbour may have slowed the baseline too."""
+        return min((mine / its for mine, its in zip(self.times, other.times, strict=True) if mine and its), default=1.0)
+
+
+def _replica_ms(arm: ArmFacts) -> list[dict[int, float]]:
+    """Median time per call of each replica, by its samples and by the judge's clock, where it is above zero."""
+    samples: dict[int, list[float]] = {}
+    judged: dict[int, list[float]] = {}
+    if arm.samples is not None:
+        kept = arm.samples.discarded == 0
+        for replica, ms in zip(arm.samples.replica[kept].tolist(), arm.samples.kept_ms.tolist(), strict=True):
+            samples.setdefault(replica, []).append(ms)
+    for replica, ms in arm.judged_ms:
+        judged.setdefault(replica, []).append(ms)
+    medians = [{replica: statistics.median(ms) for replica, ms in each.items()} for each in (samples, judged)]
+    return [{replica: ms for replica, ms in each.items() if ms > 0} for each in medians]
+
+
+def _processes(arm: ArmFacts, arms: Sequence[ArmFacts]) -> list[_Process]:
+    """Those that told and were timed, of one of these arms. Raises what ArmFacts.facts() does."""
+    arm.facts(Choices)
+    mine, theirs = _replica_ms(arm), [dict[int, float]()] * 2
+    if arm.rung.role is not Role.BASELINE:
+        theirs = next((_replica_ms(each) for each in arms if each.rung.role is Role.BASELINE), theirs)
+    found: list[_Process] = []
+    for told in arm.sensed:
+        times = [each.get(told.replica) for each in mine]
+        bases = [each.get(told.replica) for each in theirs]
+        over = [ms / base_ms if ms and base_ms else None for ms, base_ms in zip(times, bases, strict=True)]
+        if times[0] and (facts := told.of(Choices)) is not None:
+            found.append(_Process(tuple(sorted(facts.chosen.items())), (*times, *over)))
+    return found
 
 
 def choice(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where replicas chose differently and their times differ by more than half."""
+    """Caught where all processes that chose one way take far longer than all that chose another.
+
+    Asked again in a fresh process it is so of all together, and of two slow ones at least: one alone may have had a
+    neighbour that nobody else had.
+    """
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [(facts.median_ms, facts) for facts in arm.facts(Choices) if facts.median_ms]
+    told = _processes(arm, run.arms)
     if not told:
         return unavailable("no timed sample was seen")
-    if not any(facts.tuners for _, facts in told):
+    told += [one for before in run.earlier if before.arm == arm.arm for one in _processes(before, run.earlier)]
+    ways: dict[tuple[tuple[str, str], ...], list[_Process]] = {}
+    for process in told:
+        ways.setdefault(process.chosen, []).append(process)
+    if not any(ways):
         return not_applicable("the rung has no autotuner that could be found")
     if len(told) < 2:
         return not_applicable("one replica chose once; run it with more to see whether others choose the same")
-    told.sort(key=lambda timed: timed[0])
-    (fast_ms, fast), (slow_ms, slow) = told[0], told[-1]
-    names = [name for name, was in fast.chosen.items() if slow.chosen.get(name, was) != was]
-    apart = slow_ms / fast_ms
-    different = {str(sorted(facts.chosen.items())) for _, facts in told}
-    if len(different) == 1:
+    if len(ways) == 1:
         return passed(f"the autotuner chose the same in all {len(told)} replicas")
-    if names and apart > TIMES_APART:
-        name = names[0]
-        return caught(
-            f"{name} chose {fast.chosen[name]} in the replica that took {fast_ms:.3g} ms and"
-            f" {slow.chosen[name]} in the one that took {slow_ms:.3g} ms; fix the choice"
-        )
-    return passed(f"replicas chose {len(different)} ways, whose times differ by {apart - 1:.0%}")
+    fast: list[_Process] = []
+    slow: list[_Process] = []
+    for way in ways.values():
+        behind = [other for other in ways.values() if _apart(other, way) > TIMES_APART]
+        if sum(map(len, behind)) > len(slow):
+            fast, slow = way, [one for other in behind for one in other]
+    if not slow:
+        return passed(f"{len(told)} replicas chose {len(ways)} ways, of which none takes {TIMES_APART} times another")
+    words = _differ(fast[0], slow[0])
+    if run.again and len(slow) < 2:
+        return passed(f"of {len(told)} replicas one alone was slow: {words}")
+    return caught(f"{words}; fix the choice")
+
+
+def _apart(slow: Sequence[_Process], fast: Sequence[_Process]) -> float:
+    """How many times as long as any of the fast ones each of the slow ones takes at least."""
+    return min(one.over(other) for one in slow for other in fast)
+
+
+def _differ(fast: _Process, slow: _Process) -> str:
+    mine, theirs = dict(fast.chosen), dict(slow.chosen)
+    name = next(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+    return (
+        f"{name} chose {mine.get(name, 'nothing')} in a replica that took {fast.times[0]:.3g} ms and"
+        f" {theirs.get(name, 'nothing')} in one that took {slow.times[0]:.3g} ms, {slow.over(fast):.3g} times as long"
+        " by whatever clock says least"
+    )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -256,7 +320,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "compile.choice",
         "Autotuners that agree",
-        "Compares what the autotuners of every replica chose, and the times of those replicas.",
+        "Compares what the autotuners of every replica chose, and the times of those replicas: by the samples, by the "
+        "judge's clock, and over the baseline's in the same replica. It accuses where all of these are far apart.",
         ("compile.autotuning_variance",),
         When.AFTER_RUN,
         evidence=Evidence.TIME,

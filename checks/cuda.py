@@ -48,6 +48,7 @@ MARK_CYCLES = 2_000
 SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
 READ_KERNEL = "read_clocks"  # of the engine: one stands before and one behind the call of a sample
 SAMPLES = 7
+MOST_SAMPLES = 20  # of which some were not held: CUPTI slows the host, and the first holds are too short for that
 SAMPLES_S = 0.25  # in which they must have begun
 HOLD_KERNEL = "aisp_hold"  # of the engine: the holds of all ranks end together, whatever the clocks of their GPUs
 NO_KERNEL = ("Memcpy", "Memset")  # how names of copies and fills begin
@@ -100,7 +101,7 @@ class TraceFacts(Facts, frozen=True, kw_only=True):
     """
 
     traced: Traced | None
-    span_ms: float | None = None
+    span_ms: float | None
 
 
 def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Traced:
@@ -140,7 +141,7 @@ def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Trace
 
 def spans_ms(activities: Iterable[Activity]) -> list[float]:
     """Of each sample: from the first start to the last end of what stands between its two readings of the counters, as
-    the GPU noted them. Nothing of a sample whose call launched nothing."""
+    the GPU noted them; 0 of a call that launched nothing."""
     found: list[float] = []
     inside: list[Activity] | None = None
     for each in sorted(activities, key=lambda one: one.start_ns):
@@ -148,8 +149,8 @@ def spans_ms(activities: Iterable[Activity]) -> list[float]:
             if inside is not None:
                 inside.append(each)
             continue
-        if inside:
-            found.append((max(one.end_ns for one in inside) - inside[0].start_ns) / 1e6)
+        if inside is not None:
+            found.append((max(one.end_ns for one in inside) - inside[0].start_ns) / 1e6 if inside else 0.0)
         inside = [] if inside is None else None
     return found
 
@@ -191,14 +192,14 @@ class Trace(Sensor[TraceFacts]):
         if (sample_once := self.site.sample_once) is None:
             return
         until = time.perf_counter() + SAMPLES_S
+        held: list[bool] = []
         with cupti.opened().recorded() as recording:
-            for number in range(SAMPLES):
-                if number and time.perf_counter() > until:
-                    break
-                sample_once()
+            while sum(held) < SAMPLES and len(held) < MOST_SAMPLES and time.perf_counter() < until:
+                held.append(not sample_once().discarded)
             torch.cuda.synchronize()
-        if spans := spans_ms(recording.activities):
-            self._span_ms = statistics.median(spans)
+        spans = spans_ms(recording.activities)
+        if len(spans) == len(held) and any(held):
+            self._span_ms = statistics.median(itertools.compress(spans, held)) or None
 
     def facts(self) -> TraceFacts:
         """See TraceFacts."""

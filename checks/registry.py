@@ -186,7 +186,7 @@ class Site:
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
-    sample_once: Callable[[], object] | None = None
+    sample_once: Callable[[], Sample] | None = None
     hold_together: Callable[[], bool] | None = None
     poisoned: Poisoned = field(default_factory=Poisoned)
 
@@ -206,6 +206,8 @@ class Sample(Protocol):
     def beside_ms(self) -> float: ...
     @property
     def left_ms(self) -> float: ...
+    @property
+    def discarded(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,23 +286,26 @@ class Sensed:
         facts: each the struct of its sensor.
         failed: why a sensor could not note: what a hook of it raised.
         malformed: what is wrong with what was sent as its facts; sensors that no check has stand here too.
+        replica: which of an arm's processes it is, see Samples.
     """
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     malformed: Mapping[str, str] = field(default_factory=dict)
+    replica: int = 0
 
     def of(self, sensor: type[Sensor[F_co]]) -> F_co | None:
         """What this sensor noted; None where it noted nothing that can be read."""
         return cast("F_co | None", self.facts.get(sensor.name))
 
 
-def received(facts: Mapping[str, msgspec.Raw], failed: Mapping[str, str]) -> Sensed:
+def received(facts: Mapping[str, msgspec.Raw], failed: Mapping[str, str], replica: int = 0) -> Sensed:
     """What a process sent, decoded with strict types. It is not trusted: whatever is in it, nothing is raised.
 
     Args:
         facts: by sensor's name, as MessagePack.
         failed: by sensor's name.
+        replica: whose it is.
     """
     structs = {sensor.name: struct_of(sensor) for _, sensor in sensors()}
     noted: dict[str, Facts] = {}
@@ -310,7 +315,7 @@ def received(facts: Mapping[str, msgspec.Raw], failed: Mapping[str, str]) -> Sen
             noted[name] = msgspec.msgpack.decode(facts[name], type=structs[name])
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:  # ValidationError is a DecodeError
             malformed[name] = str(error) or type(error).__name__
-    return Sensed(noted, {name: why for name, why in failed.items() if name in structs}, malformed)
+    return Sensed(noted, {name: why for name, why in failed.items() if name in structs}, malformed, replica)
 
 
 class TaskFacts(Facts, frozen=True, kw_only=True):
@@ -370,8 +375,9 @@ class ArmFacts:
         arm: its name: the rung's, or "baseline (A/A)".
         ended_well: all its replicas were verified, timed (where it is timed) and left as they should.
         timing: NONE where it was not timed.
-        sensed: one for each process that told, replica by replica, in the order of ranks within one.
+        sensed: one for each process that told, replica by replica in any order, in the order of ranks within one.
         samples: None where there are none.
+        judged_ms: time per call of each pair of batches by the judge's clock, with its replica.
         sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
             were measured; above 1 is faster than possible.
         limiter: what sets that bound; None where the operations are not counted.
@@ -398,6 +404,7 @@ class ArmFacts:
     calls: int = 1
     sensed: tuple[Sensed, ...] = ()
     samples: Samples | None = None
+    judged_ms: tuple[tuple[int, float], ...] = ()
     median_ms: float | None = None
     sol_spec: float | None = None
     sol_measured: float | None = None
@@ -474,8 +481,7 @@ class RunFacts:
         history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
             "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
         drawn: what the gate posed; None where it was never reached.
-        again: its arms are one fresh process each, asked again about what those before had shown: it does not stand
-            alone.
+        earlier: the arms that are asked again about what they had shown: those of `arms` are one fresh process each.
     """
 
     target: Target
@@ -494,7 +500,12 @@ class RunFacts:
     manifest: Mapping[str, object] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     drawn: Drawn | None = None
-    again: bool = False
+    earlier: tuple[ArmFacts, ...] = ()
+
+    @property
+    def again(self) -> bool:
+        """Whether it is asked again, so that it does not stand alone."""
+        return bool(self.earlier)
 
     @property
     def baseline(self) -> ArmFacts | None:
@@ -679,7 +690,8 @@ def _ask_rank(check: Check, arm: ArmFacts, run: RunFacts, rank: int) -> Answer:
     def of_rank(each: ArmFacts) -> ArmFacts:
         return replace(each, sensed=each.sensed[rank::ranks])
 
-    status, evidence = _ask_one(check, of_rank(arm), replace(run, arms=tuple(map(of_rank, run.arms))))
+    arms, earlier = (tuple(map(of_rank, arms)) for arms in (run.arms, run.earlier))
+    status, evidence = _ask_one(check, of_rank(arm), replace(run, arms=arms, earlier=earlier))
     return status, f"rank {rank}: {evidence}"
 
 

@@ -747,6 +747,15 @@ ISSUES: tuple[Issue, ...] = (
         listed=False,
     ),
     Issue(
+        "timing.uncounted_copies",
+        "Copies that a harness takes off a kernel's time are left out by the kernel's own process.",
+        How.OUTSIDE,
+        "The judge measures what such copies take for itself, and a verdict must hold with all of them counted as the"
+        " rung's own time.",
+        "timing/uncounted_copies",
+        listed=False,
+    ),
+    Issue(
         "timing.graph_on_other_stream",
         "A captured graph is replayed on a stream that nothing waits for.",
         How.DETECTED,

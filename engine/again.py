@@ -58,7 +58,7 @@ class Again:
         if why := await self._replica(min(BUDGET_S, left_s - LEAST_S)):
             self._unasked = dict.fromkeys(suspected, why)
             return
-        seconds = await asyncio.to_thread(self._findings, self.arms, 1)
+        seconds = await asyncio.to_thread(self._findings, self.arms, 1, own)
         self._second = {(found.check, found.arm): found for found in seconds}
         pairs = list(zip(own, self.arms, strict=True))
         apart = [self._contradiction(*pairs[0], *pair) for pair in pairs]
@@ -87,8 +87,8 @@ class Again:
             await self._crew.end_verifier()
         return why
 
-    def _findings(self, arms: Sequence[Arm], replicas: int) -> list[Finding]:
-        """What checks whose suspicions may be asked again say of these arms."""
+    def _findings(self, arms: Sequence[Arm], replicas: int, earlier: Sequence[Arm] = ()) -> list[Finding]:
+        """What checks whose suspicions may be asked again say of these arms; asked again about the `earlier` ones."""
         plan = self._plan
         known = registry.RunFacts(
             plan.target,
@@ -101,7 +101,7 @@ class Again:
             files=plan.files,
             validity=plan.record.policy,
             manifest=plan.record.manifest,
-            again=any(arm.again for arm in arms),
+            earlier=tuple(map(self._facts, earlier)),
         )
         return registry.examine(known, without=plan.without, only=_repeatable)
 

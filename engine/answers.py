@@ -28,7 +28,7 @@ from aisp.engine.queue import Queue
 from aisp.engine.watches import Watches
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Catalog
-from aisp.store.given import write_new
+from aisp.store.given import write_whole
 from aisp.store.outcomes import Trigger
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
@@ -295,9 +295,7 @@ def _write_back(folder: Path, wanted: dict[str, bytes], present: dict[str, bytes
         if not path.resolve().is_relative_to(real):
             raise ValueError(f"{clean_line(name)} would lie outside of {clean_line(os.fsencode(folder))}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.restoring~")
-        write_new(partial, data, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        partial.replace(path)
+        write_whole(path, data, path.stat().st_mode & 0o777 if path.exists() else 0o644)
 
 
 def _rss_bytes() -> int:

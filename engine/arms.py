@@ -133,7 +133,7 @@ class Arm:
         calls: in one sample.
         waits: on a CPU: for its neighbours, in its turns.
         without: checks that were left out on request.
-        sensed: per replica and rank.
+        sensed: per replica and rank; of replicas that end together in any order.
         compared: per full comparison.
         accepted: answers that were right.
         shapes, families: drawn shapes, and other values at the timed shape, that it got right.

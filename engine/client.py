@@ -143,7 +143,7 @@ class Connection:
 
     async def _ask(self, request: requests.AnyRequest, patience_s: float) -> events.Event:
         if self._closed:
-            raise EngineUnavailableError("the engine went away; `aisp engine start` starts a new one")
+            raise EngineUnavailableError("the engine went away; `aisp engine --start` starts a new one")
         if isinstance(request, requests.Hello):
             raise TypeError("the handshake is connect()'s")
         try:
@@ -166,7 +166,7 @@ class Connection:
         except TimeoutError:
             raise EngineUnavailableError(
                 f"the engine (pid {self.welcome.pid}) did not answer for {patience_s:.0f} s; "
-                "`aisp engine logs` may say why"
+                "`aisp engine --logs` may say why"
             ) from None
         except OSError as error:
             raise EngineUnavailableError(f"the engine went away ({error})") from None
@@ -344,7 +344,7 @@ async def connect(
     told: set[str] = set()
     process: subprocess.Popen[bytes] | None = None
     while True:
-        problem = "no engine is running; `aisp engine start` starts one"
+        problem = "no engine is running; `aisp engine --start` starts one"
         for socket in paths.sockets():
             if not paths.named_for_us(socket) and await asyncio.to_thread(lock.holder) is None:
                 continue  # the pointer was copied with the folder
@@ -360,17 +360,17 @@ async def connect(
             except TimeoutError:
                 raise EngineMismatchError(
                     f"what listens on {socket} did not answer within {HANDSHAKE_PATIENCE_S:g} s; "
-                    "`aisp engine stop --force` ends it"
+                    "`aisp engine --stop --force` ends it"
                 ) from None
             except FrameError as error:
                 raise EngineMismatchError(
                     f"what listens on {socket} does not speak aisp's protocol ({error}); "
-                    "`aisp engine stop --force` ends it"
+                    "`aisp engine --stop --force` ends it"
                 ) from None
             except _StrangerError as error:
                 raise EngineUnavailableError(
                     f"what listens on {socket} belongs to uid {error.uid} and was told nothing; "
-                    f"remove {socket}, then `aisp engine start`"
+                    f"remove {socket}, then `aisp engine --start`"
                 ) from None
             except PermissionError:
                 raise EngineUnavailableError(f"{socket} belongs to another user") from None
@@ -379,7 +379,7 @@ async def connect(
                     await connection.close()
                     problem = (
                         f"{socket} is of the engine of {connection.welcome.state_dir}, not of {paths.state_dir()}; "
-                        "`aisp engine start` starts one"
+                        "`aisp engine --start` starts one"
                     )
                     continue
                 if not connection.welcome.compatible and not accept_mismatch:
@@ -387,7 +387,7 @@ async def connect(
                     await connection.close()
                     raise EngineMismatchError(
                         f"the running engine (pid {pid}) speaks protocol {connection.welcome.protocol}, "
-                        f"this program {PROTOCOL}; `aisp engine stop --when-idle` ends it after its queue"
+                        f"this program {PROTOCOL}; `aisp engine --stop --when-idle` ends it after its queue"
                     )
                 try:
                     if not wait or await connection.begun():
@@ -439,7 +439,7 @@ async def connect_from_now(tell: Tell = _tell_nobody) -> Connection:
     if welcome.build != build_id():
         tell(
             f"warning: the running engine (pid {welcome.pid}) is of another build than this program; "
-            "`aisp engine stop --when-idle` lets a new one start"
+            "`aisp engine --stop --when-idle` lets a new one start"
         )
     return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=tell)
 

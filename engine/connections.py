@@ -25,6 +25,7 @@ from aisp.engine.lock import Lock
 from aisp.engine.planning import PlanError
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.engine")
@@ -108,11 +109,7 @@ class Connections:
         finally:
             os.umask(old_mask)
         self._inode = self._path.stat().st_ino
-        partial = pointer.with_suffix(".new")
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
-            sink.write(os.fsencode(self._path))
-        partial.rename(pointer)
+        write_whole(pointer, os.fsencode(self._path), 0o600)
 
     async def bind_again(self) -> None:
         """Listen on a socket of the folder that is at the path now. Present connections go on."""

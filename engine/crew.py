@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import time
@@ -27,6 +28,9 @@ from aisp.engine.services import Services
 from aisp.engine.spawner import UNKNOWN_STATUS, Child, ChildGoneError, ChildTimeoutError
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import Correctness, State
+from aisp.store.text import clean_line
+
+log = logging.getLogger("aisp.engine")
 
 VERIFIER = "the verifier"
 FINAL_REPORT_S = 5.0
@@ -199,6 +203,19 @@ class Crew:
                 await teach(self._ask_now, job)
                 raise ArmEnd(State.USER_ERROR, end.reason, end.detail) from None
 
+    async def pair_ms(self) -> float | None:
+        """What an event pair reads on this run's GPU beyond the kernels between its events: asked of a verifier once
+        in an engine's life. None on a CPU, and where CUPTI does not say. Raises ArmEnd."""
+        if self.device != "cuda":
+            return None
+        known = self._services.pairs_ms
+        if self._services.gpu not in known:
+            told = await self.ask_verifier(jobs.ReadPairs(), reports.PairsRead)
+            if told.pair_ms is None:
+                log.warning("event pairs were not held against CUPTI: %s", clean_line(told.note))
+            known[self._services.gpu] = told.pair_ms
+        return known[self._services.gpu]
+
     async def _ask_now(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:
         """The answer of whoever is the verifier now."""
         if self.verifier is None:
@@ -322,7 +339,7 @@ class RunCrew(Crew):
         if stint.child.alive and stint in stint.arm.stints:
             with contextlib.suppress(ArmEnd):
                 report = await self.inspected(stint.child, FINAL_REPORT_S, stint.arm.name)
-                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks)
+                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks, stint.replica)
 
     async def end_stint(self, stint: Stint) -> None:
         """End its process, and keep what that says of the arm. It may be called twice."""
@@ -348,7 +365,7 @@ class RunCrew(Crew):
         arm, child, limits = stint.arm, stint.child, self._services.limits
         async with self._reporter.step("inspect", arm):
             inspected = await self.inspected(child, limits.progress_s, arm.name)
-        arm.sensed += facts.sensed(inspected, self._plan.target.ranks)
+        arm.sensed += facts.sensed(inspected, self._plan.target.ranks, stint.replica)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, limits.progress_s, arm.name)
         check_done(stint, done, (time.monotonic_ns() - stint.started_ns) / 1e6)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from aisp.engine.plan import Plan
 
 
-def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:
-    """What the sensors of an arm's processes noted, in the order of ranks; what cannot be read is marked as unreadable.
+def sensed(report: reports.Inspected, ranks: int, replica: int) -> list[registry.Sensed]:
+    """What the sensors of an arm's processes noted in a replica, in the order of ranks; what cannot be read is marked.
 
     A report of more or fewer processes than there are counts as one that says nothing of any.
     """
     if len(report.sensed) != ranks:
-        return [registry.Sensed()] * ranks
-    return [registry.received(told.facts, told.failed) for told in report.sensed]
+        return [registry.Sensed(replica=replica)] * ranks
+    return [registry.received(told.facts, told.failed, replica) for told in report.sensed]
 
 
 def task_facts(report: reports.TaskInspected) -> registry.TaskFacts | None:
@@ -54,6 +54,7 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
         calls=arm.calls,
         sensed=tuple(arm.sensed),
         samples=frozen(Samples, arm.samples) if arm.samples.device_ms else None,
+        judged_ms=tuple(arm.outside_ms),
         median_ms=median_ms,
         sol_spec=share(light.spec_ms) if light else None,
         sol_measured=share(light.measured_ms) if light else None,

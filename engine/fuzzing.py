@@ -248,7 +248,7 @@ class Fuzzing:
         except Exception as error:
             log.exception("fuzz %s failed in the engine", self.plan.id)
             state = "failed"
-            reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
+            reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine --logs` has the trace"
         # A task of its own: cancelled once more, what was found is still stored and no process is left.
         ending = asyncio.create_task(self._end(state, clean_line(reason), lint_items, replayed))
         while not ending.done():

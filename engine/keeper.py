@@ -278,7 +278,7 @@ class Keeper:
         self.followed = True
         self._report_opened()
         self._report_lost(lost)
-        text += ". `aisp engine stop` before files of its state are moved"
+        text += ". `aisp engine --stop` before files of its state are moved"
         self._banner("moved", clean_line(os.fsencode(text), limit=2000), "error")
 
     def _homeless(self, error: Exception) -> StoreGoneError:

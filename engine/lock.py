@@ -62,7 +62,7 @@ class Holder:
         if not self.host or self.boot == boot_id():
             who += ", which cannot be seen from here"  # it is in another container, or has not said where it is
         return (
-            f"{paths.state_dir()} is in use by {who}; `aisp engine stop` ends it there; "
+            f"{paths.state_dir()} is in use by {who}; `aisp engine --stop` ends it there; "
             "or set AISP_STATE to another folder here"
         )
 

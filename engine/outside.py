@@ -197,7 +197,7 @@ class _Span(ctypes.Structure):
 
 def memory_of(pid: int, address: int, nbytes: int) -> int:
     """A file in memory with what lies there in another process of ours; -1 where that cannot be read, as where Linux
-    lets nobody (`kernel.yama.ptrace_scope` 3), or the process has forbidden it."""
+    lets nobody (`kernel.yama.ptrace_scope` 2 or 3), or the process has forbidden it."""
     if not (0 < address < MOST_ADDRESS and 0 < nbytes <= MOST_FETCHED):
         return -1
     file, got = -1, -1

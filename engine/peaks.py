@@ -89,7 +89,7 @@ async def measure(services: Services, peak_id: str) -> Peak | None:
         reason = f"it was measured but could not be stored: {error}"
     except Exception as error:
         log.exception("measuring the ceilings failed in the engine")
-        reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
+        reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine --logs` has the trace"
     finally:
         clocks.stop()
         if not cancelled:
@@ -107,7 +107,7 @@ async def _measure_all(services: Services, peak_id: str, clocks: _Clocks) -> _Pr
             raise PeakError(end.reason) from None
         ready = child.ready
         if ready is None or not plan.items:
-            raise PeakError("the process gave no plan; start the engine anew with `aisp engine stop`")
+            raise PeakError("the process gave no plan; start the engine anew with `aisp engine --stop`")
         progress = _Progress(ready, clean_line(ready.gpu_name), [])
         deaths = 0
         for position, item in enumerate(plan.items, start=1):

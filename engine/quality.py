@@ -26,7 +26,7 @@ def quality(samples: Samples, *, resolution_ms: float | None, overhead_ms: float
     Args:
         samples: of one arm, as they were taken.
         resolution_ms: smallest step of the clock that took them.
-        overhead_ms: reading of an empty event pair that was taken off.
+        overhead_ms: what an event pair reads beyond the calls, which was taken off.
     """
     kept = samples.discarded == 0
     modes = _modes(samples.device_ms[kept], samples.replica[kept], resolution_ms or 0.0)

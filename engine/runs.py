@@ -94,7 +94,7 @@ class Execution:
                     self._crew.end_arm(arm, end)
         except Exception as error:
             log.exception("run %s failed in the engine", self.plan.id)
-            told = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
+            told = f"the engine failed ({type(error).__name__}: {error}); `aisp engine --logs` has the trace"
             conclusion.end(State.INFRA_ERROR, told)
         finally:
             self._task = None

@@ -28,8 +28,9 @@ from aisp.store.text import clean_line
 
 T = TypeVar("T")
 
-SHORT_MS = 0.060  # a faster call is timed as launch batches: an event pair around it is off by over 2 %
-BATCH_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
+SHORT_MS = 0.010  # a faster call is timed as launch batches: an event pair around it is off by over 2 %
+BATCH_BELOW_MS = 0.060  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
+UNKNOWN = 0.060, 0.200  # both, where nobody knows what an event pair reads: some 1.2 us are left in each
 SAMPLE_MS = 0.3  # what one sample of several calls should last
 KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
@@ -38,8 +39,9 @@ THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
 SPARED = 10.0  # times as slow as the fastest arm of a quick run: one sample a turn says what there is to say
 CLEAR = 0.25  # of its log, that the half-width of a ratio may have in a quick run
-METHODS = {"cpu": 1, "cuda": 2}
-"""Version of the way times are taken, by device: 2 leaves no lines of the flush to be written back
+METHODS = {"cpu": 1, "cuda": 3}
+"""Version of the way times are taken, by device: from 2 on no lines of the flush are left to be written back, from 3 on
+all is taken off that an event pair reads beyond the kernels, and calls from 10 us on are timed alone
 (docs/measurement.md). Runs that name none have 1."""
 AGAIN = 1 / 8  # chance that a timed call gets the very values of the one before it
 
@@ -172,6 +174,9 @@ class Turns:
         publish: where events go.
         report_step: where a step goes that has ended.
         patience_s: how long a process may give no sign.
+
+    Attributes:
+        pair_ms: see jobs.WarmUp.
     """
 
     def __init__(
@@ -195,13 +200,15 @@ class Turns:
         self._fastest_ms = math.inf
         self._cooling_left_s = rule.cooling_s
         self.reference_mhz = math.nan
+        self.pair_ms: float | None = None
         self.notes: list[str] = []
 
     # -- how a sample is taken -------------------------------------------------------------------------------------
 
     async def warm_up(self, stint: Stint) -> None:
         """Bring a process to a steady state."""
-        job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, cache=self._rule.cache)
+        budget_ms, cache = self._rule.warm_up_ms, self._rule.cache
+        job = jobs.WarmUp(case=self._case, budget_ms=budget_ms, cache=cache, pair_ms=self.pair_ms)
         warmed = await ask(stint.child, job, reports.WarmedUp, self._patience_s, stint.name)
         if not (math.isfinite(warmed.per_call_ms) and math.isfinite(warmed.per_sample_ms)):
             raise impossible_time()
@@ -230,9 +237,10 @@ class Turns:
         if not self._rule.interleaved or any(not stint.arm.timing.held for stint in stints):
             return
         if not self._kind:
-            self._kind = "graph" if min(stint.per_call_ms for stint in stints) < SHORT_MS else "single"
+            short_ms, batch_ms = UNKNOWN if self.pair_ms is None else (SHORT_MS, BATCH_BELOW_MS)
+            self._kind = "graph" if min(stint.per_call_ms for stint in stints) < short_ms else "single"
             for stint in stints:
-                if stint.per_call_ms < BATCH_BELOW_MS:
+                if stint.per_call_ms < batch_ms:
                     self._calls[stint.arm.rung.name] = calls_for(stint.per_call_ms)
         if self._kind == "single":
             return
@@ -261,6 +269,7 @@ class Turns:
             raise StintFailure(stint, end) from None
         self._set_timing(arm, grouped.timing)
         arm.calls = stint.calls = grouped.calls
+        arm.overhead_ms = grouped.overhead_ms
         stint.per_sample_ms = grouped.per_sample_ms
         return grouped
 

@@ -105,7 +105,7 @@ def typed(error: sqlite3.Error, path: Path) -> Exception:
     if primary in _LOCKED:
         return StoreLockedError(f"{path} is locked by another program ({name}): close it there")
     if primary in _CORRUPT or code == sqlite3.SQLITE_IOERR_SHORT_READ:
-        return StoreCorruptError(f"{path} is damaged ({name}: {error}): `aisp engine stop`, then start it again")
+        return StoreCorruptError(f"{path} is damaged ({name}: {error}): `aisp engine --stop`, then start it again")
     if primary in _UNWRITABLE:
         return StoreUnwritableError(f"{path} cannot be opened or written ({name}): {hindrance(path) or _LOOK}")
     if primary == sqlite3.SQLITE_CONSTRAINT:

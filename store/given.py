@@ -41,14 +41,42 @@ def regular_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes
         os.close(descriptor)
 
 
-def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_new(path: Path, data: bytes, mode: int | None = 0o600) -> None:
     """Write a file in the place of whatever has the name: no link is followed, no pipe waited for, and its mode is the
-    one given, whatever the umask. Raises OSError."""
+    one given, whatever the umask; None for what the umask leaves. Raises OSError."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
         file.write(data)
+
+
+def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
+    """The same, whole or not at all: until the new file is on the disk, what was there stays. Raises OSError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}~")  # which no watch looks at
+    try:
+        write_new(partial, data, mode)
+        settle(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def settle(partial: Path, wanted: Path) -> None:
+    """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
+    flush(partial)
+    partial.replace(wanted)
+    flush(wanted.parent)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def json_of(data: bytes, *, halves: bool = False) -> Any:

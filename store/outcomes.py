@@ -119,7 +119,7 @@ def quoted(members: Iterable[enum.StrEnum]) -> str:
 
 NOT_ENDED = quoted(state for state in State if not state.final)
 """States of runs that are on the way, as SQL has them."""
-CHANGED_REASON = "its digest does not fit what is stored; `aisp store verify` says more"
+CHANGED_REASON = "its digest does not fit what is stored; `aisp store --verify` says more"
 """Why nothing of a run that was changed is shown."""
 
 

@@ -134,7 +134,7 @@ def write(history: History, run_id: str, made_by: str) -> str:
     hashes = {rung: row["sha256"] for rung, row in kept.samples.items()}
     telemetry = kept.telemetry["sha256"] if kept.telemetry else ""
     if RunRows.of(record).digest(hashes, telemetry) != kept.rows.sealed:
-        raise PackageError(f"run {record.id} is not what was written: `aisp store verify` says more")
+        raise PackageError(f"run {record.id} is not what was written: `aisp store --verify` says more")
     try:
         environment = history.environment(record.environment) if record.environment else {}
         sources = history.snapshot(record.snapshot) if record.snapshot else None

@@ -24,7 +24,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
@@ -78,27 +78,15 @@ _RESULT = f"""{_FINISHED} AND (state NOT IN {_NOT_THE_TARGETS} OR EXISTS (
 _ENDED = f"state NOT IN {NOT_ENDED}"
 
 
-def _newest_of_each(known: str, wanted: str) -> str:
-    """The newest run of each target among those that are `wanted`, which are some of those that are `known`.
-
-    A loose scan: one step through the index per target, not one per run.
-    """
+def _newest_of_each(wanted: str) -> str:
+    """The newest run of each named target among those that are `wanted`."""
     return f"""
-WITH RECURSIVE targets (target) AS (
-    SELECT min(target) FROM runs WHERE {known}
-    UNION ALL
-    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {known})
-    FROM targets WHERE targets.target IS NOT NULL
-), newest (number) AS (
-    SELECT (SELECT number FROM runs WHERE runs.target = targets.target AND {wanted} ORDER BY number DESC LIMIT 1)
-    FROM targets WHERE targets.target IS NOT NULL
-)
-SELECT number FROM newest WHERE number IS NOT NULL
+SELECT (SELECT number FROM runs WHERE runs.target = named.value AND {wanted} ORDER BY number DESC LIMIT 1) AS number
+FROM json_each(?) AS named WHERE number IS NOT NULL
 """
 
 
-BOARD_SQL = _newest_of_each(_FINISHED, _RESULT)
-ATTEMPTS_SQL = _newest_of_each("TRUE", _ENDED)
+BOARD_SQL, ATTEMPTS_SQL = _newest_of_each(_RESULT), _newest_of_each(_ENDED)
 COMMITTED_SQL = (
     "SELECT runs.number AS number, seed, content FROM runs JOIN manifests ON manifests.hash = runs.manifest "
     f"WHERE seed <> '{NO_SEED}' AND runs.number IN"
@@ -111,7 +99,16 @@ SELECT json_extract(content, '$.batch.id'), json_extract(content, '$.batch.sha25
 FROM runs JOIN manifests ON manifests.hash = runs.manifest
 WHERE json_extract(content, '$.batch.suite') = ? ORDER BY number DESC LIMIT 1
 """
-TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
+TARGETS_SQL = """
+WITH RECURSIVE targets (target) AS (
+    SELECT min(target) FROM runs
+    UNION ALL
+    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target)
+    FROM targets WHERE targets.target IS NOT NULL
+)
+SELECT target FROM targets WHERE target IS NOT NULL
+"""
+"""A loose scan: one step through the index per target, not one per run."""
 DURATIONS_SQL = (
     "SELECT target, folder, duration_ms, max(number) FROM runs "
     "WHERE state = 'ok' AND quick = ? AND duration_ms IS NOT NULL GROUP BY target, folder"
@@ -276,24 +273,39 @@ class History:
             rows, hashes = load_runs(connection, [number])[number], array_hashes(connection, [number])[number]
             return self._shown(rows, hashes, load_hidden(connection, [number]).get(number, {}), all_findings=True)
 
-    def board(self, *, all_findings: bool = True) -> dict[str, Run]:
-        """The last result of every target: its newest run that says something of it, see store.results.standing.
+    def board(self, targets: Iterable[str] | None = None, *, all_findings: bool = True) -> dict[str, Run]:
+        """The last result of every target, or of these: its newest run that says something of it, see
+        store.results.standing.
 
         `all_findings` is explained at `newest`.
         """
+        names = self._json(targets)
         with self._reading() as connection:
             if connection is None:
                 return {}
-            return {run.target: run for run in self._records(connection, BOARD_SQL, [], all_findings)}
+            return {run.target: run for run in self._records(connection, BOARD_SQL, [names], all_findings)}
 
-    def attempts(self) -> dict[str, Run]:
-        """The newest ended run of every target that has none which says something of it since."""
+    def attempts(self, targets: Iterable[str] | None = None) -> dict[str, Run]:
+        """The newest ended run of every target, or of these, that has none which says something of it since."""
+        names = self._json(targets)
         with self._reading() as connection:
             if connection is None:
                 return {}
-            results = set(_numbers(connection, BOARD_SQL, []))
-            newest = [number for number in _numbers(connection, ATTEMPTS_SQL, []) if number not in results]
+            results = set(_numbers(connection, BOARD_SQL, [names]))
+            newest = [number for number in _numbers(connection, ATTEMPTS_SQL, [names]) if number not in results]
             return {run.target: run for run in self._loaded(connection, newest, all_findings=False)}
+
+    def last_result(self, target: str) -> str:
+        """Id of the last result of a target, as in `board`, whose record is not read; "" where it has none."""
+        with self._reading() as connection:
+            numbers = [] if connection is None else _numbers(connection, BOARD_SQL, [self._json([target])])
+            if connection is None or not numbers:
+                return ""
+            return str(connection.execute("SELECT id FROM runs WHERE number = ?", numbers).fetchone()[0])
+
+    def _json(self, targets: Iterable[str] | None) -> str:
+        """Names of targets for a query, all that were run where it is None."""
+        return json.dumps([content.label(target) for target in (self.targets() if targets is None else targets)])
 
     def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[Run]:
         """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
@@ -557,7 +569,7 @@ class History:
         value in the place of any other."""
         ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != "ok":
-            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store verify` names what is"
+            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store --verify` names what is"
             raise StoreCorruptError(told) from error
 
     def _open(self) -> sqlite3.Connection | None:

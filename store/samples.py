@@ -34,7 +34,7 @@ class Samples:
 
     Attributes:
         device_ms: event time per call (CPU targets: monotonic clock), finite and > 0. Where the stream was held, the
-            reading of an empty event pair has been taken off.
+            reading of the event pair itself has been taken off.
         host_ms: host time of the launch, per call (CPU targets: CPU time of the process, all threads).
         end_ns: CLOCK_MONOTONIC when the sample was complete; the time axis shared with telemetry.
         round: index of the ABBA round within its replica.

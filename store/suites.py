@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aisp.store.given import json_of, regular_bytes
+from aisp.store.given import flush, json_of, regular_bytes, settle, write_new, write_whole
 from aisp.store.results.regression import Change
 from aisp.store.results.suite_documents import INDEX, REGRESSION, SCHEMA, SUMMARY
 from aisp.store.text import clean_line
-from aisp.store.upkeep import settle
 
 NEEDED = {
     SUMMARY: {"id": str, "suite": str, "wall": str, "machine": dict, "targets": list, "changes": dict},
@@ -88,7 +87,8 @@ def write(folder: Path, documents: Mapping[str, Document | str]) -> Path:
         for name, document in documents.items():
             if Path(name).name != name or name.startswith("."):
                 raise ValueError(f"{name!r} is no file name for a package")
-            _write_file(partial / name, document)
+            write_new(partial / name, _encoded(document), None)
+            flush(partial / name)
         partial.chmod(0o755)  # mkdtemp's folders are their owner's alone; a CI job's next step may be another's
         settle(partial, folder)
     except BaseException:
@@ -100,25 +100,13 @@ def write(folder: Path, documents: Mapping[str, Document | str]) -> Path:
 def write_index(folder: Path, document: Document) -> Path:
     """Write `index.json` into a suite's folder in the place of the one before. Returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=_PARTIAL, suffix=".json", dir=folder)
-    os.close(descriptor)
-    partial = Path(name)
-    try:
-        _write_file(partial, document)
-        partial.chmod(0o644)
-        settle(partial, folder / INDEX)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    write_whole(folder / INDEX, _encoded(document), 0o644)
     return folder / INDEX
 
 
-def _write_file(path: Path, document: Document | str) -> None:
+def _encoded(document: Document | str) -> bytes:
     text = document if isinstance(document, str) else json.dumps(document, indent=1, allow_nan=False) + "\n"
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    return text.encode("utf-8")
 
 
 def read_index(folder: Path, machine: Mapping[str, str] | None = None) -> Packages:

@@ -40,7 +40,7 @@ from aisp.store.errors import (
     damage_of,
     typed_errors,
 )
-from aisp.store.given import json_of, regular_bytes, write_new
+from aisp.store.given import flush, json_of, regular_bytes, settle, write_new, write_whole
 from aisp.store.readonly import uri_to_read
 
 if TYPE_CHECKING:
@@ -135,21 +135,6 @@ def _there(path: Path, side: str) -> bool:
 def _fingerprint(path: Path) -> str:
     found = path.stat()
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}\n"
-
-
-def settle(partial: Path, wanted: Path) -> None:
-    """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
-    _flush(partial)
-    partial.replace(wanted)
-    _flush(wanted.parent)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _want_room(folder: Path, needed: int, what: str) -> None:
@@ -397,7 +382,7 @@ def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
     if partial is not None:
         settle(partial, path)
     else:
-        _flush(path.parent)
+        flush(path.parent)
     return aside if there else None
 
 
@@ -723,13 +708,11 @@ class _Bookmark:
         if self._known is None or not self.done:
             return
         self._next_write = time.monotonic() + _BOOKMARK_S
-        partial = Path(f"{self._file}.partial")
         with contextlib.suppress(OSError):
             status = self._path.stat()
             if [status.st_dev, status.st_ino] == self._known["file"]:  # else its folder is another one by now
                 told = {**self._known, "done": self.done, "checked": self.checked}
-                write_new(partial, json.dumps(told).encode("ascii"))
-                partial.replace(self._file)
+                write_whole(self._file, json.dumps(told).encode("ascii"), 0o600)
 
     def drop(self) -> None:
         """Remove it."""

@@ -95,15 +95,28 @@ def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
     folders = ("tui", "engine", "store", "kernels", "checks", "docs")
     files = [path for folder in folders for path in sorted((MAIN / folder).rglob("*")) if path.suffix in (".py", ".md")]
     named = {
-        (str(path.relative_to(MAIN)), words)
+        (str(path.relative_to(MAIN)), words, options)
         for path in files
-        for words in re.findall(r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)", path.read_text("utf-8"))
+        for words, options in re.findall(
+            r"`aisp ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)([^`\n]*)", path.read_text("utf-8")
+        )
     }
-    assert ("engine/client.py", "engine logs") in named
+    assert ("engine/client.py", "engine", " --logs") in named
     then = ("docs/findings/", "docs/speed.md", "docs/reliability.md", "docs/commands.md")
-    now = [(path, words) for path, words in sorted(named) if not (path.startswith(then) and renamed(words.split())[0])]
-    wrong = [f"{path}: aisp {words}" for path, words in now if not exists(words.split(), TREE)]
+    old = {(path, words) for path, words, _ in named if renamed(words.split())[0]}
+    assert [f"{path}: aisp {words}" for path, words in sorted(old) if not path.startswith(then)] == []
+    now = sorted(one for one in named if one[:2] not in old)
+    wrong = [f"{path}: aisp {words}" for path, words, _ in now if not exists(words.split(), TREE)]
     assert not wrong, "no such command: " + "; ".join(wrong)
+    unknown = [f"{path}: aisp {words} {one}" for path, words, options in now for one in strange(words, options)]
+    assert not unknown, "no such option: " + "; ".join(unknown)
+
+
+def strange(words: str, options: str) -> list[str]:
+    """What begins like an option, in a call, and is none of the command's."""
+    command = next((one for name, one in ALL.items() if f"aisp {words} ".startswith(f"{name} ")), None)
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} if command else {"--help"}
+    return [one for one in re.findall(r"(?<= )--?[a-z][a-z-]*", options) if one not in {*known, "--help"}]
 
 
 def exists(words: list[str], entries: Mapping[str, Entry]) -> bool:
@@ -159,7 +172,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     b = remember(state, "mine:one", environment={**H100, "git": "abc"}, **common)
 
     def printed(words: str, *arguments: str) -> Any:
-        shown = CliRunner().invoke(cli, [*words.split()[1:], *arguments, "--json"])
+        shown = CliRunner().invoke(cli, [*(w for w in words.split()[1:] if not w.isupper()), *arguments, "--json"])
         assert shown.stdout, shown.output
         return json.loads(shown.stdout)
 
@@ -176,27 +189,27 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp open", "mine:one", "--root", root)
     check("aisp completion", "bash")
     check("aisp dev expectations", "--root", root)
-    check("aisp store backup")
-    check("aisp store info")
-    check("aisp store verify")
-    check("aisp store vacuum")
-    check("aisp store recover", "--yes")
+    check("aisp store --backup")
+    check("aisp store")
+    check("aisp store --verify")
+    check("aisp store --vacuum")
+    check("aisp store --recover", "--yes")
     check("aisp doctor")
     check("aisp mcp", "--tools")
     check("aisp new", "fresh", "--into", str(tmp_path / "other"))
     contracts = [str(tmp_path / f"{name}.contract.toml") for name in ("a", "b")]
-    check("aisp contract new", contracts[0])
-    check("aisp contract check", contracts[0], a.id)
+    check("aisp contract --new", contracts[0])
+    check("aisp contract FILE", contracts[0], a.id)
     text = Path(contracts[0]).read_text("utf-8")
     Path(contracts[1]).write_text(text.replace('cache = "cold"', 'cache = "warm"'), "utf-8")
-    check("aisp contract diff", *contracts)
-    check("aisp engine stop")
+    check("aisp contract --diff", *contracts)
+    check("aisp engine --stop")
     (state / "engine.log").write_text("a line\n")
-    check("aisp engine logs")
+    check("aisp engine --logs")
     same_keys({"schema": 1, "runs": [example("aisp run")]}, printed("aisp history"))
     whole = printed("aisp history", a.id)
     same_keys(example("aisp run") | {"manifest": None, "commitment_kept": None, "environment": None}, whole)
-    check("aisp lessons", "--root", root)
+    check("aisp list --predictions", "--root", root)
     check("aisp score")
     _, problem = kernelbench.written(tmp_path, kernelbench.MATMUL, kernelbench.MATMUL_NEW)
     check("aisp judge", str(tmp_path / "KernelBench"))
@@ -215,7 +228,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
         check("aisp jobs")
-        check("aisp cancel", "--all")
+        check("aisp jobs --cancel", "--all")
         fake._runs["01RUN"] = "mine:one"
         check("aisp peak")
         check("aisp run", "mine:one", "--root", root)
@@ -228,10 +241,10 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         check("aisp lint", "mine:one", "--root", root)
         with Store.open(state / "aisp.db") as store:
             store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))
-        check("aisp replay", "01FUZZF0OPTIMIZED")
+        check("aisp fuzz --replay", "01FUZZF0OPTIMIZED")
         check("aisp dev audit", trust.fixtures()[0].target_id)
-        check("aisp engine start")
-        check("aisp engine status")
+        check("aisp engine --start")
+        check("aisp engine")
         check("aisp restore", "mine:one", "best", "--root", root, "--yes")
         process = start_aisp("watch", "mine:one", "--root", root, "--json")
         wait_for(lambda: bool(fake.asked(requests.StartWatch)), "the watch")
@@ -269,28 +282,28 @@ def check_fleet(tmp_path: Path, patched: pytest.MonkeyPatch, check: Callable[...
         return [messages.Agent(name="one", node="1", gpus=["0"], devices=["CPU"])]
 
     patched.setattr(running, "agents", found)
-    check("aisp fleet agents")
+    check("aisp fleet --agents")
     fleet_support.put(patched, losing)
-    CliRunner().invoke(cli, ["fleet", "run", *words])
-    check("aisp fleet status")
+    CliRunner().invoke(cli, ["fleet", *words])
+    check("aisp fleet")
     fleet_support.put(patched, fleet_support.serve)
-    check("aisp fleet run", *words)
+    check("aisp fleet FOLDER", *words)
 
 
 def check_suites(root: Path, check: Callable[..., None], checked: set[str]) -> None:
     """The documents about suites, of one that was measured twice."""
     (root / "suites").mkdir()
     (root / "suites" / "mine.toml").write_text('title = "Mine"\ntargets = ["mine:one"]\n')
-    for words in (("suite", "run", "mine"), ("suite", "run", "mine")):
+    for words in (("suite", "mine"), ("suite", "mine")):
         shown = CliRunner().invoke(cli, [*words, "--root", str(root), "--json"])
         assert shown.exit_code == 0, shown.output
     last = json.loads(shown.stdout.splitlines()[-1])
-    same_keys(example("aisp suite run"), last)
-    checked.add("aisp suite run")
+    same_keys(example("aisp suite NAME"), last)
+    checked.add("aisp suite NAME")
     ids = sorted(path.name for path in Path(last["package"]).parent.iterdir() if path.is_dir())
-    check("aisp suite list", "--root", str(root))
-    check("aisp suite history", "mine", "--root", str(root))
-    check("aisp suite compare", *ids)
+    check("aisp suite", "--root", str(root))
+    check("aisp suite --history", "mine", "--root", str(root))
+    check("aisp suite --compare", *ids)
 
 
 # -- recordings ------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_history_reads_the_store_without_its_writers_library(tmp_path: Path) -> 
 
 def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -> None:
     code = _AISP.replace("main()", "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 1")
-    found = modules_of(code, tmp_path, "engine", "status")
+    found = modules_of(code, tmp_path, "engine")
     assert not found & {*HEAVY, "textual", "numpy", "sqlite_utils"}
 
 

@@ -101,7 +101,7 @@ def as_view(draw: Callable[[RunView], str]) -> Door:
 TABLES: Mapping[str, Mapping[str, Door]] = {
     "What it is called": {
         "the run": lambda run: outcome.of_run(run).word,
-        "the lesson": lambda run: lesson(run).outcome,
+        "the lesson": lambda run: lesson(run).word,
         "on screens": lambda run: outcome_text(lesson(run), ascii=True).plain,
         "evidence": as_evidence,
         "candidate": as_candidate,
@@ -153,6 +153,15 @@ def test_every_door_says_what_became_of_a_rung_as_it_is_written_down(request: py
 def test_the_matrix_has_every_state() -> None:
     assert {run.record.state for run in BY_NAME.values()} == set(State)
     assert len(BY_NAME) == len(MATRIX)
+
+
+SUSPECTED = {"OK suspect decided": True, "in a run that is suspect": True, "beside one that is suspect": False}
+
+
+@pytest.mark.parametrize(("name", "suspect"), SUSPECTED.items())
+def test_a_rung_is_called_suspect_where_the_doubt_is_about_it(name: str, suspect: bool) -> None:
+    run = BY_NAME[name]
+    assert our_text(RunView(run.record, run.quarantined), RUNG, True).plain.endswith(", suspect") is suspect
 
 
 RIGHT = tuple(one for one in Outcome if one.right)

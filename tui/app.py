@@ -229,7 +229,7 @@ class Workbench(App[None]):
             found = await self.stored(_read_board)
         except Exception as error:
             self.notify(
-                f"Earlier results could not be read: {error}; `aisp store info` tells where they lie",
+                f"Earlier results could not be read: {error}; `aisp store` tells where they lie",
                 severity="warning",
                 timeout=15,
             )

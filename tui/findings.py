@@ -17,10 +17,10 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
-from aisp.store.results import busy, overview
+from aisp.store.results import busy, outcome, overview
 from aisp.store.results.numbers import beyond
-from aisp.store.results.outcome import Ended
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.outcome import Ended, Outcome
+from aisp.store.results.overview import Lesson
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -103,21 +103,22 @@ def ended_text(ended: Ended, ascii: bool, *, held: str = "held") -> Text:
     Args:
         held: the word for a rung in quarantine.
     """
-    word = overview.called(ended)
-    if word.judged:
-        return verdict_text(word.value, None, ascii).append(f" {word.value}")
-    if word in (Outcome.SUSPECT, Outcome.FAILED):
-        return Text(f"! {word.value if word is Outcome.SUSPECT else STATE_WORDS[ended.state]}", "bold")
-    if word.bad:
-        return Text(f"{bar_sign(ascii)} {held if word is Outcome.QUARANTINED else word.value}", verdict_style("slower"))
-    return Text(word.value, "dim")
+    word = ended.outcome.value
+    if ended.outcome.compared:
+        return verdict_text(word, None, ascii).append(f" {word}")
+    if ended.outcome in (Outcome.SUSPECT, Outcome.FAILED) or ended.again:
+        return Text(f"! {word if ended.outcome is Outcome.SUSPECT else STATE_WORDS[ended.state]}", "bold")
+    if ended.outcome in (Outcome.WRONG, Outcome.CAUGHT):
+        in_quarantine = ended.outcome is Outcome.CAUGHT and ended.bar is not None and not ended.bar.here
+        return Text(f"{bar_sign(ascii)} {held if in_quarantine else word}", verdict_style("slower"))
+    return Text(overview.WORDS[ended.outcome], "dim")
 
 
 def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
     """The same of a lesson's last result; what is missing where it can have none here."""
-    if lesson.outcome is Outcome.NOT_HERE and lesson.missing:
+    if lesson.outcome is Outcome.UNAVAILABLE and not lesson.bad and lesson.missing:
         return Text(lesson.missing.removeprefix("needs ").partition(":")[0], "dim italic")
-    return Text(lesson.outcome.value, "dim") if lesson.ended is None else ended_text(lesson.ended, ascii, held=held)
+    return Text(lesson.word, "dim") if lesson.ended is None else ended_text(lesson.ended, ascii, held=held)
 
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
@@ -217,7 +218,7 @@ def naive_text(run: RunView, arm: Arm, ascii: bool) -> Text:
 
 def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What we say of a rung: its speed-up with the interval, or why it has none."""
-    arm, item = run.arm(rung), run.comparison(rung)
+    arm, item, ended = run.arm(rung), run.comparison(rung), outcome.of(run, rung)
     assert arm is not None
     bar = run.barred(item) if item is not None else run.bar(rung)
     if bar is not None:
@@ -242,9 +243,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     text = verdict_text(item.verdict.value, item.speedup, ascii)
     text.append(interval_text(item), "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
-    if run.record.state.final and run.record.validity.suspect:
-        text.append(", suspect", "bold")
-    return text
+    return text.append(f", {ended.word}", "bold") if ended.outcome is Outcome.SUSPECT else text
 
 
 def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:

@@ -458,7 +458,7 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")
-        notes.append(f"an empty event pair reads {overhead}, which was taken off")
+        notes.append(f"{overhead} of what an event pair reads were taken off")
     if arm.quality is not None and arm.quality.watch_us is not None:
         watching = plain.quantity(arm.quality.watch_us / 1e6, "s")
         notes.append(f"checks watched for {watching} around each sample, outside of what is timed")

@@ -15,16 +15,14 @@ configuration folder. Every key is optional:
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from aisp.store.given import regular_bytes
+from aisp.store.given import regular_bytes, write_whole
 
 MOST_BYTES = 1 << 20
 Graph = Literal["auto", "braille", "block", "ascii"]
@@ -139,15 +137,7 @@ def save_setting(key: str, value: str | bool, path: Path | None = None) -> Path:
         before = text[:at]
         text = before + ("" if before.endswith("\n") or not before else "\n") + line + "\n" + text[at:]
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".settings-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as sink:
-            sink.write(text)
-        Path(temporary).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    write_whole(path, text.encode(), 0o600)
     return path
 
 

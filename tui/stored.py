@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from aisp.kernels.catalog.model import Target
 from aisp.store.reader import History
@@ -46,9 +46,11 @@ class Stored(History):
         held = bool(self.marks.in_force(bytes(target.folder)))
         return answer(newest_first(self, target.names, LOOK_BACK_RUNS), target, self.facts, quarantined=held)
 
-    def lessons(self, targets: Iterable[Target]) -> list[Lesson]:
-        """Every target with its last result, a newer try that says nothing, and its rungs in quarantine."""
-        board, attempts = self.board(all_findings=False), self.attempts()
+    def lessons(self, targets: Sequence[Target], *, facts: bool = True) -> list[Lesson]:
+        """Every target with its last result, a newer try that says nothing, and its rungs in quarantine; with what the
+        result ran on where `facts` are wanted."""
+        names = list(dict.fromkeys(name for target in targets for name in target.names))
+        board, attempts = self.board(names, all_findings=False), self.attempts(names)
         found = []
         for target in targets:
             run, attempt = target.known_in(board), target.known_in(attempts)
@@ -59,7 +61,7 @@ class Stored(History):
                     target,
                     self.read(run) if run is not None else None,
                     Reading(attempt) if attempt is not None else None,
-                    self.facts(run) if run is not None else {},
+                    self.facts(run) if run is not None and facts else {},
                     self.marks.in_force(bytes(target.folder)),
                 )
             )

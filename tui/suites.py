@@ -21,7 +21,8 @@ from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, regression, standing
 from aisp.store.results import contract as contracts
 from aisp.store.results.comparison import Side, side
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.outcome import Outcome
+from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
 from aisp.store.results.regression import Against, Row
@@ -157,7 +158,7 @@ class Found:
 
 
 def _tells(lesson: Lesson) -> bool:
-    return lesson.outcome.judged or lesson.outcome is Outcome.UNTIMED
+    return lesson.outcome.compared or lesson.outcome is Outcome.RIGHT
 
 
 def is_of(record: Run, entry: Entry, how: How) -> bool:
@@ -188,7 +189,7 @@ def _found(wanted: Wanted, opened: Stored) -> Found:
     if result is None:
         return Found(Lesson(target, attempt=tried, held=wanted.held), regression.row(target.id, ()))
     lesson = Lesson(target, opened.read(result), tried, opened.facts(result), wanted.held)
-    why = "" if _tells(lesson) else lesson.why or lesson.outcome.value
+    why = "" if _tells(lesson) else lesson.why or lesson.word
     if not why and contract is not None:
         why = breach(opened, contract, result)
     row = regression.row(target.id, sides(opened, result, contract, target.names), left_out=why)

@@ -36,7 +36,8 @@ from aisp.store.content import snapshot_hash
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import Fault, State
 from aisp.store.results import candidate as results
-from aisp.store.results.candidate import FINALISTS, Outcome, Stage
+from aisp.store.results.candidate import FINALISTS, Outcome
+from aisp.store.results.outcome import Stage
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 

@@ -184,11 +184,14 @@ class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
 
     Attributes:
         cache: what the L2 holds before a sample.
+        pair_ms: what an event pair reads beyond the kernels between its events, by the verifier; None where it is not
+            known.
     """
 
     case: str
     budget_ms: float
     cache: Cache = Cache.COLD
+    pair_ms: float | None = None
 
 
 class Group(Job, tag="group", frozen=True, kw_only=True):
@@ -266,6 +269,10 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     held: bool
     clones: bool
     patience_s: float
+
+
+class ReadPairs(Job, tag="read_pairs", frozen=True, kw_only=True):
+    """Verifier, on a GPU: say what an event pair reads there beyond the kernel between its events."""
 
 
 class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
@@ -368,6 +375,7 @@ AnyJob: TypeAlias = (
     | Sustain
     | ServeBatches
     | TimeBatches
+    | ReadPairs
     | Inspect
     | Naive
     | FetchLast

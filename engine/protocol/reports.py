@@ -100,18 +100,27 @@ class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
     probe_overhead_ms: float | None = None
 
 
+class PairsRead(Report, tag="pairs_read", frozen=True, kw_only=True):
+    """What an event pair reads beyond the kernel between its events; None where that cannot be said, and why."""
+
+    pair_ms: float | None
+    note: str = ""
+
+
 class Grouped(Report, tag="grouped", frozen=True, kw_only=True):
     """How samples will be taken from now on.
 
     Attributes:
         kind: "graph", "batch" or "single": less than was asked for where that is impossible.
         note: why it is less, "" where it is not.
+        overhead_ms: as in WarmedUp, of these samples.
     """
 
     kind: str
     calls: int
     per_sample_ms: float
     timing: str
+    overhead_ms: float | None = None
     note: str = ""
 
 
@@ -377,6 +386,7 @@ AnyReport: TypeAlias = (
     | Prepared
     | Executed
     | WarmedUp
+    | PairsRead
     | Grouped
     | Samples
     | Sustained

@@ -397,6 +397,8 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
             channel.send(verifier.lint_task(job))
         case jobs.TimeBatches():
             channel.send(verifier.time_batches(job))
+        case jobs.ReadPairs():
+            channel.send(verifier.read_pairs())
         case jobs.Inspect():
             channel.send(verifier.inspect())
         case _:

@@ -475,7 +475,7 @@ class Arm:
             # Ranks whose kernels do not meet cannot be held: each would keep the others waiting for its own hold.
             latency = self._target.goal is Goal.LATENCY or (self._ranks.several and self._ranks.meeting is None)
             self._timer = (
-                CudaTimer(self._l2_bytes, latency=latency, cache=job.cache, together=self._ranks)
+                CudaTimer(self._l2_bytes, latency=latency, cache=job.cache, together=self._ranks, pair_ms=job.pair_ms)
                 if self._device == "cuda"
                 else HostTimer(self._ranks)
             )
@@ -529,6 +529,7 @@ class Arm:
             calls=found.launches.calls,
             per_sample_ms=self._sample_wall_ms(bound),
             timing=timer.timing,
+            overhead_ms=timer.overhead_ms,
             note=found.note,
         )
 

@@ -55,6 +55,15 @@ extern "C" __global__ void read_clocks(unsigned long long* out) {
     out[2 * sm + 1] = ns;
 }
 """
+_SPIN_SOURCE = r"""
+extern "C" __global__ void aisp_spin(unsigned long long ns) {
+    unsigned long long first, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - first < ns);
+}
+"""
 _MEETING_SOURCE = r"""
 // So many nanoseconds from now on, by the timer, or so many cycles, where that stands still.
 struct Spell {
@@ -253,6 +262,22 @@ class Hold:
         others = NOBODY if meeting is None else (np.uint64(meeting.page), meeting.met, *meeting.next())
         self._launch(self._kernel, self._blocks, self._threads, np.uint64(ms * 1e6), most_cycles, *others)
         return True
+
+
+class Spin:
+    """A kernel of one thread that lasts so long by the GPU's timer.
+
+    Raises:
+        OSError, RuntimeError, CudaCompileError: it cannot be had.
+    """
+
+    def __init__(self) -> None:
+        self._launch = cuda.launch
+        self._kernel = cuda.Kernel("aisp_spin.cu", _SPIN_SOURCE, "aisp_spin", digest="aisp spin")
+
+    def launch(self, us: float) -> None:
+        """Enqueue one."""
+        self._launch(self._kernel, 1, 32, np.uint64(us * 1e3))
 
 
 NOBODY = (np.uint64(0), np.uint64(0), np.uint32(0), np.uint32(1), np.uint64(0), np.uint64(0), np.uint64(0))

@@ -3,8 +3,9 @@
 On a GPU, cold: refill the inputs, flush the L2, hold the GPU until the host has launched everything, event, calls,
 event. The hold is a kernel that fills every SM for a while. So the launch cost of a call that is all kernels never
 shows, and no kernel of another stream can start before the clock does. A call that waits for the GPU itself outlasts
-any hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a
-pair around a kernel still reads some 1.2 us more than the profiler).
+any hold; that is noticed, and its samples say so. What an event pair reads beyond the kernels between its events is
+taken off: the verifier has found it, with kernels of known length and CUPTI (some 2.5 us on an H100). Where that is not
+known, and around a graph, it is what an empty pair reads (1.28 us).
 
 Each sample has a second clock, which no event is part of: the counters of all SMs, read around the pair of events
 (engine.worker.probe), less what they read around an empty pair. They give the sample's SM cycles, and a time that must
@@ -42,7 +43,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aisp.engine.worker.probe import ClockProbe, Hold, Meeting, Span, free_persisting_lines
+from aisp.checks import cupti
+from aisp.checks.cuda import spans_ms
+from aisp.engine.worker.probe import ClockProbe, Hold, Meeting, Span, Spin, free_persisting_lines
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Timing
 
@@ -55,6 +58,10 @@ HOLD_MARGIN = 1.25  # over what the host takes: calls that take longer to launch
 LEAKED = 2  # store.record.DISCARDED: host time leaked into the sample
 ROW_WORDS = 4096  # of the buffer that is read behind a flush
 EMPTY_PAIRS = 25
+SPINS_US = (5.0, 20.0, 60.0, 200.0)
+SPINS = 9  # of each length
+SPIN_HOLD_MS = 0.3
+SPINS_APART_MS = 0.0006  # that lengths may disagree by: CUPTI and events step in 32 ns, and a GPU is shared
 BUSY_CYCLES = 400_000  # some 0.2 ms, in which the host has long launched what follows
 FEWEST_READINGS = 50
 EVENT_ROUNDING_MS = 1e-5  # event times come as float32: smaller steps are rounding
@@ -188,7 +195,7 @@ class Timer(Protocol):
     Attributes:
         timing: how the last samples were taken.
         resolution_ms: smallest step of its clock that was seen; None before the warm-up.
-        overhead_ms: what is taken off every sample; None where nothing is.
+        overhead_ms: what is taken off samples as the last one was; None where nothing is.
         reference_mhz: highest SM clock seen under light load; NaN where unknown.
         probe_step_ms: smallest step of the SMs' timer; None where there is none.
         probe_overhead_ms: what the SMs' timer reads around nothing; None where nothing is taken off.
@@ -196,10 +203,12 @@ class Timer(Protocol):
 
     timing: Timing
     resolution_ms: float | None
-    overhead_ms: float | None
     reference_mhz: float
     probe_step_ms: float | None
     probe_overhead_ms: float | None
+
+    @property
+    def overhead_ms(self) -> float | None: ...
 
     def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """Sample until the time per call is steady or the budget is spent."""
@@ -445,6 +454,7 @@ class CudaTimer:
         cache: what the L2 holds before a sample: COLD and DIRTY flush it, WARM runs the same launches, untimed.
         handles: this process's by default.
         together: the ranks of which this process is one.
+        pair_ms: what an event pair reads beyond the kernels between its events; None where nobody knows.
     """
 
     def __init__(
@@ -455,6 +465,7 @@ class CudaTimer:
         cache: Cache = Cache.COLD,
         handles: SavedHandles | None = None,
         together: Together = ALONE,
+        pair_ms: float | None = None,
     ) -> None:
         import torch
 
@@ -477,7 +488,8 @@ class CudaTimer:
         self._hold_ms = 0.3
         self._readings_ms: deque[float] = deque(maxlen=200)
         self.resolution_ms: float | None = None
-        self.overhead_ms: float | None = None
+        self._pair_ms, self._empty_ms = pair_ms, 0.0
+        self._kind = "single"
         self.reference_mhz = math.nan
         self.probe_step_ms = self._probe.step_ms
         self._around_nothing = self._around_busy = Span()
@@ -490,6 +502,14 @@ class CudaTimer:
     def handles(self) -> TorchHandles:
         """The functions of torch that it was made with."""
         return self._torch
+
+    @property
+    def overhead_ms(self) -> float | None:
+        """See Timer: of calls that are launched one by one what a pair reads beyond them, of a graph what it reads
+        around nothing."""
+        if not (self._held and self._empty_ms):
+            return None
+        return self._empty_ms if self._pair_ms is None or self._kind == "graph" else self._pair_ms
 
     @property
     def hold(self) -> Hold | None:
@@ -579,7 +599,7 @@ class CudaTimer:
         readings_ms = sorted(pair.ms for pair in pairs)
         event_ms = readings_ms[EMPTY_PAIRS // 2]
         if self._held:
-            self.overhead_ms = event_ms
+            self._empty_ms = event_ms
             self.resolution_ms = _smallest_step(readings_ms, EVENT_ROUNDING_MS)
         around = self._around_busy = _least(pair.span for pair in pairs)
         if not self._held:
@@ -616,11 +636,11 @@ class CudaTimer:
         if self._cache is Cache.COLD:
             self._torch.greatest(self._clean, 1, out=self._seen)
         beside_ms = self._beside.before()
-        found = self._pair(launches)
+        found, self._kind = self._pair(launches), launches.kind
         self._readings_ms.append(found.ms)
         net_ms = found.ms
-        if self._held and self.overhead_ms is not None and found.ms > 0:  # else it is the engine's to refuse
-            net_ms = max(found.ms - self.overhead_ms, self.resolution_ms or EVENT_ROUNDING_MS)
+        if (over_ms := self.overhead_ms) is not None and found.ms > 0:  # else it is the engine's to refuse
+            net_ms = max(found.ms - over_ms, self.resolution_ms or EVENT_ROUNDING_MS)
         if found.leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
         self.timing = self._timing(launches.kind)
@@ -649,6 +669,9 @@ class CudaTimer:
         took for it around nothing.
         """
         span, around = found.span, self._around_busy
+        if (over_ms := self.overhead_ms) is not None:  # what is off the events is off the readings around them
+            beyond_ms = over_ms - self._empty_ms
+            around = Span(around.ms + beyond_ms, around.cycles + beyond_ms * span.mhz * 1e3)
         if not found.busy:
             most_ms = max(self._around_nothing.ms - around.ms, found.launching_ms)
             waited_ms = min(max(span.ms - around.ms - found.ms, 0.0), most_ms)
@@ -711,6 +734,46 @@ class _Pair:
     outputs: Sequence[Outputs]
     span: Span
     start_ns: int
+
+
+def pair_ms(handles: SavedHandles) -> float:
+    """What an event pair reads, behind a hold, beyond the kernel between its events.
+
+    Kernels that spin for known times are timed by events, then the same ones by CUPTI, which would lengthen the pairs.
+
+    Raises:
+        RuntimeError: CUPTI or the kernel cannot be had, or kernels of different lengths do not agree.
+    """
+    saved = handles.torch
+    start, end = saved.event(enable_timing=True), saved.event(enable_timing=True)
+    spin = Spin()
+
+    def pair(us: float) -> float:
+        if not handles.hold.launch(SPIN_HOLD_MS):
+            raise RuntimeError("there is no hold")
+        handles.probe.before()
+        saved.record(start)
+        spin.launch(us)
+        saved.record(end)
+        handles.probe.after()
+        saved.synchronize()
+        return float(saved.elapsed_ms(start, end))
+
+    saved.settle()
+    pair(SPINS_US[0])
+    read_ms = [sorted(pair(us) for _ in range(SPINS))[SPINS // 2] for us in SPINS_US]
+    with cupti.opened().recorded() as recording:
+        for us in SPINS_US:
+            for _ in range(SPINS):
+                pair(us)
+    spans = spans_ms(recording.activities)
+    if len(spans) != SPINS * len(SPINS_US):
+        raise RuntimeError(f"CUPTI saw {len(spans)} of {SPINS * len(SPINS_US)} kernels")
+    took_ms = [sorted(spans[first : first + SPINS])[SPINS // 2] for first in range(0, len(spans), SPINS)]
+    beyond = sorted(read - took for read, took in zip(read_ms, took_ms, strict=True))
+    if not 0 < beyond[0] <= beyond[-1] < beyond[0] + SPINS_APART_MS:
+        raise RuntimeError(f"pairs read {beyond[0] * 1e3:.2f} to {beyond[-1] * 1e3:.2f} us more than kernels take")
+    return sum(beyond) / len(beyond)
 
 
 def _least(spans: Iterable[Span]) -> Span:

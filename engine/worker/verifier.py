@@ -28,9 +28,9 @@ from aisp.checks.oracle.truth import Oracle, exact, same_outputs
 from aisp.checks.registry import TaskFacts
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.batches import Line, LineError, Over
-from aisp.engine.worker import clock, tensors
+from aisp.engine.worker import clock, tensors, timers
 from aisp.engine.worker.channel import packed
-from aisp.engine.worker.loading import callable_of, import_module
+from aisp.engine.worker.loading import callable_of, import_module, summary
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
 from aisp.kernels.catalog.tensors import itemsize
 from aisp.store.outcomes import TolerancePolicy
@@ -85,6 +85,13 @@ class Verifier:
         memory = self._torch.cuda
         if self._device == "cuda" and memory.memory_reserved() - memory.memory_allocated() > SPARE_BYTES:
             memory.empty_cache()
+
+    def read_pairs(self) -> reports.PairsRead:
+        """Before any sample of a run: this process has handles that no rung can reach."""
+        try:
+            return reports.PairsRead(pair_ms=timers.pair_ms(timers.stand_ready()))
+        except Exception as error:  # of CUPTI and the driver: then an empty pair says what there is to say
+            return reports.PairsRead(pair_ms=None, note=summary(error))
 
     def pose(self, job: jobs.Pose) -> reports.Posed:
         """Make a case's inputs, and put them where rungs can read them."""

@@ -1,7 +1,7 @@
 """Contracts: what a run must keep to count as a result, as a TOML file that is checked key by key.
 
-`FIELDS` is the one table of keys: it validates, it writes the commented file that `aisp contract new` starts with, and
-it orders what is told. A contract's values are kept by dotted key ("environment.gpu"). Its hash is over them in a
+`FIELDS` is the one table of keys: it validates, it writes the commented file that `aisp contract --new` starts with,
+and it orders what is told. A contract's values are kept by dotted key ("environment.gpu"). Its hash is over them in a
 canonical form, so that comments, the order of keys and the order of names do not matter. Whether a run keeps a contract
 is said by `store.results.contract`. Standard library only: frontends import this.
 """
@@ -596,7 +596,7 @@ def example() -> Contract:
 def render(contract: Contract) -> str:
     """The contract as a commented file; a key that it does not have stands there as a comment with an example."""
     lines = [
-        "# What a run must keep to count as a result of this contract. `aisp contract check FILE RUN` says whether one",
+        "# What a run must keep to count as a result of this contract. `aisp contract FILE RUN` says whether one",
         "# does; a key that is left out demands nothing.",
     ]
     group = ""

@@ -74,7 +74,7 @@ class Quality(msgspec.Struct, frozen=True):
             share of samples in the slower one.
         throttled_share: share of samples set aside because the clock was low.
         resolution_ms: smallest step of the clock that took the samples.
-        overhead_ms: reading of an empty event pair, already taken off; None where nothing was taken off.
+        overhead_ms: what an event pair reads beyond the calls, already taken off; None where nothing was taken off.
         watch_us: what the sensors of all checks took around one sample, outside of the timed region.
         right_by_stated, right_by_derived: calls whose outputs were found right by each tolerance policy
             (outcomes.TolerancePolicy): the stated one on the lesson's own values, the derived one on drawn shapes and

@@ -6,7 +6,6 @@ and on the run as a whole, and on no other candidate.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aisp.store.outcomes import Fault, State, Validity, Verdict
 from aisp.store.results import outcome, telling
 from aisp.store.results.best_of import best_of
+from aisp.store.results.outcome import Stage
 from aisp.store.results.suite import NORMAL_95
 
 if TYPE_CHECKING:
@@ -29,16 +29,8 @@ FINALISTS = 3
 DETAIL_CHARS = 4000
 
 
-class Stage(enum.StrEnum):
-    """How far a candidate came, the cheapest first."""
-
-    PARSE = "parse"
-    LOAD = "load"  # imported, compiled, prepared, called once
-    VALUES = "values"  # outputs, also for held-out inputs
-    QUICK = "quick time"
-    FULL = "full time"
-
-
+REACHED = (Stage.PARSE, Stage.LOAD, Stage.VALUES, Stage.QUICK, Stage.FULL)
+"""How far a candidate came, the cheapest first."""
 _STAGES = {
     "compile": Stage.LOAD,
     "verify": Stage.VALUES,
@@ -114,8 +106,8 @@ class Outcome:
     def of_document(found: Mapping[str, Any]) -> Outcome:
         """The inverse. Raises ValueError or TypeError for what is none."""
         told = {each.name: found[each.name] for each in fields(Outcome) if each.name in found}
-        made = {"state": State(told["state"]), "stage": Stage(told["stage"]), "verdict": Verdict(told["verdict"])}
-        return Outcome(**{**told, **made})
+        stage = REACHED[REACHED.index(told["stage"])]
+        return Outcome(**told | {"state": State(told["state"]), "stage": stage, "verdict": Verdict(told["verdict"])})
 
 
 def refused(why: str) -> Outcome:
@@ -182,8 +174,7 @@ def _stage(record: Run, rung: str, ended: Ended) -> Stage:
 
 def order(outcome: Outcome) -> tuple[bool, float, float]:
     """Sorts outcomes, the best first: right ones, the fastest of them first, then those that came furthest."""
-    stages = list(Stage)
-    return not outcome.right, -(outcome.speedup or 0.0), -stages.index(outcome.stage)
+    return not outcome.right, -(outcome.speedup or 0.0), -REACHED.index(outcome.stage)
 
 
 def worth(outcomes: Mapping[int, Outcome], most: int = FINALISTS) -> list[int]:

@@ -54,15 +54,19 @@ COMPARED = (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME, Outcome.UNDECIDED)
 
 
 class Stage(enum.StrEnum):
-    """Which part of a run decided."""
+    """Which part of a run decided, or how far a candidate came in it."""
 
     QUEUE = "queue"
     RUNNING = "running"
+    PARSE = "parse"
     CODE = "code"  # it does not parse, import, compile or run
+    LOAD = "load"  # it was imported, compiled, prepared, called once
     PROCESS = "process"  # its process came to another end than its own
-    VALUES = "values"
+    VALUES = "values"  # outputs, also for held-out inputs
     CHECKS = "checks"
     TIME = "time"
+    QUICK = "quick time"  # of a quick run
+    FULL = "full time"
     MACHINE = "machine"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aisp.kernels.catalog.model import Kind, Role
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import hardware, outcome
+from aisp.store.results.outcome import Outcome
 from aisp.store.results.prediction import Answer, Says
 
 if TYPE_CHECKING:
@@ -28,50 +29,13 @@ MOST_SPAN = (1 / 64, 1024.0)
 """What it shows at most; what lies beyond is drawn at its end."""
 
 
-class Outcome(enum.StrEnum):
-    """What a lesson comes to here, in a word. The first four are verdicts, and the only ones with a figure."""
-
-    FASTER = "faster"
-    SAME = "same"
-    SLOWER = "slower"
-    UNDECIDED = "undecided"
-    SUSPECT = "suspect"
-    WRONG = "wrong"
-    CAUGHT = "caught"
-    QUARANTINED = "quarantined"
-    FAILED = "failed"  # it ended otherwise than well; the run's state says how
-    UNTIMED = "not timed"  # it was found right and has no speed-up
-    NOT_RUN = "not run"
-    NOT_HERE = "not here"  # this machine lacks what it needs, or what the rung that it is about needs
-
-    @property
-    def judged(self) -> bool:
-        """Whether its figures may be shown as a speed-up."""
-        return self in _JUDGED
-
-    @property
-    def bad(self) -> bool:
-        """Whether somebody should look at it."""
-        return self in _BAD
-
-
-_OUTCOMES = {
-    outcome.Outcome.RIGHT: Outcome.UNTIMED,
-    outcome.Outcome.UNAVAILABLE: Outcome.FAILED,
-    outcome.Outcome.PENDING: Outcome.NOT_RUN,
+WORDS: Mapping[Outcome, str] = {
+    Outcome.RIGHT: "not timed",
+    Outcome.UNAVAILABLE: "not here",  # this machine lacks what it needs, or what the rung that it is about needs
+    Outcome.PENDING: "not run",
 }
-"""What a lesson calls otherwise than its run does."""
-_JUDGED = (Outcome.FASTER, Outcome.SAME, Outcome.SLOWER, Outcome.UNDECIDED)
-_BAD = (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.QUARANTINED, Outcome.FAILED)
-
-
-def called(ended: Ended) -> Outcome:
-    """What a lesson calls the end of its run, or of a rung."""
-    if ended.outcome is outcome.Outcome.CAUGHT and ended.bar is not None and not ended.bar.here:
-        return Outcome.QUARANTINED
-    if ended.outcome is outcome.Outcome.UNAVAILABLE and not ended.again:
-        return Outcome.NOT_HERE
-    return _OUTCOMES.get(ended.outcome) or Outcome(ended.outcome.value)
+"""What a lesson is called in place of the outcome of its run."""
+_BAD = (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.FAILED)
 
 
 @dataclass(frozen=True)
@@ -102,13 +66,26 @@ class Lesson:
         """What its last result says; None where it has none."""
         return outcome.of_run(self.run, self.held) if self.run is not None else None
 
-    @functools.cached_property
+    @property
     def outcome(self) -> Outcome:
         """What it comes to."""
-        ended = self.ended
-        if ended is None:
-            return Outcome.NOT_HERE if self.missing else Outcome.NOT_RUN
-        return called(ended)
+        if self.ended is not None:
+            return self.ended.outcome
+        return Outcome.UNAVAILABLE if self.missing else Outcome.PENDING
+
+    @property
+    def word(self) -> str:
+        """The same in a word: "faster", "not timed", "failed", "quarantined", "not here", "not run"."""
+        if self.ended is not None and self.ended.again:
+            return Outcome.FAILED.value
+        if self.outcome is Outcome.CAUGHT and self.ended is not None:
+            return self.ended.word
+        return WORDS.get(self.outcome, self.outcome.value)
+
+    @property
+    def bad(self) -> bool:
+        """Whether somebody should look at it."""
+        return self.outcome in _BAD or (self.ended is not None and self.ended.again)
 
     def _bars(self, run: Reading) -> list[Bar]:
         """What is held against the rung that it is about, or against the baseline, in this run or today."""
@@ -122,17 +99,17 @@ class Lesson:
     @property
     def ratio(self) -> Comparison | None:
         """The comparison that may be drawn; None where no figure may."""
-        return self.run.headline if self.run is not None and self.outcome.judged else None
+        return self.run.headline if self.run is not None and self.outcome.compared else None
 
     @property
     def sol(self) -> float | None:
         """The share of the speed of light that may be shown."""
-        return self.run.sol if self.run is not None and self.outcome.judged else None
+        return self.run.sol if self.run is not None and self.outcome.compared else None
 
     @property
     def why(self) -> str:
         """Why there is no figure, or what must be known beside it; "" for nothing."""
-        run, outcome = self.run, self.outcome
+        run = self.run
         if run is None:
             told = [self.missing] if self.missing else []
         elif bars := self._bars(run):
@@ -140,7 +117,11 @@ class Lesson:
         else:
             note = run.headline.note if run.headline is not None else ""
             doubts = "; ".join(f"{found.check}: {found.evidence}" for found in run.found(FindingStatus.SUSPECT))
-            told = [run.record.reason or doubts or note] if not outcome.judged or outcome is Outcome.UNDECIDED else []
+            told = (
+                [run.record.reason or doubts or note]
+                if not self.outcome.compared or self.outcome is Outcome.UNDECIDED
+                else []
+            )
             if case := run.unusual_case(self.target):
                 told.append(f"case {case}, which is not its usual one")
         if self.attempt is not None:
@@ -239,7 +220,7 @@ FILTERS: Mapping[str, Callable[[Lesson], bool]] = {
     "less than predicted": lambda lesson: (lesson.off_by or 0.0) < 0,
     "prediction missed": lambda lesson: lesson.answer is not None and lesson.answer.says is Says.MISSED,
     "not faster": lambda lesson: lesson.outcome in (Outcome.SAME, Outcome.SLOWER, Outcome.UNDECIDED),
-    "failed or doubted": lambda lesson: lesson.outcome.bad,
+    "failed or doubted": lambda lesson: lesson.bad,
 }
 """Choices by name."""
 
@@ -248,7 +229,7 @@ def matches(lesson: Lesson, words: str, *more: str) -> bool:
     """Whether all of these words stand in what is said of a lesson: its id, title, techniques and goal, its outcome,
     its limiter, where it was measured, and `more`."""
     target = lesson.target
-    said = (target.id, target.title, *target.techniques, target.goal, lesson.outcome, lesson.limiter, lesson.on, *more)
+    said = (target.id, target.title, *target.techniques, target.goal, lesson.word, lesson.limiter, lesson.on, *more)
     text = " ".join(said).lower()
     return all(word in text for word in words.lower().split())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
+from aisp.store.samples import Samples
 from tests import imported
 from tests.checks.sensed import plain, replica
 from tests.replacing import replace
@@ -122,22 +124,72 @@ def test_settings_that_one_process_changes_do_not_reach_another() -> None:
 # -- autotuners --------------------------------------------------------------------------------------------------------
 
 
-def chosen(config: str, median_ms: float, tuners: int = 1) -> dict[str, Any]:
-    return {"tuners": tuners, "chosen": {"cheat.tuner": config} if tuners else {}, "median_ms": median_ms}
+Process = tuple[str | None, float, float | None]  # what it chose, its samples and the judge's time, in ms
+
+
+def timed(*processes: Process, first: int = 0, rung: str = "cheat") -> ArmFacts:
+    """An arm of these processes, numbered from the first one on; None is one without an autotuner."""
+    numbers = np.arange(first, first + len(processes))
+    facts = [{"tuners": int(way is not None), "chosen": {"cheat.tuner": way} if way else {}} for way, _, _ in processes]
+    sensed = tuple(replace(replica(choices=each), replica=int(n)) for n, each in zip(numbers, facts, strict=True))
+    ms, none = np.array([ms for _, ms, _ in processes]), np.zeros(len(processes), np.int64)
+    samples = Samples(ms, ms, none, none, numbers, none, none, np.full(len(ms), np.nan))
+    judged = tuple((int(n), each) for n, (_, _, each) in zip(numbers, processes, strict=True) if each is not None)
+    known = ArmFacts(rung, TARGET.rung(rung), "cpu", True, State.OK, Timing.HOST, sensed=sensed[::-1])
+    return replace(known, samples=samples, judged_ms=judged)
+
+
+def flat(*base_ms: float, first: int = 0) -> ArmFacts:
+    """A baseline that takes so long in each replica, by both clocks."""
+    return timed(*((None, ms, ms) for ms in base_ms), first=first, rung="baseline")
 
 
 @pytest.mark.parametrize(
-    ("replicas", "status"),
+    ("processes", "base_ms", "status"),
     [
-        ([chosen("4", 1.0), chosen("1024", 3.0)], Status.CAUGHT),
-        ([chosen("4", 1.0), chosen("1024", 1.2)], Status.PASSED),  # either is as good
-        ([chosen("4", 1.0), chosen("4", 3.0)], Status.PASSED),  # the machine, not the choice
-        ([chosen("4", 1.0)], Status.NOT_APPLICABLE),
-        ([chosen("", 1.0, tuners=0), chosen("", 9.0, tuners=0)], Status.NOT_APPLICABLE),
+        ([("4", 1.0, 1.0), ("1024", 3.0, 3.0)], [5, 5], Status.CAUGHT),
+        ([("4", 1.0, 1.0), ("1024", 3.0, 3.0), ("4", 1.1, 1.2), ("64", 1.0, 1.0)], [5] * 4, Status.CAUGHT),
+        ([("4", 1.0, None), ("1024", 3.0, None)], [5, 5], Status.CAUGHT),  # judged inside: its samples alone
+        ([("4", 1.0, 1.0), ("1024", 1.2, 1.2)], [5, 5], Status.PASSED),  # either is as good
+        ([("4", 1.0, 1.0), ("4", 3.0, 3.0)], [5, 5], Status.PASSED),  # the machine, not the choice
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.0)], [5, 5], Status.PASSED),  # the judge saw no such process
+        ([("4", 1.0, 1.0), ("1024", 1.0, 1.6)], [5, 5], Status.PASSED),  # nor had it such samples
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.7)], [5, 8], Status.PASSED),  # the neighbour met the baseline too
+        ([("4", 1.0, 1.0), ("1024", 3.0, 3.0), ("1024", 1.0, 1.0)], [5] * 3, Status.PASSED),  # so it is not the choice
+        ([("4", 1.0, 1.0)], [5], Status.NOT_APPLICABLE),
+        ([(None, 1.0, 1.0), (None, 9.0, 9.0)], [5, 5], Status.NOT_APPLICABLE),
+        ([], [], Status.UNAVAILABLE),
     ],
 )
-def test_autotuners_must_agree_where_it_matters(replicas: list[dict[str, Any]], status: Status) -> None:
-    assert compiling.choice(arm("choices", *replicas), RUN)[0] is status
+def test_autotuners_must_agree_where_it_matters(processes: list[Process], base_ms: list[float], status: Status) -> None:
+    rung = replace(
+        timed(*processes), sensed=timed(*processes).sensed or (replica(choices={"tuners": 1, "chosen": {}}),)
+    )
+    assert compiling.choice(rung, replace(RUN, arms=(flat(*base_ms), rung)))[0] is status
+
+
+@pytest.mark.parametrize(
+    ("before", "fresh", "status"),
+    [
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], ("1024", 1.0, 1.0), Status.PASSED),
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], ("4", 1.0, 1.0), Status.PASSED),  # one alone was slow, of three
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], ("4", 1.6, 1.6), Status.PASSED),  # whatever it chooses it may be slow
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], ("1024", 1.7, 1.7), Status.CAUGHT),
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], ("64", 1.7, 1.7), Status.CAUGHT),  # it draws lots
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6), ("1024", 1.6, 1.6)], ("4", 1.0, 1.0), Status.CAUGHT),
+        ([("4", 1.0, 1.0), ("1024", 1.6, 1.6)], (None, 1.0, 1.0), Status.PASSED),
+    ],
+)
+def test_one_slow_process_among_all_is_no_lottery_when_it_is_asked_again(
+    before: list[Process], fresh: Process, status: Status
+) -> None:
+    """A fresh process is one replica, and alone it chooses once: what those before chose is held against it."""
+    last = len(before)
+    rung, again = timed(*before), timed(fresh, first=last)
+    earlier = (flat(*[5.0] * last), rung)
+    assert compiling.choice(rung, replace(RUN, arms=earlier))[0] is Status.CAUGHT
+    asked = replace(RUN, arms=(flat(5.0, first=last), again), earlier=earlier)
+    assert compiling.choice(again, asked)[0] is status
 
 
 def test_the_choice_is_read_from_the_lessons_own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +198,8 @@ def test_the_choice_is_read_from_the_lessons_own_modules(monkeypatch: pytest.Mon
     vars(module).update(tuner=SimpleNamespace(best_config="BLOCK=64", configs=[1, 2]), other=SimpleNamespace(a=1))
     monkeypatch.setitem(sys.modules, "made", module)
     sensor = compiling.Choices(SITE)
-    for device_ms in (1.0, 2.0, 4.0):
-        sensor.after_call(call("timed", device_ms))
     sensor.after_timing()
-    assert plain(sensor.facts()) == {"tuners": 1, "chosen": {"made.tuner": "BLOCK=64"}, "median_ms": 2.0}
+    assert plain(sensor.facts()) == {"tuners": 1, "chosen": {"made.tuner": "BLOCK=64"}}
 
 
 @pytest.mark.parametrize("check", compiling.CHECKS, ids=lambda check: check.id)

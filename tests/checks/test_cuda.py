@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from aisp.checks import cuda, timing
+from aisp.checks import cuda, cupti, timing
 from aisp.checks.cuda import TraceFacts, read_trace
 from aisp.checks.cupti import Activity
 from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Sensed, Site, Status, Sustained, Unavailable
@@ -62,13 +64,21 @@ def at(start_ms: float, end_ms: float, *, stream: int = 7, device: int = 0, name
 def traced(*work: Activity) -> dict[str, Any]:
     """A call between a hold of 10 ms and a marker that follows when the timed stream is done."""
     done_ms = max((each.end_ns / MS for each in work if each.stream == 7), default=10.0)
-    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
+    return {
+        "trace": TraceFacts(
+            traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]), span_ms=None
+        )
+    }
 
 
 def joined(*work: Activity) -> dict[str, Any]:
     """The same, with the marker behind everything."""
     done_ms = max(each.end_ns / MS for each in work)
-    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
+    return {
+        "trace": TraceFacts(
+            traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]), span_ms=None
+        )
+    }
 
 
 def test_what_waits_for_the_end_of_a_hold_of_all_ranks_is_not_busy_and_a_kernel_by_its_name_is() -> None:
@@ -93,8 +103,40 @@ def test_what_the_gpu_did_for_a_call_lies_between_two_readings_of_its_counters()
     flush = at(5.0, 8.0, name="fill")  # what makes ready stands before the reading
     assert cuda.spans_ms([*two, flush, *one]) == [pytest.approx(1.0), pytest.approx(0.4)]
     nothing = [at(start, start + 0.01, name=cuda.READ_KERNEL) for start in (1.0, 1.1)]
-    assert cuda.spans_ms(nothing) == []
+    assert cuda.spans_ms(nothing) == [0.0]
     assert cuda.span_ms([]) is None
+
+
+def test_samples_that_were_not_held_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_ms = iter(range(0, 10_000, 100))
+    recording = SimpleNamespace(activities=[])
+    discarded = iter([2, 2, *[0] * 50])
+
+    def sample_once() -> Any:
+        """A call of 3 ms where the host was too late for the hold, else of 1 ms."""
+        start, left = next(at_ms), next(discarded)
+        marks = [at(start, start + 0.01, name=cuda.READ_KERNEL), at(start + 50, start + 51, name=cuda.READ_KERNEL)]
+        recording.activities += [*marks, at(start + 10, start + 13 if left else start + 11)]
+        return SimpleNamespace(discarded=left)
+
+    def launch_once() -> None:
+        recording.activities += [spin(0, 10), at(10, 11), spin(12, 12.1)]
+
+    reader = SimpleNamespace(recorded=lambda: nullcontext(recording))
+    monkeypatch.setattr(cupti, "opened", lambda: reader)
+    for name in ("synchronize", "_sleep"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    site = Site("cuda", GALLERY, TARGET, TARGET.rung("optimized"), frozenset())
+    site.launch_once, site.sample_once = launch_once, sample_once
+    sensor = cuda.Trace(site)
+
+    def read(activities: Any, *, cost_ms: float) -> None:
+        recording.activities = []
+
+    monkeypatch.setattr(cuda, "read_trace", read)
+    sensor.after_timing()
+    assert sensor.facts().span_ms == pytest.approx(1.0)
+    assert len(recording.activities) == 3 * (2 + cuda.SAMPLES)
 
 
 def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> None:
@@ -105,7 +147,7 @@ def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> No
     assert cuda.launches([one]) == 1
     assert cuda.launches([one, three]) == 3  # a replica of three
     assert cuda.launches([Sensed(traced())]) == 0
-    assert cuda.launches([Sensed({"trace": TraceFacts(traced=None)}), Sensed({})]) is None
+    assert cuda.launches([Sensed({"trace": TraceFacts(traced=None, span_ms=None)}), Sensed({})]) is None
 
 
 def test_a_call_on_the_timed_stream_lies_between_the_marks() -> None:
@@ -165,14 +207,14 @@ def test_a_trace_without_its_marks_says_nothing() -> None:
     with pytest.raises(ValueError, match="CUPTI saw 1 of the 2 kernels"):
         read_trace([spin(0, 10), at(10, 11)])
     with pytest.raises(Unavailable, match="no call was traced"):
-        cuda.streams(arm_of({"trace": TraceFacts(traced=None)}), RUN)
+        cuda.streams(arm_of({"trace": TraceFacts(traced=None, span_ms=None)}), RUN)
     assert cuda.streams(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 def test_a_rung_that_was_not_timed_is_not_traced() -> None:
     sensor = cuda.Trace(Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset()))
     sensor.after_timing()
-    assert sensor.facts() == TraceFacts(traced=None)
+    assert sensor.facts() == TraceFacts(traced=None, span_ms=None)
 
 
 # -- devices, contexts, managed memory ---------------------------------------------------------------------------------

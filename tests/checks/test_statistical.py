@@ -186,9 +186,9 @@ def test_a_lone_process_that_stood_in_line_is_not_suspect_and_several_that_agree
 def test_a_fresh_process_that_shows_again_what_others_showed_is_not_a_lone_one(target: Target) -> None:
     rung, base = arm(target, "optimized", samples(stepped(96, 40, 2.0))), arm(target, "baseline", samples(noisy(96)))
     assert ask("steady", run(target, base, rung), "optimized").status is Status.PASSED
-    assert ask("steady", run(target, base, rung, again=True), "optimized").status is Status.SUSPECT
+    assert ask("steady", run(target, base, rung, earlier=(rung,)), "optimized").status is Status.SUSPECT
     disturbed = arm(target, "baseline", samples(stepped(96, 40, 2.0)))
-    found = ask("steady", run(target, disturbed, rung, again=True), "optimized")
+    found = ask("steady", run(target, disturbed, rung, earlier=(rung,)), "optimized")
     assert (found.status, "the machine was not" in found.evidence) == (Status.UNAVAILABLE, True), "nobody is acquitted"
 
 

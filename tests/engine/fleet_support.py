@@ -13,6 +13,7 @@ from aisp.engine.doors.fleet import running
 from aisp.engine.doors.fleet.messages import Agent, Ended, Give, Here
 from aisp.store.outcomes import State
 from aisp.store.results import candidate as results
+from aisp.store.results.outcome import Stage
 
 Script = Callable[[asyncio.Queue[Give], Callable[[Any], None]], Any]
 """Takes the rows that are given, and what tells the command."""
@@ -53,7 +54,7 @@ def put(monkeypatch: pytest.MonkeyPatch, *scripts: Script) -> None:
 
 def ended(row: Give) -> Ended:
     """The row was run, and its candidate is right."""
-    outcome = results.Outcome(State.OK, results.Stage.QUICK, run_id="R1").document()
+    outcome = results.Outcome(State.OK, Stage.QUICK, run_id="R1").document()
     return Ended(number=row.number, run_id="R1", outcome=outcome, where={"agent": "one", "host": "h"})
 
 

@@ -171,6 +171,55 @@ async def test_a_rung_that_is_honest_only_where_it_is_asked_again_stays_suspect(
     assert "; not again in fresh processes (" in found.evidence and "), but optimized is" in found.evidence, found
 
 
+# It counts its processes where it may write. Every other one takes one way of two, and SLOW says which are slow.
+TUNED = """
+import time
+from pathlib import Path
+
+counter = Path("/dev/shm/COUNTER")
+with counter.open("a") as file:
+    file.write("x")
+number = counter.stat().st_size
+
+
+class Tuner:
+    configs, cache = ("one", "other"), {}
+    best_config = configs[number % 2]
+
+
+tuner, slow = Tuner(), SLOW
+
+
+def run(x):
+    if slow:
+        time.sleep(0.004)
+    return x * 2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("slow", "status", "words"),
+    [
+        ("number == 2", FindingStatus.PASSED, "seen once, not again in fresh processes: "),
+        ("number % 2 == 0", FindingStatus.SUSPECT, "; again in fresh processes: "),
+    ],
+    ids=["one process of a busy machine", "one way of two"],
+)
+async def test_an_autotuner_is_held_for_the_way_it_takes_and_not_for_one_slow_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str, status: FindingStatus, words: str
+) -> None:
+    monkeypatch.setattr(again, "AGREE", 5.0)
+    counter = Path(f"/dev/shm/tuned-{os.getpid()}")
+    rung = TUNED.replace("/dev/shm/COUNTER", str(counter)).replace("SLOW", slow)
+    try:
+        run, _ = await carried_out(tmp_path, replicas=3, rungs={"optimized.py": rung})
+    finally:
+        counter.unlink(missing_ok=True)
+    found = said(run, "compile.choice")
+    assert found.status is status and words in found.evidence, found
+
+
 WRONG_WHEN_ASKED_AGAIN = HONEST_WHEN_ASKED_AGAIN.replace("return x * 2", "return x * 2 + honest")
 
 

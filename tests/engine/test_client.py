@@ -113,7 +113,7 @@ async def collected(connection: client.Connection, count: int) -> list[events.Ev
 
 
 async def test_without_an_engine_the_next_move_is_named() -> None:
-    with pytest.raises(EngineUnavailableError, match="no engine is running; `aisp engine start` starts one"):
+    with pytest.raises(EngineUnavailableError, match="no engine is running; `aisp engine --start` starts one"):
         await connect(start=False)
 
 
@@ -152,7 +152,7 @@ async def test_what_speaks_no_protocol_of_ours_is_told_and_nothing_stays_open(
     gone = asyncio.Event()
     await serve(talk)
     with pytest.raises(
-        EngineMismatchError, match=r"does not speak aisp's protocol .*; `aisp engine stop --force` ends it"
+        EngineMismatchError, match=r"does not speak aisp's protocol .*; `aisp engine --stop --force` ends it"
     ):
         await connect(start=False)
     await asyncio.wait_for(gone.wait(), 10)
@@ -163,7 +163,9 @@ async def test_an_engine_that_hangs_is_told_after_a_while(
 ) -> None:
     monkeypatch.setattr(client, "HANDSHAKE_PATIENCE_S", 0.2)
     await serve(Line.ended)
-    with pytest.raises(EngineMismatchError, match=r"did not answer within 0\.2 s; `aisp engine stop --force` ends it"):
+    with pytest.raises(
+        EngineMismatchError, match=r"did not answer within 0\.2 s; `aisp engine --stop --force` ends it"
+    ):
         await connect(start=False)
 
 
@@ -222,7 +224,7 @@ async def test_an_engine_of_another_version_is_named_with_the_way_to_replace_it(
         await connect(start=False)
     assert str(error.value) == (
         f"the running engine (pid 42) speaks protocol {PROTOCOL + 1}, this program {PROTOCOL}; "
-        "`aisp engine stop --when-idle` ends it after its queue"
+        "`aisp engine --stop --when-idle` ends it after its queue"
     )
 
 
@@ -370,7 +372,7 @@ async def test_an_engine_that_goes_away_in_the_middle_of_a_request_is_told_at_on
         with pytest.raises(EngineUnavailableError, match="the engine went away"):
             await engine.request(requests.Cancel(seq=engine.next_seq()), patience_s=30)
         assert engine.closed
-        with pytest.raises(EngineUnavailableError, match="`aisp engine start` starts a new one"):
+        with pytest.raises(EngineUnavailableError, match="`aisp engine --start` starts a new one"):
             await engine.status()
         # What arrived before is still there, and then the stream ends.
         assert [batch async for batch in engine.batches()] == [[log_line(1)]]
@@ -385,7 +387,7 @@ async def test_an_engine_that_does_not_answer_a_request_is_told_with_its_pid(
 
     await serve(talk)
     async with await connect(start=False) as engine:
-        with pytest.raises(EngineUnavailableError, match=r"\(pid 42\) did not answer for 0 s; `aisp engine logs`"):
+        with pytest.raises(EngineUnavailableError, match=r"\(pid 42\) did not answer for 0 s; `aisp engine --logs`"):
             await engine.request(requests.Cancel(seq=engine.next_seq()), patience_s=0.1)
         assert not engine.closed  # it may still come to itself
 

@@ -129,5 +129,5 @@ async def test_a_worker_that_sends_facts_of_another_form_passes_nothing_with_the
 @pytest.mark.parametrize("told", [0, 2, 3])
 def test_a_report_of_other_processes_than_there_are_says_nothing_of_any(told: int) -> None:
     failed = reports.Sensed(failed={"idle": "after_call: no device"})
-    assert facts.sensed(reports.Inspected(sensed=[failed]), 1) == [registry.Sensed(failed=failed.failed)]
-    assert facts.sensed(reports.Inspected(sensed=[failed] * told), 1) == [registry.Sensed()]
+    assert facts.sensed(reports.Inspected(sensed=[failed]), 1, 3) == [registry.Sensed(failed=failed.failed, replica=3)]
+    assert facts.sensed(reports.Inspected(sensed=[failed] * told), 1, 3) == [registry.Sensed(replica=3)]

@@ -34,6 +34,7 @@ from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row, Standin
 from aisp.store.outcomes import State
 from aisp.store.record import Run
 from aisp.store.results import candidate as results
+from aisp.store.results.outcome import Stage
 from aisp.store.results.reading import Reading
 from aisp.tui.cli.tree import cli
 from tests.engine.fleet_support import HERE, ended, put, serve
@@ -684,7 +685,7 @@ async def test_the_fastest_get_a_full_run(table: Candidates, tmp_path: Path, scr
         while True:
             row = await rows.get()
             ratio = next(ratio for text, ratio in speedups.items() if _own(row).startswith(text))
-            stage = results.Stage.QUICK if row.quick else results.Stage.FULL
+            stage = Stage.QUICK if row.quick else results.Stage.FULL
             outcome = results.Outcome(State.OK, stage, speedup=ratio, low=ratio - 0.1, high=ratio + 0.1)
             tell(Ended(number=row.number, run_id="R1", outcome=outcome.document()))
 
@@ -715,12 +716,12 @@ def test_a_person_sees_each_candidate_and_where_it_was_run(
     state: Path, folder: list[str], scripted: Callable[..., None]
 ) -> None:
     scripted(serve)
-    shown = asked("run", *folder)
+    shown = asked(*folder)
     assert shown.exit_code == 1, shown.output  # right, and not faster
     table_of = {line.split("\t")[0]: line.split("\t")[1] for line in shown.stdout.splitlines() if "\t" in line}
     assert (table_of["good.py"], table_of["broken.py"]) == ("right", "error")
     assert "1 by one" in shown.stdout
-    again = asked("run", *folder, "--json")
+    again = asked(*folder, "--json")
     lines = {line["candidate"]: line for line in map(json.loads, again.stdout.splitlines())}
     assert lines["good.py"]["known"] and lines["good.py"]["where"]["agent"] == "one"
     assert lines["good.py"]["outcome"]["run_id"] == "R1"
@@ -730,7 +731,7 @@ def test_without_ray_the_command_says_how_to_get_it(
     state: Path, folder: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "installed", lambda: False)
-    for words in (["run", *folder], ["agents"]):
+    for words in (folder, ["--agents"]):
         shown = asked(*words)
         assert shown.exit_code == 3
         assert "pip install 'aisp[fleet]'" in shown.output
@@ -743,10 +744,10 @@ def test_where_nobody_takes_rows_the_command_says_that_they_wait(
         tell(Broken(why=Why.NO_CLUSTER, text="no Ray cluster answers here; `ray start --head` starts one"))
 
     scripted(no_cluster)
-    shown = asked("run", *folder)
+    shown = asked(*folder)
     assert shown.exit_code == 3
     assert "ray start --head" in shown.output and "1 candidate left, and the same command goes on" in shown.output
-    assert "1 planned, 1 done" in asked("status").stdout
+    assert "1 planned, 1 done" in asked().stdout
 
 
 def test_two_commands_share_the_rows_and_each_tells_of_all(
@@ -765,11 +766,11 @@ def test_two_commands_share_the_rows_and_each_tells_of_all(
         await asyncio.sleep(60)
 
     scripted(no_cluster)
-    asked("run", *folder)
+    asked(*folder)
     with Candidates(state / "candidates.db") as table:
         (taken,) = table.lease("another command", 1)
     scripted(beside_another)
-    lines = [json.loads(line) for line in asked("run", *folder, "--json").stdout.splitlines()]
+    lines = [json.loads(line) for line in asked(*folder, "--json").stdout.splitlines()]
     told = {line["candidate"]: line["known"] for line in lines}
     assert told == {"broken.py": False, "good.py": True, "other.py": False}
 
@@ -793,7 +794,7 @@ def test_answers_to_a_problem_in_a_format_of_others_travel_as_whole_targets(
         await asyncio.sleep(60)
 
     scripted(keep)
-    shown = asked("run", str(tmp_path / "c"), "--against", str(problem), "--device", "cpu")
+    shown = asked(str(tmp_path / "c"), "--against", str(problem), "--device", "cpu")
     assert shown.exit_code == 1, shown.output
     (row,) = given
     target = api.written_target(row.stem, row.name, row.files)
@@ -802,15 +803,15 @@ def test_answers_to_a_problem_in_a_format_of_others_travel_as_whole_targets(
 
 def test_what_cannot_be_judged_at_all_is_wrong_usage(state: Path, folder: list[str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    nothing = asked("run", str(tmp_path / "empty"), *folder[1:])
+    nothing = asked(str(tmp_path / "empty"), *folder[1:])
     assert nothing.exit_code == 2 and "holds no candidates" in nothing.output
-    nowhere = asked("run", folder[0], "--against", "no_such_target_at_all")
+    nowhere = asked(folder[0], "--against", "no_such_target_at_all")
     assert nowhere.exit_code == 2 and "no_such_target_at_all" in nowhere.output
 
 
 def test_a_driver_without_a_cluster_ends_with_a_sentence(state: Path, folder: list[str]) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'aisp[fleet]'")
-    shown = asked("agents", "--address", "127.0.0.1:1", "--wait", "60")
+    shown = asked("--agents", "--address", "127.0.0.1:1", "--wait", "60")
     assert shown.exit_code == 3
     assert "no Ray cluster answers at 127.0.0.1:1" in shown.output and "refused" in shown.output
     for address in ("ray://head:1", "head", "head:port"):
@@ -854,11 +855,11 @@ def test_candidates_over_a_cluster_end_as_they_were_written(
     (folder / "crash.py").write_text("import os\n\n\ndef run(x):\n    os.kill(os.getpid(), 11)\n")
     engine = own()
     asyncio.run(engine.start())
-    words = ["run", str(folder), "--against", str(tmp_path / "mine" / "one"), "--device", "cpu", "--finalists", "0"]
+    words = [str(folder), "--against", str(tmp_path / "mine" / "one"), "--device", "cpu", "--finalists", "0"]
     with cluster(engine.environment) as made:
         process = command(engine, *words, "--address", made.address, "--json")
         out, err = process.communicate(timeout=300)
-        seen, _ = command(engine, "agents", "--json", "--address", made.address).communicate(timeout=120)
+        seen, _ = command(engine, "--agents", "--json", "--address", made.address).communicate(timeout=120)
     lines = {line["candidate"]: line for line in map(json.loads, out.splitlines())}
     states = {name: line["outcome"]["state"] for name, line in lines.items()}
     assert states == {"good.py": "ok", "wrong.py": "incorrect", "crash.py": "crashed"}, err
@@ -887,7 +888,7 @@ def test_whoever_is_killed_no_row_is_lost_and_none_is_run_twice(
     engine = own()
     asyncio.run(engine.start())
     state = Path(engine.environment["AISP_STATE"])
-    words = ["run", str(folder), "--against", str(tmp_path / "rows.py"), "--device", "cpu", "--finalists", "0"]
+    words = [str(folder), "--against", str(tmp_path / "rows.py"), "--device", "cpu", "--finalists", "0"]
 
     def reached(count: int) -> None:
         wait_for(lambda: proof.ended(state) >= count, f"{count} ends", patience_s=300)

@@ -69,6 +69,28 @@ def test_a_call_does_not_wait_for_what_the_flush_wrote(l2_bytes: int) -> None:
     assert clean < 0.97 * dirty
 
 
+def test_a_sample_is_as_long_as_the_profiler_says(l2_bytes: int) -> None:
+    import torch
+
+    from aisp.checks import cupti
+    from aisp.checks.cuda import spans_ms
+    from aisp.engine.worker.timers import pair_ms, single, stand_ready
+
+    beyond_ms = pair_ms(stand_ready())
+    assert 0.001 < beyond_ms < 0.005
+    timer = timer_of(l2_bytes, pair_ms=beyond_ms)
+    for rows in (256, 2048):  # some 10 and 30 us
+        x = torch.randn(rows, 8192, device="cuda")
+        own_ms = median_ms(timer, lambda x=x: (x.sum(1),))
+        with cupti.opened().recorded() as recording:
+            for _ in range(15):
+                timer.sample(single(lambda x=x: (x.sum(1),)), lambda: None)
+            torch.cuda.synchronize()
+        profiler_ms = sorted(spans_ms(recording.activities))[7]
+        assert own_ms == pytest.approx(profiler_ms, rel=0.05, abs=0.0005)
+        assert timer.overhead_ms == beyond_ms
+
+
 def test_kernels_of_two_ranks_wait_for_each_other() -> None:
     import torch
 

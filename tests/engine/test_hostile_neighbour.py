@@ -144,7 +144,7 @@ async def test_a_client_tells_an_engine_of_another_user_nothing_and_says_what_to
         await connect(start=False)
     assert str(caught.value) == (
         f"what listens on {place} belongs to uid {NOBODY} and was told nothing; "
-        f"remove {place}, then `aisp engine start`"
+        f"remove {place}, then `aisp engine --start`"
     )
     heard = Path(f"{place}.heard")
     await asyncio.to_thread(wait_for, lambda: heard.read_bytes() != b"")

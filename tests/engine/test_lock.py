@@ -114,5 +114,5 @@ def test_a_holder_that_cannot_be_seen_is_told_with_the_next_move(state: Path, li
         found = lock.holder()
     assert found is not None and not found.here
     assert found.sentence == (
-        f"{state} is in use by {who}`aisp engine stop` ends it there; or set AISP_STATE to another folder here"
+        f"{state} is in use by {who}`aisp engine --stop` ends it there; or set AISP_STATE to another folder here"
     )

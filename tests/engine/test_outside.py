@@ -54,6 +54,7 @@ from aisp.kernels.catalog.model import Case, Flag, Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
 from aisp.store.results.outside import JudgedTime, judged, outside_ratio
+from tests import imported
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -167,6 +168,43 @@ def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() 
     assert found.verdict is Verdict.UNDECIDED and "could leave them out" in found.note
     assert "copies" not in confirmed_outside(FASTER, base, JudgedTime(2.0, 0.01, 1.5)).note
     assert confirmed_outside(FASTER, base._replace(copies_ms=9.0), rung._replace(copies_ms=0.0)) is FASTER
+
+
+UNCOUNTED = """
+import gc, os, socket, sys, threading
+import torch
+from aisp.engine.protocol.batches import Done, Layout, Line, Over, Read, Run, overlapping
+from aisp.engine.worker import batches
+sys.path.insert(0, sys.argv[1])
+from cheat import prepare
+
+mine, theirs = (Line(end.detach(), 10.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+x, w, made = torch.zeros(128), torch.rand(128), torch.rand(3, 128)
+call = prepare(x, w)
+gc.disable()  # as in a worker
+threading.Thread(target=batches.serve, args=(theirs, call, [x, w], [0], lambda y: [y]), kwargs={"own": True}).start()
+mine.receive()
+mine.send(Layout(offsets={0: 0}, set_bytes=512, most=3))
+mine.receive()
+for clones in (False, True, True):
+    file = os.memfd_create("inputs")
+    os.pwrite(file, made.numpy().tobytes(), 0)
+    mine.send(Run(calls=3, clones=clones), [file])
+    done, _ = mine.receive()
+    at = [row[0].offset for row in done.places]
+    last = torch.frombuffer((batches.ctypes.c_char * 65536).from_address(at[2]), dtype=torch.float32).view(128, 128)
+    print(len(set(at)), torch.equal(last, torch.outer(made[2], w)), bool(x.any()))
+    mine.send(Read())
+mine.send(Over())
+"""
+
+
+def test_the_cheat_that_leaves_copies_out_leaves_them_out() -> None:
+    """Else that nobody is faster by them would say nothing. Its outputs have one place until they are copied, and then
+    places of their own; all are right, and nothing ever lies in its input."""
+    folder = Path(__file__).parents[2] / "checks" / "gallery" / "timing" / "uncounted_copies"
+    ran = imported.python(UNCOUNTED, str(folder))
+    assert ran.stdout.splitlines() == ["1 True False", "3 True False", "3 True False"], ran.stderr
 
 
 def test_the_engine_reads_outputs_in_another_process_and_nothing_that_is_not_there(

@@ -42,7 +42,7 @@ async def test_a_suite_that_is_killed_goes_on_and_runs_nothing_twice(
 ) -> None:
     engine = own()
     await engine.start()
-    words = ("suite", "run", "four", "--root", str(root), "--device", "cpu", "--no-turns")
+    words = ("suite", "four", "--root", str(root), "--device", "cpu", "--no-turns")
     with engine.use():
         first = start_aisp(*words)
         wait_for(lambda: any(run.state.final for run in runs(engine)), "the first end", PATIENCE_S)

@@ -19,11 +19,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aisp.checks import cupti
+from aisp.checks.cuda import READ_KERNEL
+from aisp.checks.cupti import Activity
 from aisp.engine.worker import timers
 from aisp.engine.worker.probe import (
     _HOLD_SOURCE,
     _PART_SOURCE,
     _SOURCE,
+    _SPIN_SOURCE,
     MOST_CLOCK_HZ,
     NOBODY,
     PATIENCE_S,
@@ -417,6 +421,65 @@ def test_what_an_empty_pair_reads_is_taken_off(gpu: Gpu) -> None:
     assert timer.sample(single(gpu.call), gpu.refill).device_ms == pytest.approx(1.0)
 
 
+PAIR_MS = 0.0025
+
+
+def test_what_a_pair_reads_beyond_calls_is_taken_off_both_clocks_and_of_a_graph_what_an_empty_one_reads(
+    gpu: Gpu,
+) -> None:
+    timer = timer_on(gpu, pair_ms=PAIR_MS)
+    timer.warm_up(single(gpu.call), gpu.refill, 0.0)
+    assert timer.overhead_ms == PAIR_MS
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert found.device_ms == pytest.approx(1.0 + EMPTY_MS - PAIR_MS)
+    assert found.probe_ms == pytest.approx(found.device_ms)
+    assert found.cycles == pytest.approx(found.device_ms * 1.98e6)
+    several = timer.sample(batch([gpu.call] * 4), gpu.refill)
+    assert several.device_ms == pytest.approx(1.0 + (EMPTY_MS - PAIR_MS) / 4)
+    graph = timer.sample(timer.graph([gpu.call] * 4), gpu.refill)
+    assert (graph.device_ms, timer.overhead_ms) == (pytest.approx(1.0), pytest.approx(EMPTY_MS))
+
+
+class Spinning:
+    """Kernels that last so long, and CUPTI, which sees how long."""
+
+    def __init__(self, gpu: Gpu, beyond_ms: Callable[[float], float]) -> None:
+        self.gpu, self.beyond_ms = gpu, beyond_ms
+        self.activities: list[Activity] = []
+        self._recording = False
+
+    def launch(self, us: float) -> None:
+        self.gpu.work_ms += us / 1e3
+        if self._recording:
+            start = 1_000_000 * len(self.activities)
+            marks = [Activity(READ_KERNEL, 0, 7, at, at + 1, 0) for at in (start, start + 900_000)]
+            took_ns = int(us * 1e3 - self.beyond_ms(us) * 1e6)
+            self.activities += [*marks, Activity("aisp_spin", 0, 7, start + 9, start + 9 + took_ns, 0)]
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[Spinning]:
+        self._recording = True
+        yield self
+
+
+@pytest.mark.parametrize("beyond_us", [1.2, 2.5])
+def test_a_pair_is_held_against_cupti_with_kernels_of_known_length(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch, beyond_us: float
+) -> None:
+    spinning = Spinning(gpu, lambda us: beyond_us / 1e3 - EMPTY_MS)
+    monkeypatch.setattr(timers, "Spin", lambda: spinning)
+    monkeypatch.setattr(cupti, "opened", lambda: spinning)
+    assert timers.pair_ms(handles_of(gpu)) == pytest.approx(beyond_us / 1e3, abs=2e-6)
+
+
+def test_lengths_that_disagree_say_nothing_of_a_pair(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    spinning = Spinning(gpu, lambda us: us * 0.01 / 1e3)  # another clock than before
+    monkeypatch.setattr(timers, "Spin", lambda: spinning)
+    monkeypatch.setattr(cupti, "opened", lambda: spinning)
+    with pytest.raises(RuntimeError, match=r"pairs read 1\.33 to 3\.28 us more than kernels take"):
+        timers.pair_ms(handles_of(gpu))
+
+
 def test_a_call_that_does_nothing_takes_one_step_of_the_clock_and_never_less(gpu: Gpu) -> None:
     timer = timer_on(gpu)
     gpu.device_ms = 0.0
@@ -791,7 +854,8 @@ def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> Non
 
 
 @pytest.mark.parametrize(
-    ("entry", "source"), [("aisp_hold", _HOLD_SOURCE), ("aisp_part", _PART_SOURCE), ("read_clocks", _SOURCE)]
+    ("entry", "source"),
+    [("aisp_hold", _HOLD_SOURCE), ("aisp_part", _PART_SOURCE), ("aisp_spin", _SPIN_SOURCE), ("read_clocks", _SOURCE)],
 )
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90a", "sm_100a"])
 def test_our_kernels_compile_for_the_gpus_that_we_name(arch: str, entry: str, source: str) -> None:

@@ -21,6 +21,7 @@ from aisp.engine.turns import (
     CALLS,
     KINDS,
     SHORT_MS,
+    UNKNOWN,
     Alternation,
     StintFailure,
     StopRule,
@@ -119,6 +120,7 @@ class Scene:
         self.stints: list[Stint] = []
         self.rule = rule or StopRule.of(quick=False, replicas=0)
         self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, self.steps.append, 5.0)
+        self.turns.pair_ms = 0.0025
 
     async def warmed(self) -> Scene:
         known = {number: [0.0, 0.0, 0.0] for number in range(9)}
@@ -187,26 +189,35 @@ async def test_calls_that_are_long_enough_are_timed_alone_and_nothing_is_asked()
     assert not any(isinstance(job, jobs.Group) for child in scene.children for job in child.asked)
 
 
+async def test_a_pair_of_which_nothing_is_known_makes_longer_calls_short() -> None:
+    scene = Scene(Scripted(0.05), Scripted(0.19), Scripted(UNKNOWN[1]))
+    scene.turns.pair_ms = None
+    assert await scene.chosen() == [(Timing.COLD_GRAPH, 8), (Timing.COLD_GRAPH, 8), (Timing.COLD, 1)]
+    scene = Scene(Scripted(UNKNOWN[0]), Scripted(0.19))
+    scene.turns.pair_ms = None
+    assert await scene.chosen() == [(Timing.COLD, 1)] * 2
+
+
 async def test_a_long_rival_of_a_short_call_stays_alone() -> None:
-    found = await Scene(Scripted(BATCH_BELOW_MS), Scripted(0.01), Scripted(0.19)).chosen()
+    found = await Scene(Scripted(BATCH_BELOW_MS), Scripted(0.005), Scripted(0.05)).chosen()
     assert found == [(Timing.COLD, 1), (Timing.COLD_GRAPH, 32), (Timing.COLD_GRAPH, 8)]
 
 
 async def test_one_that_cannot_be_captured_keeps_the_others_back() -> None:
-    scene = Scene(Scripted(0.01), Scripted(0.01, "batch"))
+    scene = Scene(Scripted(0.005), Scripted(0.005, "batch"))
     assert await scene.chosen() == [(Timing.COLD_BATCH, 32)] * 2
     assert scene.turns.notes == ["short calls timed as batch; arm1: only batch"]
 
 
 async def test_nobody_is_asked_again_for_what_it_has() -> None:
-    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01), Scripted(0.01, "batch"))
+    scene = Scene(Scripted(0.005, "batch"), Scripted(0.005), Scripted(0.005, "batch"))
     await scene.chosen()
     asked = [[job.kind for job in child.asked if isinstance(job, jobs.Group)] for child in scene.children]
     assert asked == [["graph"], ["batch"], ["batch"]]
 
 
 async def test_an_arm_that_makes_more_than_it_was_asked_for_is_ended() -> None:
-    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01))
+    scene = Scene(Scripted(0.005, "batch"), Scripted(0.005))
     scene.children[1].always = "graph"
     await scene.warmed()
     with pytest.raises(StintFailure, match="arm1") as failed:
@@ -216,34 +227,34 @@ async def test_an_arm_that_makes_more_than_it_was_asked_for_is_ended() -> None:
 
 
 async def test_one_that_can_only_be_timed_alone_leaves_all_alone() -> None:
-    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01, "single"))
+    scene = Scene(Scripted(0.005, "batch"), Scripted(0.005, "single"))
     assert await scene.chosen() == [(Timing.COLD, 1)] * 2
     assert scene.turns.notes == ["short calls timed as single; arm0: only batch; arm1: only single"]
 
 
 async def test_a_call_that_waits_for_the_gpu_leaves_all_alone() -> None:
-    scene = Scene(Scripted(0.01, timing="cold+host"), Scripted(0.01))
+    scene = Scene(Scripted(0.005, timing="cold+host"), Scripted(0.005))
     assert await scene.chosen() == [(Timing.COLD_SYNC, 1), (Timing.COLD, 1)]
 
 
 async def test_the_next_replica_is_timed_like_the_first_whatever_it_warms_up_to() -> None:
-    scene = Scene(Scripted(0.01))
+    scene = Scene(Scripted(0.005))
     assert await scene.chosen() == [(Timing.COLD_GRAPH, 32)]
     scene.children[0].ms = 0.5
     assert await scene.chosen() == [(Timing.COLD_GRAPH, 32)]
     long = Scene(Scripted(0.5))
     assert await long.chosen() == [(Timing.COLD, 1)]
-    long.children[0].ms = 0.01
+    long.children[0].ms = 0.005
     assert await long.chosen() == [(Timing.COLD, 1)]
 
 
 async def test_arms_that_run_one_after_the_other_are_timed_alone() -> None:
     rule = StopRule.of(quick=False, replicas=0, interleaved=False)
-    assert await Scene(Scripted(0.01), rule=rule).chosen() == [(Timing.COLD, 1)]
+    assert await Scene(Scripted(0.005), rule=rule).chosen() == [(Timing.COLD, 1)]
 
 
 async def test_an_arm_that_dies_while_this_is_settled_is_named() -> None:
-    scene = Scene(Scripted(0.01), Scripted(0.01))
+    scene = Scene(Scripted(0.005), Scripted(0.005))
 
     async def fail(job: jobs.AnyJob, patience_s: float) -> reports.Report:
         return reports.Failed(job="Group", kind="user", summary="no", traceback="")
@@ -266,9 +277,11 @@ async def test_a_process_that_waits_for_the_gpu_in_one_replica_marks_the_arm_for
     assert scene.arms[0].timing is Timing.COLD_SYNC
 
 
-async def test_warm_caches_are_asked_of_the_process() -> None:
-    scene = await Scene(Scripted(), rule=StopRule.of(quick=True, replicas=0, cache=Cache.WARM)).warmed()
-    assert scene.children[0].asked[0].cache is Cache.WARM
+async def test_warm_caches_and_what_pairs_read_are_asked_of_the_process() -> None:
+    scene = Scene(Scripted(), rule=StopRule.of(quick=True, replicas=0, cache=Cache.WARM))
+    await scene.warmed()
+    job = scene.children[0].asked[0]
+    assert (job.cache, job.pair_ms) == (Cache.WARM, 0.0025)
 
 
 # -- a turn ------------------------------------------------------------------------------------------------------------
@@ -283,12 +296,12 @@ async def test_a_turn_fills_its_time_with_three_to_128_samples(ms: float, sample
 
 
 async def test_every_call_of_a_sample_has_a_set_of_its_own() -> None:
-    scene = Scene(Scripted(0.01))
+    scene = Scene(Scripted(0.005))
     await scene.chosen()
     (job,) = await scene.turn()
-    assert len(job.sets) == 125 * 32  # 0.32 ms a sample
+    assert len(job.sets) == 128 * 32
     assert set(job.sets) == {0, 1, 2}
-    assert scene.arms[0].samples.inputs == [-1] * 125
+    assert scene.arms[0].samples.inputs == [-1] * 128
 
 
 async def test_clients_hear_of_every_sample_with_its_clock() -> None:
@@ -385,7 +398,7 @@ def test_it_ends_with_its_budget_or_the_most_rounds() -> None:
 
 def test_the_rule_is_plain_data_for_the_manifest() -> None:
     manifest = StopRule.of(quick=True, replicas=3, cache=Cache.DIRTY, interleaved=False, device="cuda").manifest()
-    assert [manifest[name] for name in ("replicas", "cache", "interleaved", "method")] == [3, "dirty", False, 2]
+    assert [manifest[name] for name in ("replicas", "cache", "interleaved", "method")] == [3, "dirty", False, 3]
     assert manifest["half_width"] == 0.01
 
 

@@ -12,7 +12,8 @@ import pytest
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Finding, Quality, RuleSaid, Step
 from aisp.store.results.best_of import best_of
-from aisp.store.results.candidate import Outcome, Stage, luck, of_run, order, refused, worth
+from aisp.store.results.candidate import Outcome, luck, of_run, order, refused, worth
+from aisp.store.results.outcome import Stage
 from aisp.store.results.reading import Reading
 from tests.replacing import replace
 from tests.store.examples import planned
@@ -150,6 +151,8 @@ def test_an_outcome_is_the_same_after_it_was_written_down() -> None:
         assert Outcome.of_document(json.loads(json.dumps(found.document()))) == found
     with pytest.raises(ValueError, match="nonsense"):
         Outcome.of_document({**refused("no").document(), "state": "nonsense"})
+    with pytest.raises(ValueError, match="not in tuple"):
+        Outcome.of_document({**refused("no").document(), "stage": "machine"})  # which no candidate reaches
 
 
 @pytest.mark.parametrize(

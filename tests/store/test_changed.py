@@ -67,7 +67,7 @@ def test_a_changed_run_is_shown_as_changed_wherever_it_is_read(
     assert history.history(other.target, all_findings=all_findings)[0] == listed
     assert (listed.id, listed.target, listed.wall) == (changed.id, changed.target, changed.wall)
     assert listed.state is State.CHANGED and listed.state.value == "changed since it was written"
-    assert "`aisp store verify`" in listed.reason
+    assert "`aisp store --verify`" in listed.reason
     assert (listed.verdict, listed.validity, listed.duration_ms) == (Verdict.NONE, Validity.UNKNOWN, None)
     assert listed.arms == listed.comparisons == listed.steps == listed.findings == listed.flags == ()
     assert (history.samples(changed.id), history.telemetry(changed.id)) == ({}, None)

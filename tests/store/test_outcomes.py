@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aisp.store.outcomes import Fault, State
+from aisp.store.results.outcome import Outcome, Stage
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("checks", "engine", "kernels", "store", "tui")
@@ -120,6 +121,21 @@ def test_no_status_is_made_of_the_name_of_a_check() -> None:
         if compares_a_check(node)
     ]
     assert found == [], "what a check means for a rung is said by store/results/reading.py"
+
+
+def test_what_became_of_a_rung_is_one_enum() -> None:
+    """No class beside it has three of its words, nor two of the stages."""
+    ours = {Outcome: 2, Stage: 1}
+    found = [
+        f"{name}:{node.lineno}: {node.name}"
+        for name, tree in readers()
+        if not name.startswith("checks/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("StrEnum") for base in node.bases)
+        for words, most in ours.items()
+        if len({part.value for part in ast.walk(node) if isinstance(part, ast.Constant)} & {*words}) > most
+    ]
+    assert found == [], "make it a table over results.outcome"
 
 
 TABLES = ("overview", "candidate", "evidence", "traces", "kernelbench", "audit")

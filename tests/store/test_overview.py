@@ -11,7 +11,8 @@ from aisp.kernels.catalog.model import Expectation, Kind, Needs, Rung
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Quarantine
 from aisp.store.results import overview
-from aisp.store.results.overview import Here, Lesson, Outcome
+from aisp.store.results.outcome import Outcome
+from aisp.store.results.overview import Here, Lesson
 from aisp.store.results.prediction import answer
 from aisp.store.results.reading import Bar, Reading, of_quarantine
 from tests.replacing import replace
@@ -87,10 +88,10 @@ def figureless(root: Path, how: str) -> Lesson:
 )
 def test_what_is_no_verdict_has_no_figure(root: Path, how: str) -> None:
     found = figureless(root, how)
-    assert found.outcome == how
+    assert found.word == how
     assert found.ratio is None
     assert found.sol is None
-    assert found.outcome.bad == (how in ("caught", "wrong", "quarantined", "suspect", "failed"))
+    assert found.bad == (how in ("caught", "wrong", "quarantined", "suspect", "failed"))
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def test_a_run_that_goes_on_or_is_hidden_or_was_changed_is_not_packed(tmp_path: 
         store.plan([planned("t:t", id="01C")])
         changed = put_other(store)
     with History(path) as history:
-        for run_id, wrong in ((good.id, "a rung in quarantine"), ("01C", "has not ended"), (changed, "store verify")):
+        for run_id, wrong in ((good.id, "a rung in quarantine"), ("01C", "has not ended"), (changed, "store --verify")):
             with pytest.raises(PackageError, match=wrong):
                 packages.write(history, run_id, "")
         with pytest.raises(LookupError):

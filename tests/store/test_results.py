@@ -160,6 +160,12 @@ def test_the_stores_sql_says_what_the_rule_says(tmp_path: Path) -> None:
                     store.finish(run, {})
         with History(store.path) as history:
             board, attempts = history.board(), history.attempts()
+            names = [story[0].target for story in stories[::2]]
+            few = [history.board(names), history.attempts(names)]
+            assert few == [{name: known[name] for name in names if name in known} for known in (board, attempts)]
+            assert [history.last_result(name) for name in names] == [
+                few[0][name].id if name in few[0] else "" for name in names
+            ]
     for story in stories:
         result, attempt = standing.last(story)
         found = board.get(story[0].target), attempts.get(story[0].target)

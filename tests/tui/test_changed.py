@@ -65,7 +65,7 @@ def test_json_says_so_in_its_status() -> None:
     whole = json.loads(bench("history", newest, "--json"))
     for run in (listed, whole):
         assert (run["status"], run["verdict"], run["validity"]) == (WORDS, "none", "unknown")
-        assert "`aisp store verify`" in run["reason"]
+        assert "`aisp store --verify`" in run["reason"]
         assert (run["arms"], run["comparisons"]) == ([], [])
     compared = json.loads(bench("compare", newest, newest, "--json", status=1))
     assert compared["a"]["status"] == compared["b"]["status"] == WORDS

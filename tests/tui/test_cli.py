@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.store.outcomes import State
+from aisp.tui.cli.stored import Opened
 from aisp.tui.cli.tree import OLD, TREE, Entry, cli
 from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
 
@@ -49,7 +50,6 @@ def test_help_is_one_screen_that_lists_every_command_with_its_summary() -> None:
     lines = shown.output.splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     visible = {name: entry for name, entry in TREE.items() if entry.section}
-    assert len(visible) <= 32
     assert all(f"  {name:<9}{entry.summary}" in shown.output for name, entry in visible.items())
     assert not any(f"  {name} " in shown.output for name in TREE if name not in visible)
     assert {entry.section for entry in visible.values()} <= set(lines)
@@ -58,8 +58,55 @@ def test_help_is_one_screen_that_lists_every_command_with_its_summary() -> None:
 
 
 def test_help_of_a_group_lists_its_commands() -> None:
-    shown = CliRunner().invoke(cli, ["suite", "--help"], terminal_width=200)
-    assert all(f"{name:<7}  {entry.summary}" in shown.output for name, entry in TREE["suite"].below.items())
+    shown = CliRunner().invoke(cli, ["dev", "--help"], terminal_width=200)
+    assert all(f"{name:<12}  {entry.summary}" in shown.output for name, entry in TREE["dev"].below.items())
+
+
+MOST_COMMANDS = 29
+MOST_OPTIONS = 163
+
+
+def test_there_are_no_more_commands_and_options_than_there_were() -> None:
+    """Either number may only fall. Before adding a command: which one is it an option or an argument of?"""
+    visible = [words for words in commands() if TREE[words[0]].section]
+    context = click.Context(cli)
+    found = [command for (name,) in visible if (command := cli.get_command(context, name)) is not None]  # no group
+    options = [one for command in found for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    assert (len(found), len(options)) == (MOST_COMMANDS, MOST_OPTIONS), "a smaller number: write it here"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("engine --start --stop", "--start and --stop are two things to do: give one of them"),
+        ("engine --force", "--force goes with --stop"),
+        ("engine --logs --when-idle", "--when-idle goes with --stop"),
+        ("jobs 01JZ0", "JOB goes with --up or --cancel"),
+        ("jobs --up --all 01JZ0", "--all goes with --cancel"),
+        ("jobs --up", "name the one JOB that goes up"),
+        ("store copy.db", "FILE goes with --verify or --backup or --recover"),
+        ("store --vacuum --yes", "--yes goes with --recover"),
+        ("store --verify copy.db", "'copy.db' does not exist"),
+        ("suite --quick", "--quick goes with NAME"),
+        ("suite tier1 other", "B goes with --compare"),
+        ("suite tier1 --history --quick", "--quick goes with NAME"),
+        ("suite --history", "--history takes the NAME of a suite"),
+        ("suite --compare 01JZ0", "--compare takes two"),
+        ("fleet --against rows", "--against goes with FOLDER"),
+        ("fleet tests", "Directory 'tests' does not exist"),
+        ("fleet .", "--against TARGET says what they are candidates for"),
+        ("contract", "give a contract FILE"),
+        ("contract --diff a.toml", "give a contract FILE, two with --diff"),
+        ("contract --new --yaml", "--yaml goes with FILE"),
+        ("fuzz --replay 01JZ0 --cases 3", "--cases does not go with --replay"),
+    ],
+)
+def test_what_a_command_is_not_asked_to_do_is_refused_with_what_it_goes_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(cli, typed.split())
+    assert (shown.exit_code, told in shown.stderr) == (2, True), shown.output
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
@@ -82,6 +129,9 @@ def test_every_command_shows_two_calls_that_its_options_take(words: tuple[str, .
         arguments = [p for p in group.params if isinstance(p, click.Argument)]
         assert all(given.get(p.name or "") for p in arguments if p.required), example
         assert not rest, example
+        for parameter in group.params:
+            if isinstance(parameter.type, click.Choice) and parameter.name in given:
+                parameter.type.convert(given[parameter.name], parameter, None)
 
 
 @pytest.mark.parametrize("old", OLD)
@@ -93,6 +143,39 @@ def test_an_old_spelling_does_what_the_new_one_does_and_names_it(old: str) -> No
     words = " ".join(["aisp", *new.split()])
     assert before.stderr == f"aisp: `aisp {old}` is `{words}` now; the old spelling goes with the next version\n"
     assert not now.stderr and f"aisp {old} " not in now.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("engine stop --when-idle --json", "engine --stop --when-idle --json"),
+        ("engine logs --lines 3", "engine --logs --lines 3"),
+        ("bench engine status", "engine"),
+        ("store verify --anew --json", "store --verify --anew --json"),
+        ("store restore --yes", "store --recover --yes"),
+        ("store backup copy.db", "store --backup -o copy.db"),
+        ("suite list --json", "suite --json"),
+        ("suite history tier1 --limit 2", "suite --history tier1 --limit 2"),
+        ("suite compare 01JZ0 01JZ1", "suite --compare 01JZ0 01JZ1"),
+        ("contract new x.contract.toml", "contract --new -o x.contract.toml"),
+        ("contract check x.contract.toml 01JZ0", "contract x.contract.toml 01JZ0"),
+        ("contract diff x.toml y.toml", "contract --diff x.toml y.toml"),
+        ("fleet status --json", "fleet --json"),
+        ("cancel --all", "jobs --cancel --all"),
+        ("replay 01NONE", "fuzz --replay 01NONE"),
+    ],
+)
+def test_an_old_spelling_takes_the_arguments_that_it_took(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str
+) -> None:
+    done = []
+    for number, typed in enumerate((old, new)):
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.chdir(tmp_path / str(number))
+        shown = CliRunner().invoke(cli, typed.split())
+        done.append((shown.exit_code, shown.stdout, sorted(path.name for path in Path().iterdir())))
+        assert "No such option" not in shown.output
+    assert done[0] == done[1]
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
@@ -218,12 +301,12 @@ def test_new_says_what_it_needs(tmp_path: Path) -> None:
 
 
 def test_store_info_knows_an_empty_place_from_an_unreadable_one(state: Path) -> None:
-    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    shown = CliRunner().invoke(cli, ["store", "--json"])
     found = json.loads(shown.stdout)
     assert (shown.exit_code, found["exists"], found["runs"], found["size_bytes"]) == (0, False, None, None)
     assert found["path"] == str(state / "aisp.db")
     (state / "aisp.db").write_bytes(b"no database" * 1000)
-    broken = CliRunner().invoke(cli, ["store", "info"])
+    broken = CliRunner().invoke(cli, ["store"])
     assert broken.exit_code == 3
     assert "cannot be read" in broken.stderr
 
@@ -265,7 +348,7 @@ def test_a_foreseen_trouble_is_one_line_and_status_3(monkeypatch: pytest.MonkeyP
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "link"))
-    done = aisp("store", "info")
+    done = aisp("store")
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr.startswith("aisp: ")
@@ -280,7 +363,7 @@ def test_an_unforeseen_exception_is_one_line_with_the_traceback_in_a_file(
         raise RuntimeError("what nobody\x1b[31m thought of")
 
     monkeypatch.setattr("aisp.tui.cli.store.facts", fall)
-    shown = CliRunner().invoke(cli, ["store", "info"])
+    shown = CliRunner().invoke(cli, ["store"])
     assert shown.exit_code == 3
     assert "a mistake in aisp itself: RuntimeError: what nobody␛[31m thought of" in shown.stderr
     assert "Traceback" not in shown.stderr
@@ -338,7 +421,7 @@ def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr("aisp.tui.cli.store.facts", interrupted)
-    shown = CliRunner().invoke(cli, ["store", "info"])
+    shown = CliRunner().invoke(cli, ["store"])
     assert shown.exit_code == 128 + signal.SIGINT
     assert "interrupted" in shown.stderr
 
@@ -346,7 +429,7 @@ def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.
 # -- without a word ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [(), ("suite",), ("engine",)], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("dev",)], ids=" ".join)
 def test_a_group_alone_prints_its_help_once_and_ends_well(words: tuple[str, ...]) -> None:
     done = aisp(*words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -426,8 +509,8 @@ def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
         (("list", "--nonsense"), 2, "usage"),
         (("roofline", "transpose"), 1, "no"),
         (("peak", "--stored"), 1, "no"),
-        (("engine", "logs"), 1, "no"),
-        (("store", "verify", "/nonexistent"), 2, "usage"),
+        (("engine", "--logs"), 1, "no"),
+        (("store", "--verify", "/nonexistent"), 2, "usage"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -456,6 +539,32 @@ def test_an_unforeseen_exception_is_an_object_too(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("unforeseen")
 
     monkeypatch.setattr("aisp.tui.cli.store.facts", fall)
-    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    shown = CliRunner().invoke(cli, ["store", "--json"])
     assert shown.exit_code == 3
     assert json.loads(shown.stdout)["error"]["kind"] == "not_here"
+
+
+def test_a_list_reads_the_runs_that_it_shows_and_a_name_reads_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: Path
+) -> None:
+    from aisp.store import reader
+
+    make_target(tmp_path / "mine", "one")
+    for name in ("mine:one", "mine:one", "ch07:transpose", "ch09:softmax"):
+        remember(state, name, environment={"host": "atlas"})
+    loaded: list[int] = []
+    environments: list[str] = []
+    load, look_up = reader.load_runs, reader.History.environment
+    monkeypatch.setattr(reader, "load_runs", lambda opened, numbers: loaded.extend(numbers) or load(opened, numbers))
+    monkeypatch.setattr(
+        reader.History, "environment", lambda self, digest: environments.append(digest) or look_up(self, digest)
+    )
+    shown = json.loads(CliRunner().invoke(cli, ["list", "--root", str(tmp_path / "mine"), "--json"]).stdout)
+    assert shown["targets"][0]["last"] is not None
+    assert (loaded, environments) == ([2], [])
+    loaded.clear()
+    assert CliRunner().invoke(cli, ["score", "nothing"]).exit_code == 2
+    assert loaded == []
+    with Opened(state / "aisp.db") as opened:
+        found = opened.last_result("mine:one")
+        assert loaded == [] and opened.run(found).target == "mine:one"

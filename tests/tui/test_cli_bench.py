@@ -562,6 +562,9 @@ def test_the_picture_is_a_png_of_a_useful_size(state: Path, root: str, tmp_path:
         width, height = struct.unpack(">II", data[16:24])
         assert width >= 1200
         assert height >= 700
+    drawn = tmp_path / "roof.svg"
+    assert bench("roofline", "mine:one", "--root", root, "-o", str(drawn)).exit_code == 0
+    assert drawn.read_bytes().startswith(b"<?xml"), "its name says so"
     shown = bench("roofline", "mine:one", "--root", root, "--png", str(tmp_path / "none" / "x.png"))
     assert shown.exit_code == 2
     assert "cannot be written: No such file" in shown.stderr

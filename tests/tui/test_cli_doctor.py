@@ -52,7 +52,7 @@ def test_every_check_is_a_value_with_a_fix_where_one_is_needed() -> None:
 
 
 def test_torch_is_not_imported_and_nothing_in_the_state_folder_changes(state: Path) -> None:
-    CliRunner().invoke(cli, ["store", "info"])
+    CliRunner().invoke(cli, ["store"])
     (state / "aisp.db").write_bytes(b"anything")
     before = {path: (path.stat().st_mtime_ns, path.stat().st_mode) for path in [state, *state.rglob("*")]}
     modules = set(sys.modules)
@@ -508,7 +508,7 @@ def test_the_engine_is_compared_with_this_program() -> None:
         other = by_id(machine.engine(Facts()))["engine"]
     assert older.verdict is Health.WARNING
     assert "is build 000000000000, this program" in older.value
-    assert "aisp engine stop --when-idle" in older.fix
+    assert "aisp engine --stop --when-idle" in older.fix
     assert other.verdict is Health.PROBLEM
 
 

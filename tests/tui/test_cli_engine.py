@@ -1,4 +1,4 @@
-"""`aisp engine start | status | stop | logs` against a fake engine, in this process and in one of its own."""
+"""`aisp engine` against a fake engine, in this process and in one of its own."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def engine(*words: str) -> Result:
 
 
 def test_status_ends_with_1_where_none_runs() -> None:
-    shown = engine("status")
+    shown = engine()
     assert shown.exit_code == 1
     assert "no engine is running" in shown.stdout
-    assert json.loads(engine("status", "--json").stdout)["running"] is False
+    assert json.loads(engine("--json").stdout)["running"] is False
 
 
 def test_status_shows_devices_queue_and_watches() -> None:
     with FakeEngine() as fake:
         fake._runs["01RUN"] = "mine:one"
         fake.watched["mine:two"] = "/home/ada/mine"
-        shown = engine("status")
-        told = json.loads(engine("status", "--json").stdout)
+        shown = engine()
+        told = json.loads(engine("--json").stdout)
     assert shown.exit_code == 0
     assert f"engine running: pid {os.getpid()}" in shown.stdout
     assert "up 1 h 02 min, 48.0 MiB, 1 warm workers" in shown.stdout
@@ -70,31 +70,36 @@ def test_status_shows_devices_queue_and_watches() -> None:
 def test_status_says_when_the_engine_is_older_than_the_program() -> None:
     with FakeEngine() as fake:
         fake.build = "000000000000"
-        assert "of another build than this program; `aisp engine stop --when-idle`" in engine("status").stdout
+        assert "of another build than this program; `aisp engine --stop --when-idle`" in engine().stdout
         fake.protocol += 1
-        assert "speaks protocol" in engine("status").stdout
+        assert "speaks protocol" in engine().stdout
         assert fake.requests == [requests.GetStatus(seq=1)]  # none to the one of another protocol
 
 
 def test_start_finds_the_one_that_runs() -> None:
     with FakeEngine():
-        shown = engine("start")
-        told = json.loads(engine("start", "--json").stdout)
+        shown = engine("--start")
+        told = json.loads(engine("--start", "--json").stdout)
     assert shown.exit_code == 0
     assert f"engine already running: pid {os.getpid()}" in shown.stdout
     assert (told["started"], told["pid"], told["running"]) == (False, os.getpid(), True)
 
 
 def test_stop_without_an_engine_has_reached_its_aim() -> None:
-    shown = engine("stop")
+    shown = engine("--stop")
     assert (shown.exit_code, shown.stdout) == (0, "no engine was running\n")
-    assert json.loads(engine("stop", "--json").stdout) == {"schema": 1, "stopped": False, "pid": None, "forced": False}
+    assert json.loads(engine("--stop", "--json").stdout) == {
+        "schema": 1,
+        "stopped": False,
+        "pid": None,
+        "forced": False,
+    }
 
 
 def test_stop_waits_until_the_engine_is_gone(processes: list[subprocess.Popen[str]]) -> None:
     process = spawn()
     processes.append(process)
-    shown = engine("stop", "--json")
+    shown = engine("--stop", "--json")
     assert shown.exit_code == 0
     assert json.loads(shown.stdout) == {"schema": 1, "stopped": True, "pid": process.pid, "forced": False}
     assert process.wait(0.5) == 0
@@ -104,7 +109,7 @@ def test_stop_waits_until_the_engine_is_gone(processes: list[subprocess.Popen[st
 def test_stop_when_idle_asks_for_just_that() -> None:
     with FakeEngine() as fake:
         # The fake lives in this process, which does not end: leave when it was asked.
-        process = start_aisp("engine", "stop", "--when-idle")
+        process = start_aisp("engine", "--stop", "--when-idle")
         wait_for(lambda: bool(fake.asked(requests.Shutdown)), "the request")
         assert fake.asked(requests.Shutdown)[0].when_idle is True
         process.send_signal(signal.SIGINT)
@@ -114,7 +119,7 @@ def test_stop_when_idle_asks_for_just_that() -> None:
 
 def test_stop_reaches_an_engine_of_another_version(processes: list[subprocess.Popen[str]]) -> None:
     processes.append(spawn("other"))
-    assert engine("stop").exit_code == 0
+    assert engine("--stop").exit_code == 0
     assert processes[0].wait(0.5) == 0
 
 
@@ -124,13 +129,13 @@ def test_a_deaf_engine_is_named_and_force_kills_it(processes: list[subprocess.Po
     processes.append(process)
     held = lock.holder()
     assert held is not None and (held.pid, held.here) == (process.pid, True)
-    asked = engine("stop")
+    asked = engine("--stop")
     assert asked.exit_code == 3
     assert f"pid {process.pid} does not answer" in asked.stderr
-    assert "`aisp engine stop --force`" in asked.stderr
-    assert engine("status").exit_code == 3
+    assert "`aisp engine --stop --force`" in asked.stderr
+    assert engine().exit_code == 3
     assert process.poll() is None
-    forced = engine("stop", "--force", "--json")
+    forced = engine("--stop", "--force", "--json")
     assert json.loads(forced.stdout) == {"schema": 1, "stopped": True, "pid": process.pid, "forced": True}
     assert process.wait(0.5) == -signal.SIGKILL
 
@@ -143,28 +148,28 @@ def test_force_never_kills_a_process_that_does_not_hold_the_lock(processes: list
         fcntl.flock(held, fcntl.LOCK_EX)  # locked, but by us and not by the process whose number stands there
         found = lock.holder()
         assert found is not None and not found.here
-        shown = engine("stop", "--force")
+        shown = engine("--stop", "--force")
     assert (shown.exit_code, shown.stdout) == (3, "")
     assert "is in use by the engine with pid" in shown.stderr and "which cannot be seen from here" in shown.stderr
     assert bystander.poll() is None
 
 
 def test_force_and_when_idle_together_are_wrong_usage() -> None:
-    assert engine("stop", "--force", "--when-idle").exit_code == 2
+    assert engine("--stop", "--force", "--when-idle").exit_code == 2
 
 
 def test_logs_of_an_engine_that_is_gone_can_be_read_and_are_cleaned() -> None:
     lines = [f"line {number}" for number in range(100)] + ["an \x1b]0;evil\x07 line", "not \udcff text"]
     paths.log_file().write_bytes("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n")
-    shown = engine("logs", "--lines", "3")
+    shown = engine("--logs", "--lines", "3")
     assert shown.exit_code == 0
     assert shown.stdout.splitlines() == ["line 99", "an ␛]0;evil␇ line", "not \\xff text"]
-    told = [json.loads(line) for line in engine("logs", "--lines", "2", "--json").stdout.splitlines()]
+    told = [json.loads(line) for line in engine("--logs", "--lines", "2", "--json").stdout.splitlines()]
     assert told[1] == {"schema": 1, "line": "not \\xff text"}
 
 
 def test_logs_before_there_is_one_end_with_1() -> None:
-    shown = engine("logs")
+    shown = engine("--logs")
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "there is no log yet" in shown.stderr
 
@@ -196,7 +201,7 @@ def test_following_goes_on_through_a_log_that_is_cut_or_replaced(tmp_path: Path)
 
 def test_logs_follow_prints_what_is_added_until_ctrl_c() -> None:
     paths.log_file().write_text("first\n")
-    process = start_aisp("engine", "logs", "--follow")
+    process = start_aisp("engine", "--logs", "--follow")
     assert process.stdout is not None
     assert process.stdout.readline() == "first\n"
     with paths.log_file().open("a") as log:

@@ -96,8 +96,8 @@ def test_a_wrong_rung_is_told_with_its_smallest_case_and_how_to_replay_it(root: 
         "import torch",
         "print(run(x))",
         "",
-        "aisp replay 01FUZZ0001F0OPTIMIZED",
-        "aisp replay 01FUZZ0001F1OPTIMIZED  boundary  N=4 float16",
+        "aisp fuzz --replay 01FUZZ0001F0OPTIMIZED",
+        "aisp fuzz --replay 01FUZZ0001F1OPTIMIZED  boundary  N=4 float16",
         "",
         "=> wrong: optimized",
     ]
@@ -446,8 +446,8 @@ def test_a_replay_says_whether_every_byte_is_the_same_and_what_differs(state: Pa
     first, _ = put(state, asked_of(), "wrong")
     with FakeEngine() as engine:
         engine.replay = (outcome, [] if status == 0 else ["torch 2.13.0, was 2.11.0"], "seen")
-        shown = bench("replay", first.id[:13].lower())
-        told_json = json.loads(bench("replay", first.id, "--json").stdout)
+        shown = bench("fuzz", "--replay", first.id[:13].lower())
+        told_json = json.loads(bench("fuzz", "--replay", first.id, "--json").stdout)
     assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (status, f"=> {REPLAY_WORDS[outcome]}")
     assert [request.failure for request in engine.asked(requests.ReplayFailure)] == [first.id] * 2
     assert ("  torch 2.13.0, was 2.11.0" in shown.stdout.splitlines()) == (status != 0)
@@ -470,7 +470,7 @@ def test_a_replay_says_whether_every_byte_is_the_same_and_what_differs(state: Pa
 def test_a_failure_that_is_not_stored_is_wrong_usage(state: Path) -> None:
     put(state, asked_of(), "wrong")
     with FakeEngine() as engine:
-        unknown, several = bench("replay", "01NONE"), bench("replay", "01FUZZ")
+        unknown, several = bench("fuzz", "--replay", "01NONE"), bench("fuzz", "--replay", "01FUZZ")
     assert (unknown.exit_code, several.exit_code, engine.requests) == (2, 2, [])
     assert "no failure '01NONE'" in unknown.output
     assert "begins more than one failure id" in several.output

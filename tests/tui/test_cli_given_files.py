@@ -25,9 +25,10 @@ DOORS = (
     "bench results --from FILE",
     "bench results --beside FILE",
     "bench expectations --from FILE",
-    "store verify FILE",
-    "store restore FILE --yes",
-    "bench contract show FILE",
+    "store --verify FILE",
+    "store --recover FILE --yes",
+    "contract FILE",
+    "contract --diff FILE FILE",
     "judge FILE",
     "judge CANDIDATE --against FILE",
     "judge FILE --against CANDIDATE",
@@ -45,8 +46,8 @@ DOORS = (
     "restore FILE",
     "list --root FILE",
     "score FILE",
-    "suite run FILE",
-    "fleet run FILE --against CANDIDATE",
+    "suite FILE",
+    "fleet FILE --against CANDIDATE",
 )
 
 
@@ -100,7 +101,7 @@ def test_a_package_of_a_suite_with_such_a_file_is_told_and_the_rest_is_listed(tm
     folder = tmp_path / "packages" / "tier1" / "01J00000000000000000000000"
     folder.mkdir(parents=True)
     lay(kind, folder / "summary.json")
-    shown = CliRunner().invoke(cli, ["suite", "history", "tier1", "--from", str(folder.parents[1])])
+    shown = CliRunner().invoke(cli, ["suite", "--history", "tier1", "--from", str(folder.parents[1])])
     assert isinstance(shown.exception, SystemExit | None), shown.exception
     assert "summary.json" in shown.output
 

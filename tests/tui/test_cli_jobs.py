@@ -1,4 +1,4 @@
-"""`aisp jobs` and `aisp cancel` against a fake engine."""
+"""`aisp jobs` against a fake engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_where_no_engine_runs_nothing_is_queued_and_nothing_is_started() -> None
     shown = bench("jobs")
     assert (shown.exit_code, shown.stdout) == (0, "nothing is queued\n")
     assert json.loads(bench("jobs", "--json").stdout) == {"schema": 1, "jobs": []}
-    ended = bench("cancel", "01RUN")
+    ended = bench("jobs", "--cancel", "01RUN")
     assert (ended.exit_code, ended.stdout) == (1, "nothing was cancelled\n")
     assert "no job '01RUN' is queued or under way" in ended.stderr
     assert lock.holder() is None
@@ -74,7 +74,7 @@ def test_without_an_engine_there_is_no_job_to_move_up() -> None:
 def test_a_job_is_cancelled_by_the_beginning_of_its_id_and_others_stay() -> None:
     with FakeEngine() as fake:
         fake._runs |= {"01RUN": "mine:one", "02RUN": "mine:two"}
-        shown = bench("cancel", "01")
+        shown = bench("jobs", "--cancel", "01")
         asked = [request.run_id for request in fake.requests if isinstance(request, requests.Cancel)]
         left = dict(fake._runs)
     assert (shown.exit_code, shown.stdout) == (0, "cancelled 01RUN\n")
@@ -84,7 +84,7 @@ def test_a_job_is_cancelled_by_the_beginning_of_its_id_and_others_stay() -> None
 def test_what_names_no_one_job_is_told_and_the_rest_is_ended() -> None:
     with FakeEngine() as fake:
         fake._runs |= {"01RUN": "mine:one", "02RUN": "mine:two"}
-        shown = bench("cancel", "0", "02RUN", "--json")
+        shown = bench("jobs", "--cancel", "0", "02RUN", "--json")
     assert shown.exit_code == 1
     assert json.loads(shown.stdout) == {"schema": 1, "cancelled": ["02RUN"], "missing": ["0"]}  # "0" begins both
 
@@ -92,14 +92,14 @@ def test_what_names_no_one_job_is_told_and_the_rest_is_ended() -> None:
 def test_all_are_ended_only_where_that_is_asked_for() -> None:
     with FakeEngine() as fake:
         fake._runs |= {"01RUN": "mine:one", "02RUN": "mine:two"}
-        assert bench("cancel").exit_code == bench("cancel", "--all", "01RUN").exit_code == 2
+        assert bench("jobs", "--cancel").exit_code == bench("jobs", "--cancel", "--all", "01RUN").exit_code == 2
         assert len(fake._runs) == 2
-        shown = bench("cancel", "--all")
+        shown = bench("jobs", "--cancel", "--all")
         assert not fake._runs
     assert (shown.exit_code, shown.stdout) == (0, "cancelled 01RUN\ncancelled 02RUN\n")
 
 
-@pytest.mark.parametrize("words", [["jobs"], ["cancel", "--all"]])
+@pytest.mark.parametrize("words", [["jobs"], ["jobs", "--cancel", "--all"]])
 def test_an_engine_that_does_not_answer_is_not_taken_for_none(words: list[str]) -> None:
     process = spawn("deaf")
     try:

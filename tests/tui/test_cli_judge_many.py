@@ -17,7 +17,8 @@ from aisp.engine.doors import many
 from aisp.store.candidates import Candidates, Level, Standing
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.results import candidate
-from aisp.store.results.candidate import Outcome, Stage
+from aisp.store.results.candidate import Outcome
+from aisp.store.results.outcome import Stage
 from aisp.tui.cli import judge as judging
 from aisp.tui.cli import judge_many
 from aisp.tui.cli.tree import cli

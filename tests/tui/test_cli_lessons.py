@@ -1,4 +1,4 @@
-"""`aisp lessons`: the page of all lessons for scripts and plain terminals, and its picture."""
+"""`aisp list --predictions`: the page of all lessons for scripts and plain terminals, and its picture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path, state: Path) -> str:
 
 
 def lessons(root: str, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["lessons", "--root", root, *words])
+    return CliRunner().invoke(cli, ["list", "--predictions", "--root", root, *words])
 
 
 def test_every_lesson_has_a_row_and_no_figure_stands_where_it_is_no_result(root: str) -> None:
@@ -64,7 +64,7 @@ def test_order_choice_and_words(root: str) -> None:
 def test_nothing_left_is_status_1_and_says_what_shows_all(root: str) -> None:
     found = lessons(root, "--filter", "nonesuch")
     assert found.exit_code == 1
-    assert "`aisp lessons` shows all" in found.stdout
+    assert "`aisp list --predictions` shows all" in found.stdout
 
 
 @pytest.mark.parametrize(

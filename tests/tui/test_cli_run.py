@@ -319,7 +319,7 @@ def test_an_engine_of_another_version_gets_no_command_and_the_fix_is_named(root:
         engine.protocol += 1
         shown = run(root, "--targets", "mine:one")
     assert shown.exit_code == 3
-    assert "`aisp engine stop --when-idle`" in shown.stderr
+    assert "`aisp engine --stop --when-idle`" in shown.stderr
     assert engine.requests == []
 
 
@@ -328,7 +328,7 @@ def test_an_engine_of_another_build_runs_and_is_named(root: str) -> None:
         engine.build = "000000000000"
         shown = run(root, "--targets", "mine:one")
     assert shown.exit_code == 0
-    assert "is of another build than this program; `aisp engine stop --when-idle`" in shown.stderr
+    assert "is of another build than this program; `aisp engine --stop --when-idle`" in shown.stderr
 
 
 def test_an_engine_that_dies_meanwhile_ends_the_command_with_3(root: str) -> None:
@@ -383,7 +383,7 @@ def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
         _, err = process.communicate(timeout=60)
         assert engine.asked(requests.Cancel) == []
     assert process.returncode == 130
-    assert "left; `aisp engine status`" in err
+    assert "left; `aisp engine`" in err
 
 
 def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None:
@@ -428,7 +428,7 @@ def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "left; `aisp engine status`" in err
+    assert "left; `aisp engine`" in err
 
 
 def test_on_a_terminal_one_line_is_rewritten_and_taken_away(root: str) -> None:

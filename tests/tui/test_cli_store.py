@@ -1,4 +1,4 @@
-"""`aisp history | compare | expectations` and the commands of `aisp store` over a real store."""
+"""`aisp history | compare | expectations` and `aisp store` over a real store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -20,7 +19,6 @@ from aisp.store.migrations import LATEST
 from aisp.store.outcomes import Limiter, State, Timing, Validity, Verdict
 from aisp.store.record import Light, Quality
 from aisp.store.results.comparison import EQUIVALENCE, judge
-from aisp.tui.cli import store
 from aisp.tui.cli.tree import cli
 from tests.store.forged import rewrite
 from tests.tui.fake_engine import isolate, make_target, remember
@@ -383,7 +381,7 @@ def test_store_info_counts_what_is_there(state: Path) -> None:
     remember(state, "mine:one", sources="a")
     remember(state, "mine:one", sources="b")
     remember(state, "mine:two", sources="b")
-    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    shown = CliRunner().invoke(cli, ["store", "--json"])
     told = json.loads(shown.stdout)
     assert (told["runs"], told["finished_runs"], told["targets"], told["sources"]) == (3, 3, 2, 2)
     assert told["schema_version"] == LATEST
@@ -391,9 +389,9 @@ def test_store_info_counts_what_is_there(state: Path) -> None:
     assert told["newest"] == "2026-01-02T03:04:05+00:00"
 
 
-def keep(command: click.Command, *words: str, **options: Any) -> tuple[Result, Any]:
-    """A command of the store's upkeep; with --json also what it printed."""
-    shown = CliRunner().invoke(command, list(words), **options)
+def keep(*words: str, **options: Any) -> tuple[Result, Any]:
+    """`aisp store`; with --json also what it printed."""
+    shown = CliRunner().invoke(cli, ["store", *words], **options)
     return shown, json.loads(shown.stdout) if "--json" in words and shown.exit_code < 2 else None
 
 
@@ -403,12 +401,12 @@ def test_store_info_names_backups_what_was_set_aside_and_the_reserve(state: Path
     made = upkeep.copy_beside(database)
     upkeep.restore(database)
     upkeep.make_ballast(database)
-    _, told = keep(store.info, "--json")
+    _, told = keep("--json")
     assert [kept["path"] for kept in told["backups"]] == [str(made)]
     assert told["backups"][0]["size_bytes"] == made.stat().st_size
     assert [Path(kept["path"]).name.partition("-")[0] for kept in told["set_aside"]] == ["aisp.db.replaced"]
     assert (told["ballast_bytes"], told["read_only"]) == (16 << 20, False)
-    shown, _ = keep(store.info)
+    shown, _ = keep()
     assert "reserve    16.0 MiB" in shown.stdout
     assert f"backup     {made}" in shown.stdout
 
@@ -417,73 +415,71 @@ def test_store_info_of_a_newer_store_says_that_it_can_only_be_read(state: Path) 
     remember(state, "mine:one")
     with closing(sqlite3.connect(state / "aisp.db")) as database:
         database.execute("PRAGMA user_version = 999")
-    assert keep(store.info, "--json")[1]["read_only"] is True
-    assert f"999, this aisp writes {LATEST}: it can only be read" in keep(store.info)[0].stdout
+    assert keep("--json")[1]["read_only"] is True
+    assert f"999, this aisp writes {LATEST}: it can only be read" in keep()[0].stdout
     assert [run["target"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == ["mine:one"]
-    shown, _ = keep(store.verify)
+    shown, _ = keep("--verify")
     assert (shown.exit_code, "schema version 999" in shown.stderr) == (3, True)
 
 
 def test_verify_ends_with_0_for_a_whole_store_and_with_1_where_a_time_was_changed(state: Path) -> None:
     good = remember(state, "mine:one", sources="a")
     bad = remember(state, "mine:two", sources="b")
-    shown, told = keep(store.verify, "--json")
+    shown, told = keep("--verify", "--json")
     assert (shown.exit_code, told["whole"], told["damage"]) == (0, True, [])
     assert (told["checked"]["run"], told["checked"]["source"]) == (2, 2)
-    assert "=> all of it is what was written, and nothing is missing" in keep(store.verify)[0].stdout
+    assert "=> all of it is what was written, and nothing is missing" in keep("--verify")[0].stdout
     backup = upkeep.copy_beside(state / "aisp.db")
     with closing(sqlite3.connect(state / "aisp.db")) as database, database:
         database.execute("UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 2 AND rung = 'optimized'")
-    shown, told = keep(store.verify, "--json")
+    shown, told = keep("--verify", "--json")
     assert (shown.exit_code, [(each["kind"], each["id"]) for each in told["damage"]]) == (1, [("run", bad.id)])
-    shown, _ = keep(store.verify)
+    shown, _ = keep("--verify")
     assert shown.exit_code == 1
     assert f"run {bad.id}: its record has another hash" in shown.stdout
     assert good.id not in shown.stdout
-    assert keep(store.verify, str(backup))[0].exit_code == 0
-    assert keep(store.verify, str(state / "nothing.db"))[0].exit_code == 2
+    assert keep("--verify", str(backup))[0].exit_code == 0
+    assert keep("--verify", str(state / "nothing.db"))[0].exit_code == 2
 
 
 def head_of(state: Path) -> dict[str, Any]:
-    return dict(keep(store.info, "--json")[1]["chain"])
+    return dict(keep("--json")[1]["chain"])
 
 
 def test_verify_says_what_it_knows_and_what_a_head_would_add(state: Path) -> None:
     remember(state, "mine:one")
     noted = head_of(state)
     removed = remember(state, "mine:two")
-    shown = keep(store.verify)[0].stdout
+    shown = keep("--verify")[0].stdout
     assert "=> all of it is what was written, and nothing is missing, added or moved since the chain began" in shown
     assert "Who can write the file can write the whole chain anew" in shown
     assert f"head {head_of(state)['head'][:12]}, 3 entries since" in shown
-    assert f"head {head_of(state)['head'][:12]}, 3 entries since" in keep(store.info)[0].stdout
-    shown, told = keep(store.verify, "--head", noted["head"], "--json")
+    assert f"head {head_of(state)['head'][:12]}, 3 entries since" in keep()[0].stdout
+    shown, told = keep("--verify", "--head", noted["head"], "--json")
     assert (shown.exit_code, told["head"], told["head_entry"], told["chain"]) == (0, noted["head"], 2, head_of(state))
-    assert (
-        f"{noted['head'][:12]} is entry 2: 1 came since" in keep(store.verify, "--head", noted["head"][:12])[0].stdout
-    )
-    shown = keep(store.verify, "--head", "0" * 12)[0]
+    assert f"{noted['head'][:12]} is entry 2: 1 came since" in keep("--verify", "--head", noted["head"][:12])[0].stdout
+    shown = keep("--verify", "--head", "0" * 12)[0]
     assert (shown.exit_code, "is not in this chain" in shown.stdout) == (1, True)
     for wrong in ("0" * 11, "x" * 12, "0" * 65):
-        shown = keep(store.verify, "--head", wrong)[0]
+        shown = keep("--verify", "--head", wrong)[0]
         assert (shown.exit_code, "give 12 to 64 hex digits" in shown.stderr) == (2, True)
     rewrite(state / "aisp.db", "DELETE FROM runs WHERE number = 2")
-    shown, told = keep(store.verify, "--json")
+    shown, told = keep("--verify", "--json")
     assert (shown.exit_code, told["damage"]) == (
         1,
         [{"kind": "run", "id": removed.id, "reason": "removed: it was number 2, entry 3 of the chain"}],
     )
-    assert "=> 1 not what was written" in keep(store.verify)[0].stdout
+    assert "=> 1 not what was written" in keep("--verify")[0].stdout
 
 
 def test_of_a_file_from_before_the_chain_no_more_is_said_than_is_known(state: Path, tmp_path: Path) -> None:
     older = tmp_path / "older.db"
     with closing(sqlite3.connect(older)) as database:
         database.executescript((SCHEMAS / "schema_v6.sql").read_text())
-    shown = keep(store.verify, str(older))[0]
+    shown = keep("--verify", str(older))[0]
     assert (shown.exit_code, "whether one is missing or was added is not known" in shown.stdout) == (0, True)
-    assert keep(store.verify, str(older), "--json")[1]["chain"] is None
-    assert keep(store.verify, str(older), "--head", "0" * 12)[0].exit_code == 1
+    assert keep("--verify", str(older), "--json")[1]["chain"] is None
+    assert keep("--verify", str(older), "--head", "0" * 12)[0].exit_code == 1
 
 
 def test_what_an_interrupted_verify_had_looked_at_is_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,8 +493,8 @@ def test_what_an_interrupted_verify_had_looked_at_is_told(state: Path, monkeypat
 
     with pytest.raises(KeyboardInterrupt):
         upkeep.verify(state / "aisp.db", interrupt)
-    assert "an interrupted verify had looked at part of it" in keep(store.verify)[0].stdout
-    shown, told = keep(store.verify, "--anew", "--json")
+    assert "an interrupted verify had looked at part of it" in keep("--verify")[0].stdout
+    shown, told = keep("--verify", "--anew", "--json")
     assert (shown.exit_code, told["resumed_from"], told["checked"]["run"]) == (0, None, 3)
 
 
@@ -509,44 +505,44 @@ def test_a_page_of_results_names_the_head_of_its_store(state: Path, tmp_path: Pa
     assert told["chain"] == head_of(state)
     page = bench("dev", "results", "--root", str(tmp_path / "mine")).stdout
     head = head_of(state)["head"][:12]
-    assert f"The store's head was `{head}`, with 2 entries: `aisp store verify --head {head}`" in page
+    assert f"The store's head was `{head}`, with 2 entries: `aisp store --verify --head {head}`" in page
 
 
 def test_backup_goes_beside_the_store_or_where_it_is_told_and_never_over_a_file(state: Path, tmp_path: Path) -> None:
     remember(state, "mine:one")
-    shown, told = keep(store.backup, "--json")
+    shown, told = keep("--backup", "--json")
     assert shown.exit_code == 0
     assert upkeep.backups(state / "aisp.db") == [Path(told["backup"])]
     assert told["deleted"] == []
     elsewhere = tmp_path / "kept.db"
-    assert keep(store.backup, str(elsewhere))[0].stdout.startswith(f"copied to {elsewhere}")
+    assert keep("--backup", str(elsewhere))[0].stdout.startswith(f"copied to {elsewhere}")
     assert upkeep.verify(elsewhere).checked["run"] == 1
-    shown, _ = keep(store.backup, str(elsewhere))
+    shown, _ = keep("--backup", str(elsewhere))
     assert (shown.exit_code, "name another file" in shown.stderr) == (2, True)
 
 
 def test_of_backups_made_by_hand_the_newest_five_stay(state: Path) -> None:
     remember(state, "mine:one")
-    made = [Path(keep(store.backup, "--json")[1]["backup"]) for _ in range(5)]
+    made = [Path(keep("--backup", "--json")[1]["backup"]) for _ in range(5)]
     for age, file in enumerate(reversed(made), start=1):
         os.utime(file, (1_000_000 - age,) * 2)
-    _, told = keep(store.backup, "--json")
+    _, told = keep("--backup", "--json")
     assert told["deleted"] == [str(made[0])]
     assert len(upkeep.backups(state / "aisp.db")) == 5
 
 
 def test_restore_names_the_runs_that_the_backup_lacks(state: Path) -> None:
     first = remember(state, "mine:one")
-    keep(store.backup)
+    keep("--backup")
     later = [remember(state, "mine:two").id for _ in range(12)]
-    shown, told = keep(store.restore, "--yes", "--json")
+    shown, told = keep("--recover", "--yes", "--json")
     assert (shown.exit_code, told["missing"], told["missing_is_certain"]) == (0, sorted(later), True)
     assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == [first.id]
-    shown, _ = keep(store.restore, told["kept"], "--yes")
+    shown, _ = keep("--recover", told["kept"], "--yes")
     assert shown.exit_code == 0
     assert "missing" not in shown.stdout
     assert len(json.loads(bench("history", "--json").stdout)["runs"]) == 13
-    shown, _ = keep(store.restore, "--yes")
+    shown, _ = keep("--recover", "--yes")
     assert "12 run(s) are missing now" in shown.stdout
     assert "and 2 more (--json names all)" in shown.stdout
 
@@ -555,19 +551,19 @@ def test_restore_asks_and_without_a_terminal_wants_yes(state: Path) -> None:
     remember(state, "mine:one")
     upkeep.copy_beside(state / "aisp.db")
     before = sorted(state.iterdir())
-    shown, _ = keep(store.restore, input="y\n")
+    shown, _ = keep("--recover", input="y\n")
     assert (shown.exit_code, "--yes" in shown.stderr) == (2, True)
     assert sorted(state.iterdir()) == before
 
 
 def test_restore_without_a_whole_backup_and_with_a_file_that_is_none_says_so(state: Path, tmp_path: Path) -> None:
     run = remember(state, "mine:one")
-    shown, _ = keep(store.restore, "--yes")
+    shown, _ = keep("--recover", "--yes")
     assert (shown.exit_code, "no whole backup" in shown.stderr) == (3, True)
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as database, database:
         database.execute("CREATE TABLE t (x)")
-    shown, _ = keep(store.restore, str(other), "--yes")
+    shown, _ = keep("--recover", str(other), "--yes")
     assert (shown.exit_code, "database of another program" in shown.stderr) == (3, True)
     assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)["runs"]] == [run.id]
 
@@ -577,30 +573,30 @@ def test_vacuum_tells_the_size_before_and_after(state: Path) -> None:
     with closing(sqlite3.connect(state / "aisp.db")) as database, database:
         database.execute("INSERT INTO environments VALUES ('x', ?)", ["x" * (1 << 20)])
         database.execute("DELETE FROM environments WHERE hash = 'x'")
-    shown, told = keep(store.vacuum, "--json")
+    shown, told = keep("--vacuum", "--json")
     assert shown.exit_code == 0
     assert told["before_bytes"] - told["after_bytes"] >= 1 << 20
     assert told["after_bytes"] == (state / "aisp.db").stat().st_size
-    assert keep(store.verify)[0].exit_code == 0
+    assert keep("--verify")[0].exit_code == 0
 
 
-@pytest.mark.parametrize("command", [store.restore, store.vacuum])
-def test_while_an_engine_runs_the_file_is_its_own(state: Path, command: click.Command) -> None:
+@pytest.mark.parametrize("way", ["--recover", "--vacuum"])
+def test_while_an_engine_runs_the_file_is_its_own(state: Path, way: str) -> None:
     remember(state, "mine:one")
     upkeep.copy_beside(state / "aisp.db")
-    words = ["--yes"] if command is store.restore else []
+    words = ["--yes"] if way == "--recover" else []
     with (state / "engine.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         before = (state / "aisp.db").read_bytes()
-        shown, _ = keep(command, *words)
-        assert (shown.exit_code, "`aisp engine stop`" in shown.stderr) == (3, True)
+        shown, _ = keep(way, *words)
+        assert (shown.exit_code, "`aisp engine --stop`" in shown.stderr) == (3, True)
         assert (state / "aisp.db").read_bytes() == before
-    assert keep(command, *words)[0].exit_code == 0
+    assert keep(way, *words)[0].exit_code == 0
 
 
 def test_where_nothing_is_stored_yet_there_is_nothing_to_keep(state: Path) -> None:
-    for command in (store.verify, store.backup, store.vacuum):
-        shown, _ = keep(command)
+    for way in ("--verify", "--backup", "--vacuum"):
+        shown, _ = keep(way)
         assert (shown.exit_code, "there is no store at" in shown.stderr) == (3, True)
     assert not (state / "aisp.db").exists()
 

@@ -1,10 +1,10 @@
-"""`aisp suite run`, `list`, `history`, `compare` and `aisp suite run tier1`, against an engine that stores what
-it is told to find."""
+"""`aisp suite`, its list, histories and comparisons, against an engine that stores what it is told to find."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def bench(*words: str) -> Result:
 
 
 def measure(root: Path, *words: str, name: str = "mine") -> Result:
-    return bench("suite", "run", name, "--root", str(root), *words)
+    return bench("suite", name, "--root", str(root), *words)
 
 
 def packages(state: Path, name: str = "mine") -> list[suites.Package]:
@@ -429,7 +429,7 @@ def test_a_run_of_a_suite_that_was_killed_goes_on_with_the_runs_of_its_batch(
 def test_run_tier1_is_the_suite_of_that_name(root: Path, state: Path) -> None:
     (root / "suites" / "tier1.toml").write_text(SUITE)
     with Keeping(state):
-        shown = bench("suite", "run", "tier1", "--root", str(root))
+        shown = bench("suite", "tier1", "--root", str(root))
     assert shown.exit_code == 0
     assert "=> tier1: geometric mean 2.00x" in shown.stdout
 
@@ -452,11 +452,11 @@ def test_what_is_left_of_a_suite_is_learned_from_earlier_runs_and_from_those_tha
 def test_suites_are_listed_with_their_targets_and_last_run(root: Path, state: Path) -> None:
     with Keeping(state):
         measure(root)
-    rows = [line.split("\t") for line in bench("suite", "list", "--root", str(root)).stdout.splitlines()]
+    rows = [line.split("\t") for line in bench("suite", "--root", str(root)).stdout.splitlines()]
     mine = next(row for row in rows if row[0] == "mine")
     assert (mine[1], mine[2], mine[4], mine[5]) == ("3", "full", "0", "Three of mine")
     assert next(row for row in rows if row[0] == "smoke")[2:4] == ["quick", "never"]
-    found = {one["name"]: one for one in json.loads(bench("suite", "list", "--json").stdout)["suites"]}
+    found = {one["name"]: one for one in json.loads(bench("suite", "--json").stdout)["suites"]}
     assert len(found["tier1"]["targets"]) == 6
     assert found["tier1"]["last"] is None
 
@@ -475,17 +475,17 @@ def test_the_history_shows_what_can_be_read_and_tells_the_rest(root: Path, state
         document = json.loads((other / name).read_text())
         machine = {**document["machine"], "host": "another"}
         (other / name).write_text(json.dumps({**document, "id": other.name, "machine": machine}))
-    shown = bench("suite", "history", "mine", "--root", str(root))
+    shown = bench("suite", "--history", "mine", "--root", str(root))
     assert shown.exit_code == 0, shown.output
     rows = [line.split("\t") for line in shown.stdout.splitlines()]
     assert [row[-1] for row in rows[1:]] == [three.id]
     assert "summary.json is no whole JSON document" in shown.stderr
     assert "a newer aisp wrote it" in shown.stderr
     assert "from another machine (host: another)" in shown.stderr
-    document = json.loads(bench("suite", "history", "mine", "--root", str(root), "--json").stdout)
+    document = json.loads(bench("suite", "--history", "mine", "--root", str(root), "--json").stdout)
     assert ([run["id"] for run in document["runs"]], len(document["told"])) == ([three.id], 3)
-    assert bench("suite", "history", "mime", "--root", str(root)).exit_code == 2
-    assert bench("suite", "history", "smoke").exit_code == 1
+    assert bench("suite", "--history", "mime", "--root", str(root)).exit_code == 2
+    assert bench("suite", "--history", "smoke").exit_code == 1
 
 
 def test_two_runs_of_suites_are_compared_rung_by_rung(root: Path, state: Path) -> None:
@@ -496,14 +496,14 @@ def test_two_runs_of_suites_are_compared_rung_by_rung(root: Path, state: Path) -
         engine.finds["mine:two"] = {"environment": {**HERE, "driver": "590"}}
         measure(root)
     a, b = packages(state)
-    shown = bench("suite", "compare", a.id, str(b.folder))
+    shown = bench("suite", "--compare", a.id, str(b.folder))
     assert shown.exit_code == 0, shown.output
     rows = [line.split("\t") for line in shown.stdout.splitlines() if line.startswith("mine:")]
     times = ["0.5000 [0.4950..0.5050]", "0.2500 [0.2475..0.2525]"]
     assert rows == [["mine:one", "optimized", *times, "2.00x [1.96..2.04], of the hosts too"]]
     assert "not comparable, driver: unknown and 590: mine:two" in shown.stdout
     assert "=> B is 2.00x [1.96..2.04] as fast as A: the geometric mean over 1 target" in shown.stdout
-    found = json.loads(bench("suite", "compare", a.id, b.id, "--json").stdout)
+    found = json.loads(bench("suite", "--compare", a.id, b.id, "--json").stdout)
     assert (found["count"], found["geometric_mean"]) == (1, pytest.approx(2.0))
     assert {one["target"]: one["reason"] for one in found["targets"]}["mine:two"] == "driver: unknown and 590"
 
@@ -512,16 +512,32 @@ def test_what_is_no_package_is_told(root: Path, state: Path, tmp_path: Path) -> 
     with Keeping(state):
         measure(root)
     (package,) = packages(state)
-    assert bench("suite", "compare", package.id, "01NOPE").exit_code == 2
+    assert bench("suite", "--compare", package.id, "01NOPE").exit_code == 2
     (package.folder / "regression.json").unlink()
-    broken = bench("suite", "compare", package.id, package.id)
+    broken = bench("suite", "--compare", package.id, package.id)
     assert broken.exit_code == 3
     assert "half written: regression.json is missing" in broken.stderr
-    assert bench("suite", "compare", str(tmp_path), package.id).exit_code == 3
+    assert bench("suite", "--compare", str(tmp_path), package.id).exit_code == 3
 
 
 def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, state: Path) -> None:
     made(state, "mine:one")
     assert "geometric mean 2.00x" in bench("score", "mine").stdout
     assert "geometric mean 2.00x" in bench("score", "--on", "Xeon").stdout
-    assert "Every lesson" in bench("suite", "list").stdout
+    assert "Every lesson" in bench("suite").stdout
+
+
+def test_a_full_disk_leaves_what_was_noted_of_the_run_that_is_over(state: Path) -> None:
+    first, second = (suite_plan.Plan(new_ulid(), suite_plan.Asked("mine", (), "")) for _ in range(2))
+    first.drop()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file may grow
+    try:
+        with pytest.raises(OSError, match="too large"):
+            second.drop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in (state / "suites" / "mine").iterdir()] == ["over"]
+    assert (state / "suites" / "mine" / "over").read_text() == first.id
+    second.drop()
+    assert (state / "suites" / "mine" / "over").read_text() == second.id

@@ -20,7 +20,7 @@ from tests.lists import LISTS, page
 from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember
 
 HOMES = (
-    *("lessons", "list_targets", "expectations", "agreed", "beside", "jobs", "checks", "compare", "results"),
+    *("list_targets", "expectations", "agreed", "beside", "jobs", "checks", "compare", "results"),
     *("roofline", "suite", "suite_compare", "suite_history", "suite_lines", "suite_rows"),
     *("suite_run", "fuzz", "history"),
 )
@@ -41,7 +41,7 @@ def test_each_key_of_a_list_is_one_column_with_a_meaning(place: str) -> None:
     assert [column.key for column in LISTS[place] if column.value is not None and not column.means] == []
 
 
-@pytest.mark.parametrize("place", ["list: targets", "lessons: lessons", "dev expectations: targets"])
+@pytest.mark.parametrize("place", ["list: targets", "list --predictions: lessons", "dev expectations: targets"])
 def test_a_row_of_json_has_the_keys_of_the_columns(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     state = isolate(monkeypatch, tmp_path)
     make_target(tmp_path / "mine", "one", on="H100")
@@ -70,7 +70,7 @@ def test_a_rung_of_a_fuzz_has_in_json_what_its_columns_say(monkeypatch: pytest.M
 
 def test_a_screen_draws_columns_of_its_list() -> None:
     drawn = {column.key for column in lessons_screen.columns_for(250, 20)[0]}
-    assert drawn - {"bar", "interval"} <= {column.key for column in LISTS["lessons: lessons"]}
+    assert drawn - {"bar", "interval"} <= {column.key for column in LISTS["list --predictions: lessons"]}
     assert {column.key for column in columns_for(250)} <= {column.key for column in LISTS["jobs: jobs"]}
 
 

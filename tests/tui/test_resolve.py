@@ -216,7 +216,7 @@ def exported(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def kept(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
     file = Path(os.environ["AISP_STATE"]) / "contract.toml"
     file.write_text(contracts.render(contracts.example()))
-    done = aisp("contract", "check", str(file), word)
+    done = aisp("contract", str(file), word)
     assert done.exit_code in (0, 1), done.output
     return next(line for line in done.stdout.splitlines() if line.startswith("run ")).split()[3]
 
@@ -259,7 +259,7 @@ COMMANDS = {
     "history": in_history,
     "checks": checked,
     "export": exported,
-    "contract check": kept,
+    "contract": kept,
     "open": opened,
     "aisp-tui": in_the_app,
 }

@@ -252,7 +252,7 @@ def test_an_imported_run_is_in_the_history_under_its_machine_and_no_result_here(
     assert bench("history", run_id).exit_code == 0
     assert "imported from another machine" in bench("export", run_id).stdout
     assert run_id not in bench("export", "ch07:transpose").stdout
-    verified = CliRunner().invoke(cli, ["store", "verify"])
+    verified = CliRunner().invoke(cli, ["store", "--verify"])
     assert verified.exit_code == 0
     assert "1 imported run: as imported" in verified.stdout
 
@@ -264,7 +264,7 @@ def test_a_machine_without_a_run_of_its_own_shows_what_it_imported(state: Path, 
     assert shown.exit_code == 0
     assert run_id in shown.stdout
     assert bench("score").exit_code != 0
-    verified = CliRunner().invoke(cli, ["store", "verify"])
+    verified = CliRunner().invoke(cli, ["store", "--verify"])
     assert (verified.exit_code, "all of it is what was written" in verified.stdout) == (0, True)
 
 

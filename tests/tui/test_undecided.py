@@ -16,8 +16,9 @@ from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Naive
 from aisp.store.results import audit, beside, regression
 from aisp.store.results.audit import Kind
-from aisp.store.results.candidate import Outcome, Stage, luck
+from aisp.store.results.candidate import Outcome, luck
 from aisp.store.results.expected import of_run
+from aisp.store.results.outcome import Stage
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Answer, Measured, Says
 from aisp.store.results.reading import Reading

@@ -4,7 +4,6 @@ be, and new ranges to agree to. The rules are in store.results.expected, the fil
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ import click
 from aisp.kernels.catalog import expected as files
 from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.expected import Agreed, AgreedTarget, Scope
-from aisp.store.given import regular_bytes
+from aisp.store.given import regular_bytes, write_whole
 from aisp.store.results import expected, hardware, suite
 from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
@@ -450,20 +449,14 @@ def agree(fresh: Fresh, *, yes: bool, as_json: bool) -> list[str] | None:
 
 def write(fresh: Fresh, taken: Sequence[str]) -> None:
     """Write what was agreed to, whole or not at all. NotHereError where it cannot be, or the file changed meanwhile."""
-    from aisp.store.upkeep import settle  # sqlite3 with it: only where something is written
-
     path = fresh.now.path
-    partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         there = _text(path) if path.exists() else ""
         if there != fresh.before:
             raise NotHereError(f"{clean_line(str(path))} has changed meanwhile; nothing was written, ask again")
-        partial.write_text(files.text(fresh.taking(taken)), "utf-8")
-        settle(partial, path)
+        write_whole(path, files.text(fresh.taking(taken)).encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         raise NotHereError(f"{clean_line(str(path))} cannot be written: {error.strerror or error}") from None
 
 

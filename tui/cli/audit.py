@@ -134,7 +134,7 @@ class Audit(Interruptible):
         rows: what came of each rung, fixture by fixture in the order given; of those that have ended so far.
     """
 
-    LEFT = "`aisp engine status` shows what still runs"
+    LEFT = "`aisp engine` shows what still runs"
 
     def __init__(self, fixtures: Sequence[FixtureView], root: str, *, device: str, keep_going: bool) -> None:
         super().__init__()

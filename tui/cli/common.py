@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,7 +76,7 @@ def verbose_option(function: Function) -> Function:
 
 def out_option(name: str, before: str, told: str, **kind: Any) -> Callable[[Function], Function]:
     """`-o`, `--out`, as the argument `name`: what is written, and where. The spelling of the version before, an option
-    or a word behind the others, works and is in no help."""
+    or a word behind the others, works and is in no help; "" for none."""
 
     def either(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
         ctx.params[name] = ctx.params.get(name) if value is None else value
@@ -85,13 +85,47 @@ def out_option(name: str, before: str, told: str, **kind: Any) -> Callable[[Func
     def decorate(function: Function) -> Function:
         hidden: dict[str, Any] = {"expose_value": False, "callback": either, **kind}
         if before.startswith("-"):
-            old = click.option(*before.split(), f"{name}_before", hidden=True, **hidden)
-        else:
-            old = click.argument(f"{name}_before", metavar="", required=False, **hidden)
+            function = click.option(*before.split(), f"{name}_before", hidden=True, **hidden)(function)
+        elif before:
+            function = click.argument(f"{name}_before", metavar="", required=False, **hidden)(function)
         metavar = "FILE" if kind["type"].file_okay else "FOLDER"
-        return click.option("--out", "-o", name, metavar=metavar, callback=either, help=told, **kind)(old(function))
+        return click.option("--out", "-o", name, metavar=metavar, callback=either, help=told, **kind)(function)
 
     return decorate
+
+
+def action(own: Mapping[str, Collection[str]]) -> str:
+    """What a command is to do, of `own`: the flag that was given, else the argument, else "". Each has the names of
+    the parameters that go with it; what none has goes with all.
+
+    Raises:
+        UsageError: two flags were given, or what does not go with the one.
+    """
+    context = click.get_current_context()
+    given = {
+        parameter.name: parameter
+        for parameter in context.command.params
+        if parameter.name
+        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+        and context.params.get(parameter.name) not in (None, ())
+    }
+    flags = [name for name in own if isinstance(given.get(name), click.Option)]
+    if len(flags) > 1:
+        raise click.UsageError(f"{' and '.join(map(_spelled, flags))} are two things to do: give one of them")
+    chosen = next((name for name in (*flags, *own) if name in given), "")
+    bound = {name for names in own.values() for name in names}
+    for name in given:
+        if name in bound and name not in own[chosen] and name != chosen:
+            others = [_spelled(one) for one, names in own.items() if one and name in names]
+            how = f"goes with {' or '.join(others)}" if others else f"does not go with {_spelled(chosen)}"
+            raise click.UsageError(f"{_spelled(name)} {how}")
+    return chosen
+
+
+def _spelled(name: str) -> str:
+    """A parameter of the command as it is typed."""
+    (found,) = (one for one in click.get_current_context().command.params if one.name == name)
+    return max(found.opts, key=len) if isinstance(found, click.Option) else found.human_readable_name.strip("[].")
 
 
 def started(why: str) -> str:

@@ -21,23 +21,61 @@ if TYPE_CHECKING:
 
 USUAL_FILE = "contract.toml"
 _A_FILE = click.Path(exists=True, dir_okay=False)
+ACTIONS = {"new": ("file", "out", "origin"), "diff": ("file", "other"), "file": ("other", "as_yaml"), "": ()}
+
+
+@click.command()
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
+@click.argument("other", metavar="[RUN|TARGET]", required=False, shell_complete=common.complete_targets_and_runs)
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print a BenchmarkRun document, with what RUN came to.")
+@click.option("--diff", is_flag=True, help="Show in which keys FILE and the contract behind it differ.")
+@click.option("--new", is_flag=True, help="Write a commented contract that holds.")
+@common.out_option("out", "", f"With --new: into this file; {USUAL_FILE} by default.", type=click.Path(dir_okay=False))
+@click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="With --new: of this BenchmarkRun document.")
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    file: str | None,
+    other: str | None,
+    as_yaml: bool,
+    out: str | None,
+    origin: str | None,
+    as_json: bool,
+    **_: bool,
+) -> None:
+    """Say whether FILE is a contract, and whether RUN, or the last result of TARGET, keeps it.
+
+    A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
+    stays what it is. A run that keeps the contract and misses the wanted value of its figure is a result, and the
+    answer is no.
+
+    What --new writes is to be changed as it is needed; what is there is never written over. For --diff comments and
+    order make no difference.
+
+    Exit status: 0 kept, or alike; 1 broken, the wanted value was missed, or they differ; 2 FILE is no contract, there
+    is no such run, or the new FILE is there or its name will not do; 3 the store or FILE cannot be read or written, or
+    PyYAML is not installed.
+    """
+    chosen = common.action(ACTIONS)
+    if chosen == "new":
+        new(out or file, origin, as_json=as_json)
+        return
+    if file is None or (chosen == "diff" and other is None):
+        raise click.UsageError("give a contract FILE, two with --diff, or --new to write one")
+    _A_FILE.convert(file, None, ctx)
+    if other is not None and chosen == "diff":
+        _A_FILE.convert(other, None, ctx)
+        ctx.exit(diff(file, other, as_json=as_json))
+    ctx.exit(check(file, other, as_yaml=as_yaml, as_json=as_json))
 
 
 # -- new ---------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@common.out_option("file", "FILE", f"The file to write; {USUAL_FILE} by default.", type=click.Path(dir_okay=False))
-@click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="Take it from this BenchmarkRun document.")
-@common.json_option
-def new(file: str | None, origin: str | None, as_json: bool) -> None:
-    """Write a commented contract that holds into FILE, contract.toml by default, to be changed as it is needed.
-
-    With --from it says what a BenchmarkRun document says. What is there is never written over.
-
-    Exit status: 0; 2 FILE is there, its name will not do, or the document says no contract; 3 FILE cannot be written,
-    or PyYAML is not installed.
-    """
+def new(file: str | None, origin: str | None, *, as_json: bool) -> None:
+    """Write a commented contract into `file`, contract.toml by default, or what a BenchmarkRun document says."""
     from aisp.kernels.catalog import contracts  # parses nothing unless a command needs it
 
     path = Path(file or USUAL_FILE).expanduser()
@@ -59,7 +97,7 @@ def new(file: str | None, origin: str | None, as_json: bool) -> None:
         common.say_document({"file": str(path), "from": origin, **_as_json(written)})
         return
     common.say(f"wrote {_named(path)}; next:")
-    common.say(f"  aisp contract check {_named(path)} RUN")
+    common.say(f"  aisp contract {_named(path)} RUN")
 
 
 def _of_yaml(path: Path) -> Contract:
@@ -75,22 +113,8 @@ def _of_yaml(path: Path) -> Contract:
 # -- check -------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("file", metavar="FILE", type=_A_FILE)
-@click.argument("run", metavar="[RUN|TARGET]", required=False, shell_complete=common.complete_targets_and_runs)
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print a BenchmarkRun document, with what RUN came to.")
-@common.json_option
-@click.pass_context
-def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json: bool) -> None:
-    """Say whether FILE is a contract, and whether RUN, or the last result of TARGET, keeps it.
-
-    A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
-    stays what it is. A run that keeps the contract and misses the wanted value of its figure is a result, and the
-    answer is no.
-
-    Exit status: 0 kept; 1 broken, or the wanted value was missed; 2 FILE is no contract, or there is no such run; 3
-    the store cannot be read, or PyYAML is not installed.
-    """
+def check(file: str, run: str | None, *, as_yaml: bool, as_json: bool) -> int:
+    """Say whether a file is a contract, and whether a run keeps it; the exit status."""
     if as_yaml and as_json:
         raise click.UsageError("--yaml and --json are two ways to print the same; give one of them")
     contract = _read(Path(file))
@@ -101,7 +125,7 @@ def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json
             common.say_document({"file": file, **_as_json(contract), "run": None})
         else:
             common.say(f"{_named(Path(file))}: {clean_line(contract.title)} (sha256 {contract.sha256[:16]})")
-        return
+        return EXIT_GOOD
     from aisp.store.results import contract as results  # the record and the store: only where a run is asked about
     from aisp.tui.cli import stored
 
@@ -130,7 +154,7 @@ def check(ctx: click.Context, file: str, run: str | None, as_yaml: bool, as_json
     else:
         for line in _lines(contract, reading, broken, figure):
             common.say(line)
-    ctx.exit(EXIT_NO if broken or figure.met is False else EXIT_GOOD)
+    return EXIT_NO if broken or figure.met is False else EXIT_GOOD
 
 
 def _lines(contract: Contract, run: Reading, broken: Sequence[Breach], figure: Figure) -> list[str]:
@@ -201,16 +225,8 @@ def _say_yaml(contract: Contract, results: Sequence[Mapping[str, object]]) -> No
 # -- diff --------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("a", metavar="A", type=_A_FILE)
-@click.argument("b", metavar="B", type=_A_FILE)
-@common.json_option
-@click.pass_context
-def diff(ctx: click.Context, a: str, b: str, as_json: bool) -> None:
-    """Show in which keys the contracts A and B differ; comments and order make no difference.
-
-    Exit status: 0 they are alike; 1 they differ; 2 one of them is no contract; 3 one of them cannot be read.
-    """
+def diff(a: str, b: str, *, as_json: bool) -> int:
+    """Show in which keys two contracts differ; the exit status."""
     from aisp.kernels.catalog import contracts
 
     one, other = _read(Path(a)), _read(Path(b))
@@ -225,7 +241,7 @@ def diff(ctx: click.Context, a: str, b: str, as_json: bool) -> None:
         rows = [[item.key, *(_value(value) for value in (item.a, item.b))] for item in changed]
         heads = ["key", _named(Path(a)), _named(Path(b))]
         common.say("\n".join(common.table(heads, rows, width=common.terminal_width(), shrink=heads[2])))
-    ctx.exit(EXIT_NO if changed else EXIT_GOOD)
+    return EXIT_NO if changed else EXIT_GOOD
 
 
 # -- what they share ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`aisp engine start | status | stop | logs`: the background process that measures, seen from outside."""
+"""`aisp engine`: the background process that measures, seen from outside, started, stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aisp.engine import lock, paths
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, AnswerNoError, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError, NotHereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,18 +28,44 @@ if TYPE_CHECKING:
 STOP_PATIENCE_S = 15.0
 TERM_GRACE_S = 2.0
 POLL_S = 0.2
+ACTIONS = {"start": (), "stop": ("when_idle", "force"), "logs": ("count", "follow"), "": ()}
 
 
 @click.command()
+@click.option("--start", is_flag=True, help="Start it, if none runs.")
+@click.option("--stop", is_flag=True, help="Stop it and wait until it is gone. What it runs ends as cancelled.")
+@click.option("--when-idle", is_flag=True, help="With --stop: let the queue run empty first; watches end.")
+@click.option("--force", is_flag=True, help="With --stop: kill one that does not answer, found by its lock.")
+@click.option("--logs", is_flag=True, help="Show its own log, also of an engine that is gone.")
+@click.option(
+    "--lines", "count", type=click.IntRange(0), default=50, show_default=True, help="With --logs: so many, the newest."
+)
+@click.option("--follow", "-f", is_flag=True, help="With --logs: go on printing what is added, until Ctrl-C.")
 @common.json_option
-def start(as_json: bool) -> None:
-    """Start the engine, if none runs.
+@click.pass_context
+def command(
+    ctx: click.Context, /, when_idle: bool, force: bool, count: int, follow: bool, as_json: bool, **_: bool
+) -> None:
+    """Show what the engine is doing (devices, queue, watches, memory), start it, stop it, or show its log.
 
-    Other commands start it by themselves; this one is for warming it up, and for seeing why it does not
-    start.
+    Other commands start it by themselves; --start is for warming it up, and for seeing why it does not start.
 
-    Exit status: 0 it runs; 3 it could not be started.
+    Exit status: 0 it runs; 1 none runs, or there is no log; 3 it runs and does not answer, or could not be started.
+    With --stop: 0 no engine runs any more, or none ran; 3 it did not go.
     """
+    match common.action(ACTIONS):
+        case "start":
+            start(as_json)
+        case "stop":
+            stop(when_idle, force, as_json)
+        case "logs":
+            logs(count, follow, as_json)
+        case _:
+            ctx.exit(status(as_json))
+
+
+def start(as_json: bool) -> None:
+    """Start the engine, if none runs."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     async def ask() -> tuple[bool, Connection]:
@@ -62,17 +88,11 @@ def start(as_json: bool) -> None:
     how = "started" if result["started"] else "already running"
     common.say(f"engine {how}: pid {result['pid']}, state in {clean_line(result['state_dir'])}")
     if not result["same_build"]:
-        common.say("it is of another build than this program; `aisp engine stop --when-idle` lets a new one start")
+        common.say("it is of another build than this program; `aisp engine --stop --when-idle` lets a new one start")
 
 
-@click.command()
-@common.json_option
-@click.pass_context
-def status(ctx: click.Context, as_json: bool) -> None:
-    """Show what the engine is doing: devices, queue, watches, memory.
-
-    Exit status: 0 it runs; 1 none runs; 3 it runs and does not answer.
-    """
+def status(as_json: bool) -> int:
+    """Show what the engine is doing: devices, queue, watches, memory. The exit status."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     async def ask() -> tuple[dict[str, Any], Status | None]:
@@ -92,11 +112,12 @@ def status(ctx: click.Context, as_json: bool) -> None:
             common.say_document({"running": False, "reason": str(error)})
         else:
             common.say(f"no engine is running ({clean_line(str(error))})")
-        ctx.exit(EXIT_NO)
+        return EXIT_NO
     if as_json:
         common.say_document({**head, **(_status_json(answer) if answer else {})})
-        return
-    common.say("\n".join(status_lines(head, answer)))
+    else:
+        common.say("\n".join(status_lines(head, answer)))
+    return EXIT_GOOD
 
 
 def _head(connection: Connection) -> dict[str, Any]:
@@ -127,10 +148,10 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
     if not head["compatible"]:
         lines.append(
             f"it speaks protocol {head['protocol']} and this program another; "
-            "`aisp engine stop --when-idle` lets a new one start"
+            "`aisp engine --stop --when-idle` lets a new one start"
         )
     elif not head["same_build"]:
-        lines.append("it is of another build than this program; `aisp engine stop --when-idle` lets a new one start")
+        lines.append("it is of another build than this program; `aisp engine --stop --when-idle` lets a new one start")
     if answer is None:
         return lines
     if answer.starting:
@@ -169,15 +190,8 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
     return lines
 
 
-@click.command()
-@click.option("--when-idle", is_flag=True, help="Let the queue run empty first; watches end.")
-@click.option("--force", is_flag=True, help="Kill an engine that does not answer, found by its lock.")
-@common.json_option
 def stop(when_idle: bool, force: bool, as_json: bool) -> None:
-    """Stop the engine and wait until it is gone. What it runs ends as cancelled.
-
-    Exit status: 0 no engine runs any more, or none ran; 3 it did not go.
-    """
+    """Stop the engine and wait until it is gone. What it runs ends as cancelled."""
     if when_idle and force:
         raise click.UsageError("--when-idle waits and --force does not; give one of them")
     pid = force_stop() if force else asyncio.run(_stop(when_idle))
@@ -197,14 +211,14 @@ async def _stop(when_idle: bool) -> int | None:
     try:
         connection = await connect(start=False, accept_mismatch=True, wait=False)
     except EngineMismatchError:
-        raise NotHereError("what runs does not speak aisp's protocol; `aisp engine stop --force` ends it") from None
+        raise NotHereError("what runs does not speak aisp's protocol; `aisp engine --stop --force` ends it") from None
     except EngineUnavailableError as error:
         held = lock.holder()
         if held is None:
             return None
         if not held.here:
             raise NotHereError(held.sentence) from None
-        raise NotHereError(f"pid {held.pid} does not answer ({error}); `aisp engine stop --force` ends it") from None
+        raise NotHereError(f"pid {held.pid} does not answer ({error}); `aisp engine --stop --force` ends it") from None
     async with connection:
         pid = connection.welcome.pid
         with _Gone(pid) as gone:
@@ -224,7 +238,7 @@ async def _stop(when_idle: bool) -> int | None:
                 if deadline is not None and time.monotonic() > deadline:
                     raise NotHereError(
                         f"the engine (pid {pid}) still runs after {STOP_PATIENCE_S:.0f} s; "
-                        "`aisp engine stop --force` kills it"
+                        "`aisp engine --stop --force` kills it"
                     )
                 progress.show(
                     f"waiting for the engine (pid {pid}) to end  {plain.duration(time.monotonic() - started)}"
@@ -310,15 +324,8 @@ def force_stop() -> int | None:
     return pid
 
 
-@click.command()
-@click.option("--lines", "count", type=click.IntRange(0), default=50, show_default=True, help="How many newest lines.")
-@click.option("--follow", "-f", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
-@common.json_option
 def logs(count: int, follow: bool, as_json: bool) -> None:
-    """Show the engine's own log, also of an engine that is gone.
-
-    Exit status: 0; 1 there is no log yet.
-    """
+    """Show the engine's own log, also of an engine that is gone."""
     path = paths.log_file()
 
     def show(line: str) -> None:
@@ -328,7 +335,7 @@ def logs(count: int, follow: bool, as_json: bool) -> None:
             common.say(clean_line(line, limit=4000))
 
     if not path.exists() and not follow:
-        raise AnswerNoError(f"there is no log yet at {path}; `aisp engine start` starts an engine")
+        raise AnswerNoError(f"there is no log yet at {path}; `aisp engine --start` starts an engine")
     # Where following begins is taken first: a line written meanwhile is shown twice rather than never.
     offset = path.stat().st_size if path.exists() else 0
     for line in tail(path, count):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from aisp.engine import paths
+from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -57,20 +58,10 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
         common.say(text.rstrip("\n"))
         return
     try:
-        write_whole(file, text)
+        write_whole(file, text.encode())
     except OSError as error:
         raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
     common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file that is there whole or not at all: half a package helps nobody. Raises OSError."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @click.command("import")

@@ -32,35 +32,28 @@ MOST_DEAD = 20
 """Candidates that were given up which it lists of each."""
 
 
-def address_option(function: common.Function) -> common.Function:
-    """`--address HOST:PORT`."""
-    told = "The cluster's head; by default the cluster that this machine is part of."
-    return click.option("--address", metavar="HOST:PORT", default="", help=told)(function)
-
-
-def wait_option(function: common.Function) -> common.Function:
-    """`--wait S`, as the argument `wait_s`."""
-    return click.option(
-        "--wait",
-        "wait_s",
-        type=click.FloatRange(1, 86400),
-        default=120.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for a cluster or for agents that are not there.",
-    )(function)
+ACTIONS = {
+    "agents_only": ("address", "wait_s"),
+    "folder": ("against", "address", "finalists", "patience", "device", "case", "wait_s", "again"),
+    "": (),
+}
 
 
 @click.command()
-@click.argument("folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", metavar="[FOLDER]", required=False, type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--against",
     metavar="TARGET",
-    required=True,
     help="What they are candidates for: a target, by its id or path, or a problem in a format of others.",
     shell_complete=common.complete_targets,
 )
-@address_option
+@click.option("--agents", "agents_only", is_flag=True, help="Show which agents a cluster has room for, one a GPU.")
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    default="",
+    help="The cluster's head; by default the cluster that this machine is part of.",
+)
 @click.option(
     "--finalists",
     type=click.IntRange(0, 100),
@@ -72,14 +65,23 @@ def wait_option(function: common.Function) -> common.Function:
 @common.patience_option
 @common.device_option
 @common.case_option
-@wait_option
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(1, 86400),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for a cluster or for agents that are not there.",
+)
 @click.option("--again", is_flag=True, help="Judge them anew, though there are outcomes.")
 @common.json_option
 @click.pass_context
-def run(
+def command(
     ctx: click.Context,
-    folder: str,
-    against: str,
+    /,
+    folder: str | None,
+    against: str | None,
     address: str,
     finalists: int,
     patience: float | None,
@@ -88,8 +90,10 @@ def run(
     wait_s: float,
     again: bool,
     as_json: bool,
+    **_: bool,
 ) -> None:
-    """Judge every candidate in FOLDER over the GPUs of a Ray cluster.
+    """Judge every candidate in FOLDER over the GPUs of a Ray cluster. Without FOLDER show how many wait, are under
+    way, have an outcome or were given up, which asks no cluster.
 
     A candidate is a Python file with run(), or a folder of sources. Each is one row: a whole comparison with the
     target's baseline, by the engine of one host, on one GPU. What has an outcome is not run once more, so the same
@@ -97,9 +101,21 @@ def run(
 
     Ctrl-C leaves; runs that are under way go on to their ends, and are not made again.
 
+    --agents places the agents, has each host's engine started, and takes them away again; it shows what keeps some
+    away.
+
     Exit status: 0 one is right and faster than the baseline; 1 none is; 2 there is no such target, or no candidate; 3
-    some could not be judged, or there is no Ray, no cluster, or nobody in it who takes rows; 130 left by Ctrl-C.
+    some could not be judged, or there is no Ray, no cluster, or nobody in it who takes rows; 130 left by Ctrl-C. With
+    --agents: 0 one takes rows, 1 none does. Without FOLDER: 0.
     """
+    chosen = common.action(ACTIONS)
+    if chosen == "agents_only":
+        ctx.exit(agents(address, wait_s, as_json=as_json))
+    if folder is None:
+        status(as_json=as_json)
+        return
+    if against is None:
+        raise click.UsageError("--against TARGET says what they are candidates for")
     from aisp.engine import filesystem, paths  # here and below: only where there is something to run
     from aisp.engine.doors.fleet import running
     from aisp.engine.doors.many import Terms
@@ -142,13 +158,8 @@ def common_table(path: Path, logged: bool) -> Candidates:
     return Candidates(path, wal=logged)
 
 
-@click.command()
-@common.json_option
-def status(as_json: bool) -> None:
-    """Show how many candidates wait, are under way, have an outcome or were given up. Asks no cluster.
-
-    Exit status: 0, also where there are none.
-    """
+def status(*, as_json: bool) -> None:
+    """Show how many candidates wait, are under way, have an outcome or were given up. Asks no cluster."""
     from aisp.engine import filesystem, paths  # only where it is asked for
 
     with common_table(paths.candidates_file(), not filesystem.network(paths.state_dir())) as table:
@@ -156,18 +167,8 @@ def status(as_json: bool) -> None:
     common.answer(as_json, lambda: status_document(batches), status_lines, batches)
 
 
-@click.command()
-@address_option
-@wait_option
-@common.json_option
-@click.pass_context
-def agents(ctx: click.Context, address: str, wait_s: float, as_json: bool) -> None:
-    """Show which agents a cluster has room for, one for each GPU, and what keeps the others away.
-
-    Places them, has each host's engine started, and takes them away again.
-
-    Exit status: 0 there is one that takes rows; 1 there is none; 3 there is no Ray, or no cluster answers.
-    """
+def agents(address: str, wait_s: float, *, as_json: bool) -> int:
+    """Show which agents a cluster has room for, one for each GPU, and what keeps the others away; the exit status."""
     from aisp.engine.doors.fleet import running  # only where a cluster is asked
 
     if not running.installed():
@@ -177,11 +178,11 @@ def agents(ctx: click.Context, address: str, wait_s: float, as_json: bool) -> No
     except running.NoFleetError as error:
         raise NotHereError(clean_line(str(error), limit=2000)) from None
     common.answer(as_json, lambda: {"agents": [agent_document(one) for one in found]}, agents_lines, found)
-    ctx.exit(EXIT_GOOD if any(one.ready for one in found) else EXIT_NO)
+    return EXIT_GOOD if any(one.ready for one in found) else EXIT_NO
 
 
 class Session:
-    """One `fleet run` from the first plan to the last outcome, on the terminal.
+    """One `fleet FOLDER` from the first plan to the last outcome, on the terminal.
 
     Attributes:
         fleet: which does the work.
@@ -273,7 +274,7 @@ def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) ->
 def status_lines(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]], *, width: int | None) -> Iterable[str]:
     """The same for people."""
     if not batches:
-        yield "no candidates; `aisp fleet run FOLDER --against TARGET` plans them"
+        yield "no candidates; `aisp fleet FOLDER --against TARGET` plans them"
     for name, rows in batches:
         counts = ", ".join(f"{count:,} {word}" for word, count in standing(rows).items() if count)
         yield f"{clean_line(name, limit=1000)}: {counts}"

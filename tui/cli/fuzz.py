@@ -54,8 +54,12 @@ STEPS = 10
 """How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
 
 
+ACTIONS = {"replay": (), "": ("rungs", "cases", "seed", "strategies", "device", "roots", "naive")}
+
+
 @click.command()
-@click.argument("target_id", metavar="TARGET|corpus", shell_complete=common.complete_targets)
+@click.argument("target_id", metavar="TARGET|corpus|ID", shell_complete=common.complete_targets)
+@click.option("--replay", is_flag=True, help="Do the failing case of that ID again, and compare every byte.")
 @click.option(
     "--rung",
     "rungs",
@@ -102,15 +106,23 @@ def command(
     roots: tuple[str, ...],
     naive: bool | None,
     as_json: bool,
+    replay: bool,
     **how: Any,
 ) -> None:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
-    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways.
+    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. ID, or its beginning, is that of a
+    failing case, and --replay does it again from the stored sources.
 
     Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
-    file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C.
+    file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C. With --replay:
+    0 reproduced; 1 not: it passes, or something differs; 2 no such failure; 3 it could not be done here.
     """
+    common.action(ACTIONS)
+    if replay:
+        from aisp.tui.cli import replay as replaying  # which follows as this does
+
+        ctx.exit(replaying.replay(target_id, again=how["again"], as_json=as_json))
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     of_corpus = not roots and (target_id == CORPUS or is_operator(target_id))
@@ -241,7 +253,7 @@ class Following(Interruptible):
         seed: of the first fuzz; the others are asked for with it, where they name none.
     """
 
-    LEFT = "`aisp engine status` shows what still runs; what a fuzz finds is stored"
+    LEFT = "`aisp engine` shows what still runs; what a fuzz finds is stored"
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         super().__init__()
@@ -427,9 +439,9 @@ def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
         found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
     if first.script:
         found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
-    found += ["", f"  aisp replay {clean_line(first.id)}"]
+    found += ["", f"  aisp fuzz --replay {clean_line(first.id)}"]
     for other in others:
-        found.append(f"  aisp replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
+        found.append(f"  aisp fuzz --replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
     return found
 
 

@@ -142,14 +142,14 @@ def _samples(run: Reading, *, width: int | None) -> list[str]:
         rows.append([clean_line(cell) for cell in row])
     if not rows:
         return []
-    heads = ["samples of", "n", "drift", "lag 1", "modes ms (slower)", "throttled", "step", "empty pair"]
+    heads = ["samples of", "n", "drift", "lag 1", "modes ms (slower)", "throttled", "step", "pair"]
     return plain.table(
         heads,
         rows,
-        right=["n", "drift", "lag 1", "throttled", "step", "empty pair"],
+        right=["n", "drift", "lag 1", "throttled", "step", "pair"],
         width=width,
         shrink="samples of",
-        drop=["empty pair", "step"],
+        drop=["pair", "step"],
     )
 
 

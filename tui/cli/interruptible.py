@@ -31,7 +31,7 @@ class Interruptible(abc.ABC):
     """
 
     LEFT = ""
-    LOST = "the engine went away before the end; `aisp engine logs` may say why"
+    LOST = "the engine went away before the end; `aisp engine --logs` may say why"
     TICK_S = 0.25
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`aisp jobs` and `aisp cancel`: what the engine has to do, in its order, and how to change that."""
+"""`aisp jobs`: what the engine has to do, in its order, and how to change that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aisp.store.results.tables import documents
 from aisp.tui import jobs as words
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,22 +22,30 @@ if TYPE_CHECKING:
     from aisp.engine.protocol.events import QueueItem
 
 NO_JOB = "no job of that name is queued or under way"
+ACTIONS = {"up": ("job_ids",), "cancel": ("job_ids", "every"), "": ()}
 
 
 @click.command()
-@click.option(
-    "--up", "moved", metavar="JOB", default="", help="First let this job go before the one that waits before it."
-)
+@click.argument("job_ids", metavar="[JOB]...", nargs=-1)
+@click.option("--up", is_flag=True, help="First let JOB go before the one that waits before it.")
+@click.option("--cancel", is_flag=True, help="End each JOB: it is never begun, or is ended.")
+@click.option("--all", "every", is_flag=True, help="With --cancel: all that is queued and under way.")
 @common.json_option
 @click.pass_context
-def jobs(ctx: click.Context, moved: str, as_json: bool) -> None:
+def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_json: bool, **_: bool) -> None:
     """List runs, fuzzes and measurements of ceilings in the order in which the engine carries them out.
 
     The list begins with what is under way; what waits is numbered. A job is named by its id or the beginning of it.
 
-    Exit status: 0 the list is whole, also where it is empty or no engine runs; 1 a job could not be moved up; 3 an
-    engine runs and does not answer.
+    Exit status: 0 the list is whole, also where it is empty or no engine runs, or all were ended; 1 a job could not be
+    moved up, or was not there to be ended; 3 an engine runs and does not answer.
     """
+    chosen = common.action(ACTIONS)
+    if chosen == "cancel":
+        ctx.exit(cancel(job_ids, every=every, as_json=as_json))
+    if chosen and len(job_ids) != 1:
+        raise click.UsageError("name the one JOB that goes up; `aisp jobs` lists them")
+    moved = "".join(job_ids)
     queue, refused = asyncio.run(_queue(moved))
     rows = words.rows(queue, time.monotonic_ns())
     if rows or as_json:
@@ -49,20 +57,10 @@ def jobs(ctx: click.Context, moved: str, as_json: bool) -> None:
     ctx.exit(EXIT_NO if refused else 0)
 
 
-@click.command()
-@click.argument("job_ids", metavar="[JOB]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="End all that is queued and under way.")
-@common.json_option
-@click.pass_context
-def cancel(ctx: click.Context, job_ids: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """End each JOB, by its id or the beginning of it: what is queued is never begun, what is under way is ended.
-
-    `aisp jobs` lists the ids.
-
-    Exit status: 0 all were ended; 1 some were not there; 3 an engine runs and does not answer.
-    """
+def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
+    """End each job, or every one; the exit status."""
     if every == bool(job_ids):
-        raise click.UsageError("name jobs, or --all; `aisp jobs` lists them")
+        raise click.UsageError("name a JOB, or --all; `aisp jobs` lists them")
     ended, missing = asyncio.run(_cancel(job_ids))
     if as_json:
         common.say_document({"cancelled": ended, "missing": missing})
@@ -70,7 +68,7 @@ def cancel(ctx: click.Context, job_ids: tuple[str, ...], every: bool, as_json: b
         common.say("\n".join(f"cancelled {job}" for job in ended) or "nothing was cancelled")
         for word in missing:
             common.note(f"aisp: no job {word!r} is queued or under way")
-    ctx.exit(EXIT_NO if missing else 0)
+    return EXIT_NO if missing else EXIT_GOOD
 
 
 async def _connection() -> Connection | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from aisp.store.results import hardware, overview
-from aisp.store.results.overview import Lesson, Outcome
+from aisp.store.results.outcome import Outcome
+from aisp.store.results.overview import Lesson
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli.roofline_picture import COLOURS, GRID, INK, MUTED, save, sheet
@@ -25,8 +26,8 @@ COLOUR_OF: Mapping[Outcome, str] = {
 }
 
 
-def draw(lessons: Sequence[Lesson], told: str, file: str, form: str) -> None:
-    """Write the picture as "png" or "svg".
+def draw(lessons: Sequence[Lesson], told: str, file: str) -> None:
+    """Write the picture in the form that the file's name ends with, "png" or "svg".
 
     Args:
         told: the order and the choice of the lessons, below the title.
@@ -72,15 +73,15 @@ def draw(lessons: Sequence[Lesson], told: str, file: str, form: str) -> None:
         axes.annotate(
             row_words(lesson), (1.0, number), xycoords=("axes fraction", "data"), xytext=(6, 0),
             textcoords="offset points", va="center", fontsize=8, parse_math=False,
-            color=INK if lesson.outcome.judged else MUTED,
+            color=INK if lesson.outcome.compared else MUTED,
         )  # fmt: skip
-    save(figure, file, form)
+    save(figure, file)
 
 
 def row_words(lesson: Lesson) -> str:
     """What stands right of a row: speed-up, verdict, share of light, hardware."""
     ratio = lesson.ratio
-    parts = [f"{plain.speedup(ratio.speedup)} {lesson.outcome}" if ratio is not None else str(lesson.outcome)]
+    parts = [f"{plain.speedup(ratio.speedup)} {lesson.word}" if ratio is not None else lesson.word]
     parts += [f"{plain.percent(lesson.sol)} of light"] if lesson.sol is not None else []
     parts += [hardware.short(clean_line(lesson.on))] if lesson.on else []
     return ", ".join(parts)

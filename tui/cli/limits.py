@@ -39,13 +39,13 @@ def cgroups(facts: Facts) -> Iterator[Check]:
     limit, used = _tightest(facts, "memory", ("memory.max", "memory.current"), _OLD_MEMORY)
     value = "no limit" if limit is None else f"{plain.size(used)} used of {plain.size(limit)}"
     fix = "start the container with --memory=8g, or the engine with: "
-    fix += "systemd-run --user --scope -p MemoryMax=8G aisp engine start"
+    fix += "systemd-run --user --scope -p MemoryMax=8G aisp engine --start"
     poor, little = (limit is not None and limit < least for least in (POOR_MEMORY_BYTES, LEAST_MEMORY_BYTES))
     yield check("cgroup_memory", "cgroup memory", value, fix, problem=poor, warning=little)
     limit, used = _tightest(facts, "pids", ("pids.max", "pids.current"), ("pids.max", "pids.current"))
     value = "no limit" if limit is None else f"{plain.count(used)} used of {plain.count(limit)} processes and threads"
     fix = "start the container with --pids-limit=4096, or: "
-    fix += "systemd-run --user --scope -p TasksMax=4096 aisp engine start"
+    fix += "systemd-run --user --scope -p TasksMax=4096 aisp engine --start"
     poor, few = (limit is not None and limit - (used or 0) < least for least in (POOR_PROCESSES, LEAST_PROCESSES))
     yield check("cgroup_processes", "cgroup processes", value, fix, problem=poor, warning=few)
     cpus, cores = _cpus(facts), len(os.sched_getaffinity(0))
@@ -197,7 +197,7 @@ def logind(facts: Facts) -> Iterator[Check]:
     else:
         value = "KillUserProcesses=no: the engine stays"
         value = "logind kills the engine (KillUserProcesses=yes)" if kills else value
-        fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine start"
+        fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine --start"
         yield check(name, title, value, fix, warning=kills)
 
 

@@ -309,7 +309,7 @@ def landlock_check(version: int, *, filtered: bool, off: bool) -> Check:
     fix = "files and reading need Linux 5.13 (CONFIG_SECURITY_LANDLOCK), signals 6.12; "
     fix += "a container's seccomp profile may forbid Landlock and filters of its own"
     if off:
-        value, fix = f"Landlock {version}, switched off", f"unset {confinement.SWITCH}, then `aisp engine stop`"
+        value, fix = f"Landlock {version}, switched off", f"unset {confinement.SWITCH}, then `aisp engine --stop`"
     return check("landlock", "confinement", value, fix, warning=off or not version or not filtered)
 
 
@@ -425,7 +425,7 @@ def _engine() -> dict[str, Any]:
             not_forked = (await connection.status()).not_forked if asked else ""
             return welcome.pid, welcome.build, welcome.compatible, welcome.starting, not_forked
 
-    stop = "aisp engine stop --force"
+    stop = "aisp engine --stop --force"
     try:
         pid, build, compatible, starting, not_forked = asyncio.run(ask())
     except EngineMismatchError as error:
@@ -439,7 +439,7 @@ def _engine() -> dict[str, Any]:
         if held.here:
             return {"value": f"pid {held.pid}: {error}", "fix": stop, "problem": True}
         return {"value": held.sentence, "fix": "one host at a time may use a state folder", "problem": True}
-    restart = "aisp engine stop --when-idle; the next command starts the new one"
+    restart = "aisp engine --stop --when-idle; the next command starts the new one"
     if not compatible:
         return {"value": f"pid {pid} speaks another protocol version", "fix": restart, "problem": True}
     if build != build_id():
@@ -447,7 +447,7 @@ def _engine() -> dict[str, Any]:
     if not_forked:
         return {
             "value": f"pid {pid}: {common.started(not_forked)}",
-            "fix": "aisp engine stop --when-idle, with AISP_FORK unset",
+            "fix": "aisp engine --stop --when-idle, with AISP_FORK unset",
             "warning": True,
         }
     return {"value": f"pid {pid}, build {build}{starting and f', starting: {starting}'}"}

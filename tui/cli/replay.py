@@ -1,12 +1,10 @@
-"""`aisp replay`: a stored failing case once more, from the stored sources and its seed: is it the same, byte for
-byte?"""
+"""`aisp fuzz ID --replay`: a stored failing case once more, from the stored sources and its seed: is it the same, byte
+for byte?"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from aisp.store.results.fuzz import REPLAY_WORDS, case_text
 from aisp.store.text import clean, clean_line
@@ -22,17 +20,8 @@ if TYPE_CHECKING:
 REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 
 
-@click.command()
-@click.argument("failure_id", metavar="ID")
-@common.again_option
-@common.json_option
-@click.pass_context
-def command(ctx: click.Context, failure_id: str, again: bool, as_json: bool) -> None:
-    """Do the failing case of that ID again, or of the one id that begins so, and compare every byte.
-
-    Exit status: 0 reproduced; 1 not: it passes, or something differs; 2 no such failure; 3 it could not be done here;
-    130 left by Ctrl-C.
-    """
+def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
+    """Do the failing case of that id, or of the one that begins so, again and compare every byte; the exit status."""
     from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
     from aisp.tui.cli import stored  # the store and numpy
 
@@ -42,14 +31,14 @@ def command(ctx: click.Context, failure_id: str, again: bool, as_json: bool) -> 
     interrupted = asyncio.run(Following([ask]).run())
     end = ask.end
     if interrupted or not isinstance(end, events.ReplayFinished):
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     if as_json:
         common.say_document(as_document(end, failure))
     else:
         *body, told = lines(end, failure)
         common.say("\n".join(body))
         common.say_outcome(told, "ok" if end.outcome == REPRODUCED else end.outcome)
-    ctx.exit({REPRODUCED: EXIT_GOOD, IMPOSSIBLE: EXIT_NOT_HERE}.get(end.outcome, EXIT_NO))
+    return {REPRODUCED: EXIT_GOOD, IMPOSSIBLE: EXIT_NOT_HERE}.get(end.outcome, EXIT_NO)
 
 
 def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:

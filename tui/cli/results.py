@@ -320,7 +320,7 @@ def page(document: Document) -> str:
         lines += [
             "",
             f"The store's head was `{kept['head'][:SHORT]}`, with {plain.count(kept['entries'])} entries:"
-            f" `aisp store verify --head {kept['head'][:SHORT]}` says whether a store goes on from there.",
+            f" `aisp store --verify --head {kept['head'][:SHORT]}` says whether a store goes on from there.",
         ]
     if document["without"]:
         lines += ["", f"No full run is stored of {', '.join(map(cell, document['without']))}."]

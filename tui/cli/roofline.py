@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,14 +54,10 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))
     if out is not None:
-        common.write_picture(out, lambda file: _draw(chart, file))
+        from aisp.tui.cli.roofline_picture import draw  # matplotlib
+
+        common.write_picture(out, partial(draw, chart))
     common.answer(as_json, lambda: _as_json(chart, out), lines, chart)
-
-
-def _draw(chart: Chart, file: str) -> None:
-    from aisp.tui.cli.roofline_picture import draw  # matplotlib
-
-    draw(chart, file)
 
 
 def look(target: Target) -> Chart | str:

@@ -33,13 +33,13 @@ LABEL_GAP = 15.0
 
 def draw(chart: Chart, file: str) -> None:
     """Write the picture. Raises ModuleNotFoundError without matplotlib, OSError where `file` cannot be written."""
-    save(picture(chart), file, "png")
+    save(picture(chart), file)
 
 
-def save(drawn: Figure, file: str, form: str) -> None:
-    """Write a picture as "png" or "svg". Raises OSError where `file` cannot be written."""
+def save(drawn: Figure, file: str) -> None:
+    """Write a picture, "png" or "svg" as the name ends. Raises OSError where `file` cannot be written."""
     with Path(file).open("wb") as sink:
-        drawn.savefig(sink, format=form)
+        drawn.savefig(sink, format=file[-3:])
 
 
 def sheet(width_in: float, height_in: float) -> tuple[Figure, Axes]:

@@ -182,7 +182,7 @@ def check_ids(names: Sequence[str]) -> list[str]:
 class Session(Interruptible):
     """One `run` from the request to the last table."""
 
-    LEFT = "`aisp engine status` shows what still runs"
+    LEFT = "`aisp engine` shows what still runs"
     LOST = f"{Interruptible.LOST}, and `aisp history` shows what it had finished"
 
     def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:

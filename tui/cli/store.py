@@ -1,7 +1,7 @@
-"""`aisp store ...`: where results are kept, whether they are what was written, copies of them, and their space.
+"""`aisp store`: where results are kept, whether they are what was written, copies of them, and their space.
 
 `info` reads with Python's own sqlite3 and `verify` with the store's reader, both beside a running engine; so does
-`backup`. `restore` and `vacuum` want the file to themselves: they hold the lock of the one engine meanwhile, so that
+`backup`. `recover` and `vacuum` want the file to themselves: they hold the lock of the one engine meanwhile, so that
 none can start.
 """
 
@@ -29,22 +29,92 @@ from aisp.store.readonly import open_read_only
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 NAMED = 10
 """So many ids are printed; --json has all."""
 SHOWN = 100
 """Likewise lines of damage."""
 BAR_CELLS = 24
+ACTIONS = {
+    "verify": ("file", "head", "anew"),
+    "backup": ("file", "out"),
+    "recover": ("file", "yes"),
+    "vacuum": (),
+    "": (),
+}
+
+
+def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A head, or its beginning, in lower case."""
+    digits = value.strip().lower() if value is not None else None
+    if digits is not None and not re.fullmatch(rf"[0-9a-f]{{{chain.SHORT},64}}", digits):
+        raise click.BadParameter(f"{value!r} is no head: give {chain.SHORT} to 64 hex digits, as `aisp store` has them")
+    return digits
 
 
 @click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--verify", is_flag=True, help="Compare all that is stored, or in the copy FILE, with its hashes.")
+@click.option("--head", metavar="HEX", callback=_digits, help="With --verify: whether it goes on from this head.")
+@click.option("--anew", is_flag=True, help="With --verify: do not go on where an interrupted one stopped.")
+@click.option("--backup", is_flag=True, help="Copy the store while it is in use, and examine the copy.")
+@common.out_option(
+    "out",
+    "",
+    "With --backup: a new file, which is kept for good. Else beside the store.",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
+@click.option("--recover", is_flag=True, help="Put the backup FILE, else the newest, into the place of the store.")
+@click.option("--yes", is_flag=True, help="With --recover: do not ask.")
+@click.option("--vacuum", is_flag=True, help="Rewrite the store without unused room. Every result stays.")
 @common.json_option
-def info(as_json: bool) -> None:
-    """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside.
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    file: Path | None,
+    head: str | None,
+    anew: bool,
+    out: Path | None,
+    yes: bool,
+    as_json: bool,
+    **_: bool,
+) -> None:
+    """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside. Or examine,
+    copy, recover or shrink what is there.
 
-    Exit status: 0, also where nothing is stored yet; 3 the database cannot be read.
+    --verify compares every stored run, sample, source and ceiling with the hash that was written with it, and all of
+    them with the chain, also while runs are measured. FILE is a backup, or a file that was set aside.
+
+    --backup writes into a new FILE, best on another disk. Without one the copy lies beside the store, where a damaged
+    store is restored from, and the oldest of more than five such copies is deleted.
+
+    --recover names the runs that the backup lacks, and keeps the store that is there beside it. No engine may run; nor
+    for --vacuum.
+
+    Exit status: 0, also where nothing is stored yet; 1 something is not what was written, is missing or was added, or
+    the head is not in the chain, or it was not confirmed; 2 no such file, or one that is there already; 3 the store
+    cannot be read or is damaged, nothing is stored yet, there is no room, or an engine runs.
     """
+    chosen = common.action(ACTIONS)
+    if file is not None and chosen != "backup":
+        click.Path(exists=True).convert(file, None, ctx)
+    match chosen:
+        case "verify":
+            ctx.exit(verify(file, head, anew=anew, as_json=as_json))
+        case "backup":
+            backup(out or file, as_json=as_json)
+        case "recover":
+            ctx.exit(recover(file, yes=yes, as_json=as_json))
+        case "vacuum":
+            vacuum(as_json=as_json)
+        case _:
+            info(as_json=as_json)
+
+
+def info(*, as_json: bool) -> None:
+    """Show where results are kept."""
     found = facts(paths.database_file())
     if as_json:
         common.say_document({**found, "chain": found["chain"].plain() if found["chain"] else None})
@@ -77,32 +147,8 @@ def info(as_json: bool) -> None:
         common.say(f"{name:<{width}}  {value}")
 
 
-def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A head, or its beginning, in lower case."""
-    digits = value.strip().lower() if value is not None else None
-    if digits is not None and not re.fullmatch(rf"[0-9a-f]{{{chain.SHORT},64}}", digits):
-        raise click.BadParameter(
-            f"{value!r} is no head: give {chain.SHORT} to 64 hex digits, as `aisp store info` has them"
-        )
-    return digits
-
-
-@click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--head", metavar="HEX", callback=_digits, help="Whether the store goes on from this head, of a page.")
-@click.option("--anew", is_flag=True, help="Do not go on where an interrupted verify stopped.")
-@common.json_option
-@click.pass_context
-def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, as_json: bool) -> None:
-    """Compare every stored run, sample, source and ceiling with the hash that was written with it, and all of them with
-    the chain.
-
-    FILE is a backup, or a file that was set aside; by default the store itself, also while runs are measured. A verify
-    that was interrupted goes on where it stopped.
-
-    Exit status: 0 all of it is what was written; 1 something is not, is missing or was added, or the head is not in the
-    chain; 2 no such file; 3 it cannot be read.
-    """
+def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) -> int:
+    """Compare what is stored with its hashes; the exit status."""
     progress = common.Progress(quiet=as_json)
     own, foreign = paths.database_file(), foreign_file()
     if file is None and not own.exists() and foreign.exists():
@@ -147,7 +193,7 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
         common.say("\n".join(_known_lines(found, head)))
         if beside is not None:
             common.say("\n".join(_foreign_lines(beside)))
-    ctx.exit(0 if found.whole and not lacking and (beside is None or beside.whole) else 1)
+    return EXIT_GOOD if found.whole and not lacking and (beside is None or beside.whole) else EXIT_NO
 
 
 def foreign_file() -> Path:
@@ -212,22 +258,8 @@ def head_text(head: chain.Head | None) -> str:
     return f"head {head.short}, {plain.count(head.entries)} entries since {plain.local_time(head.since)}{before}"
 
 
-@click.command()
-@common.out_option(
-    "file",
-    "FILE",
-    "Where to; a new file, which is kept for good. Else beside the store.",
-    type=click.Path(dir_okay=False, path_type=Path),
-)
-@common.json_option
-def backup(file: Path | None, as_json: bool) -> None:
-    """Copy the store while it is in use, and examine the copy before it gets its name.
-
-    FILE must be new, and is kept for good: give one on another disk. Without it the copy lies beside the store, where a
-    damaged store is restored from, and the oldest of more than five such copies is deleted.
-
-    Exit status: 0; 2 the file exists; 3 nothing is stored yet, no room, or the store is damaged.
-    """
+def backup(file: Path | None, *, as_json: bool) -> None:
+    """Copy the store while it is in use, and examine the copy before it gets its name."""
     if file is not None and file.exists():
         raise click.UsageError(f"{clean_line(bytes(file))} exists: name another file for the backup")
     database = paths.database_file()
@@ -243,26 +275,15 @@ def backup(file: Path | None, as_json: bool) -> None:
         common.say(f"deleted {_shown(each)}")
 
 
-@click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@common.json_option
-@click.pass_context
-def restore(ctx: click.Context, file: Path | None, yes: bool, as_json: bool) -> None:
-    """Put a backup into the place of the store, and name the runs that it lacks.
-
-    FILE is by default the newest whole backup beside the store. The store that is there is kept beside it and can be
-    restored in its turn. No engine may run.
-
-    Exit status: 0; 1 not confirmed; 2 no such file; 3 an engine runs, there is no whole backup, or FILE is none.
-    """
+def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
+    """Put a backup into the place of the store, and name the runs that it lacks; the exit status."""
     database = paths.database_file()
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise click.UsageError("this replaces the store; give --yes where nobody can be asked")
         common.note(f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept")
         if not click.confirm("Restore it?", err=True):
-            ctx.exit(1)
+            return EXIT_NO
     with told(), alone():
         done = upkeep.restore(database, file.absolute() if file else None)
     missing = done.missing
@@ -275,7 +296,7 @@ def restore(ctx: click.Context, file: Path | None, yes: bool, as_json: bool) -> 
                 "missing_is_certain": missing.certain,
             }
         )
-        return
+        return EXIT_GOOD
     common.say(f"restored {_shown(done.backup)}")
     if done.aside:
         common.say(f"what was there is kept as {_shown(done.aside)}")
@@ -285,15 +306,11 @@ def restore(ctx: click.Context, file: Path | None, yes: bool, as_json: bool) -> 
         common.say(f"{plain.count(len(missing.runs))} run(s) are missing now, the newest first: {shown}{more}")
     if not missing.certain:
         common.say("what was there could not be read to its end: more runs may be missing")
+    return EXIT_GOOD
 
 
-@click.command()
-@common.json_option
-def vacuum(as_json: bool) -> None:
-    """Rewrite the store without unused room. Every result stays. No engine may run.
-
-    Exit status: 0; 3 an engine runs, nothing is stored yet, too little room on the disk, or the store is damaged.
-    """
+def vacuum(*, as_json: bool) -> None:
+    """Rewrite the store without unused room."""
     database = paths.database_file()
     with told(), alone():
         before, after = upkeep.vacuum(database)
@@ -327,7 +344,7 @@ def alone() -> Iterator[None]:
         other = lock.holder()
         if other is not None and not other.here:
             raise NotHereError(other.sentence)
-        raise NotHereError("an engine uses the store; `aisp engine stop` ends it, then try again")
+        raise NotHereError("an engine uses the store; `aisp engine --stop` ends it, then try again")
     try:
         yield
     finally:

@@ -65,8 +65,7 @@ class Opened(Stored):
                 [one[0] for one in meant],
                 kind="ambiguous",
             )
-        board = self.board(all_findings=False)
-        found = [board[name].id for name in meant[0] if name in board]
+        found = [run for name in meant[0] if (run := self.last_result(name))]
         if not found:
             raise LookupError(f"no result of {meant[0][0]!r} is stored; `aisp run TARGET` makes one")
         return found[0]

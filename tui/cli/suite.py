@@ -59,7 +59,7 @@ def command(
 
     known = {target.id: target for target in common.load_catalog(roots).targets}
     with stored.history() as opened:
-        wanted = choose([*opened.board(all_findings=False), *opened.attempts()], selectors)
+        wanted = choose(opened.targets(), selectors)
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
     if as_json:

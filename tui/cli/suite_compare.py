@@ -1,4 +1,4 @@
-"""`aisp suite compare`: two runs of suites target by target, of this machine or of others.
+"""`aisp suite --compare`: two runs of suites target by target, of this machine or of others.
 
 What may be compared is said in store.results.beside: the same target, case, mode and driver, timed in the same way. The
 hardware may differ, and then the ratio is of the two. A ratio is the time in A over the time in B, with the widest
@@ -25,8 +25,8 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.suite import by_reason
-from aisp.tui.cli.suite_history import base_folder, from_option
-from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.cli.suite_history import base_folder
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
     from aisp.store.suites import Package
@@ -51,23 +51,11 @@ class Compared:
     only_b: list[str]
 
 
-@click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
-@from_option
-@common.json_option
-@click.pass_context
-def command(ctx: click.Context, first: str, second: str, kept: str | None, as_json: bool) -> None:
-    """Put two runs of suites side by side; how much faster is B?
-
-    A and B are folders of packages, also of other machines, or the ids of runs of suites, or the beginnings of ids. Of
-    each target the rung is compared that was best in B, or else the one that was best in A.
-
-    Exit status: 0 something can be compared; 1 nothing can; 2 no such package.
-    """
+def both(first: str, second: str, kept: str | None, *, as_json: bool) -> int:
+    """Put two runs of suites side by side, of folders of packages or ids of runs; the exit status."""
     found = compare(*(find(word, kept) for word in (first, second)))
     common.answer(as_json, lambda: _as_json(found), lines, found)
-    ctx.exit(0 if any(row.speedup is not None for row in found.rows) else EXIT_NO)
+    return EXIT_GOOD if any(row.speedup is not None for row in found.rows) else EXIT_NO
 
 
 def find(word: str, kept: str | None) -> Package:
@@ -91,7 +79,7 @@ def find(word: str, kept: str | None) -> Package:
         known = "is none" if not candidates else f"are {len(candidates)}"
         raise click.UsageError(
             f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
-            "`aisp suite history NAME` shows them"
+            "`aisp suite --history NAME` shows them"
         )
     (place,) = candidates
     found = suites.read_index(place.parent)

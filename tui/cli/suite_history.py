@@ -1,35 +1,20 @@
-"""`aisp suite list` and `aisp suite history`: which suites there are, and what their runs came to."""
+"""`aisp suite` without a name, and with --history: which suites there are, and what their runs came to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from aisp.store.results.tables import documents
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.suite_run import name_argument
-from aisp.tui.cli.tree import EXIT_NO
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO
 
 if TYPE_CHECKING:
     from aisp.store.results.tables.suites import RunOf
     from aisp.store.suites import Package
-    from aisp.tui.cli.common import Function
-
-
-def from_option(function: Function) -> Function:
-    """`--from FOLDER`, as the argument `kept`."""
-    return click.option(
-        "--from",
-        "kept",
-        metavar="FOLDER",
-        type=click.Path(exists=True, file_okay=False),
-        help="Look for packages here, where `suite run --out` wrote them, instead of in the state folder.",
-    )(function)
 
 
 def base_folder(kept: str | None) -> Path:
@@ -44,18 +29,8 @@ def base_folder(kept: str | None) -> Path:
 # -- list --------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@from_option
-@common.roots_option
-@common.json_option
-@click.pass_context
-def listing(ctx: click.Context, kept: str | None, roots: tuple[str, ...], as_json: bool) -> None:
-    """List the suites that there are: their targets, their files, and when each was run last.
-
-    The shipped ones, and with --root those in the folder `suites` there. `aisp suite run NAME` measures one.
-
-    Exit status: 0; 1 there is none.
-    """
+def listing(kept: str | None, roots: Sequence[str], *, as_json: bool) -> int:
+    """List the suites that there are: their targets, their files, and when each was run last. The exit status."""
     from aisp.kernels.catalog import suites
     from aisp.store import suites as kept_suites  # what packages are, and with it the rules of results
     from aisp.store.results.tables.suites import SUITES, Listed
@@ -70,27 +45,16 @@ def listing(ctx: click.Context, kept: str | None, roots: tuple[str, ...], as_jso
         here = kept_suites.read_index(base / suite.name).here
         listed.append(Listed(suite, suite.resolve(catalog)[0], _run_of(here[-1]) if here else None))
     common.answer(as_json, lambda: {"suites": documents(SUITES, listed)}, plain.listing, SUITES, listed)
-    ctx.exit(0 if listed else EXIT_NO)
+    return EXIT_GOOD if listed else EXIT_NO
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@name_argument
-@from_option
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="At most N, the newest."
-)
-@common.roots_option
-@common.json_option
-@click.pass_context
-def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> None:
-    """Show what the runs of the suite NAME came to, the newest last.
+def history(name: str, kept: str | None, limit: int, roots: Sequence[str], *, as_json: bool) -> int:
+    """Show what the runs of a suite came to, the newest last; the exit status.
 
     A package that cannot be read, or that another machine wrote, is told on stderr, and the rest is shown.
-
-    Exit status: 0; 1 it has no run that can be shown; 2 no such suite.
     """
     from aisp.kernels.catalog import suites
     from aisp.store import suites as kept_suites
@@ -100,7 +64,7 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
     known, _ = suites.load_suites([Path(root).absolute() for root in roots])
     names = sorted({*known, *(path.name for path in base.iterdir() if path.is_dir())})
     if name not in names:
-        raise common.unknown(f"no suite {clean_line(name)!r}", name, names, "`aisp suite list` shows which there are")
+        raise common.unknown(f"no suite {clean_line(name)!r}", name, names, "`aisp suite` shows which there are")
     found = kept_suites.read_index(base / name, None if kept else _machine())
     for sentence in found.told:
         common.note(f"aisp: warning: {sentence}")
@@ -112,8 +76,8 @@ def command(ctx: click.Context, name: str, kept: str | None, limit: int, roots: 
         table = plain.listing(RUNS, shown, width=common.terminal_width())
         common.say("\n".join(table + (["", f"=> worse in the last: {worse}"] if worse else [])))
     else:
-        common.note(f"aisp: no run of {clean_line(name)} to show; `aisp suite run {clean_line(name)}` makes one")
-    ctx.exit(0 if shown else EXIT_NO)
+        common.note(f"aisp: no run of {clean_line(name)} to show; `aisp suite {clean_line(name)}` makes one")
+    return EXIT_GOOD if shown else EXIT_NO
 
 
 def _machine() -> dict[str, str] | None:

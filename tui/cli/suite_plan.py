@@ -20,6 +20,7 @@ import msgspec
 
 from aisp.engine import paths
 from aisp.engine.protocol.requests import Batch
+from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 from aisp.store.ulid import made_s
 from aisp.tui.cli.tree import NotHereError
@@ -69,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def drop(self) -> None:
         """Note that it is over: its package is written, or nobody wants it."""
-        (folder(self.asked.suite) / OVER).write_text(self.id)
+        write_whole(folder(self.asked.suite) / OVER, self.id.encode())
 
 
 def folder(suite: str) -> Path:

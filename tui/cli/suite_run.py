@@ -1,4 +1,4 @@
-"""`aisp suite run`: measure a suite and say whether anything became slower.
+"""`aisp suite`: measure a suite and say whether anything became slower.
 
 Targets go through the engine's queue; a run that was killed goes on where it was. At the end stands a package
 (store.suites): what every target came to, against its last and its best comparable run.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Problem
     from aisp.kernels.catalog.suites import Entry, Suite
     from aisp.store.results.suite_documents import Pass
-    from aisp.tui.cli.common import Function
     from aisp.tui.cli.suite_plan import Asked, Plan
     from aisp.tui.cli.suite_rows import Result
 
 EXIT_WORSE = 1
-
-
-def name_argument(function: Function) -> Function:
-    """NAME of a suite, as the argument `name`."""
-    return click.argument("name", metavar="NAME", shell_complete=complete_suites)(function)
+ACTIONS = {
+    "history": ("name", "kept", "limit", "roots"),
+    "compare": ("name", "other", "kept"),
+    "name": ("resume", "into", "quick", "device", "roots", "no_turns"),
+    "": ("kept", "roots"),
+}
 
 
 def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
@@ -44,7 +44,25 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 @click.command()
-@name_argument
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_suites)
+@click.argument("other", metavar="[B]", required=False)
+@click.option("--history", is_flag=True, help="Show what the runs of the suite came to, the newest last.")
+@click.option("--compare", is_flag=True, help="Put two runs of suites side by side, A and B: how much faster is B?")
+@click.option(
+    "--from",
+    "kept",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    help="Look for packages here, where --out wrote them, instead of in the state folder.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="With --history: at most N, the newest.",
+)
 @click.option(
     "--resume/--again",
     default=None,
@@ -65,37 +83,57 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
 @click.pass_context
 def command(
     ctx: click.Context,
-    name: str,
-    resume: bool | None,
-    into: str | None,
-    quick: bool,
-    device: str,
+    /,
+    name: str | None,
+    other: str | None,
+    kept: str | None,
+    limit: int,
     roots: tuple[str, ...],
-    no_turns: bool,
     as_json: bool,
+    history: bool,
+    compare: bool,
+    **how: Any,
 ) -> None:
-    """Measure the targets of the suite NAME, and say of each whether it became slower.
+    """Measure the targets of the suite NAME, and say of each whether it became slower. Without NAME list the suites:
+    the shipped ones, and with --root those in the folder `suites` there.
 
     Each is held against its last and its best comparable run. What looks slower is measured again: the old source
     against the new one, in turns, in one run. The result is a package of documents in a folder of its own.
 
     Started again after a kill, it goes on: what was measured is not measured again. Ctrl-C cancels what it queued.
 
+    For --compare A and B are folders of packages, also of other machines, or the ids of runs of suites, or the
+    beginnings of ids. Of each target the rung is compared that was best in B, or else the one that was best in A.
+
     Exit status: 0 nothing is worse; 1 something is worse, wrong, failed, not to be believed, gone from the suite or
-    breaks its contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C.
+    breaks its contract; 2 no such suite; 3 it could not be done; 130 left by Ctrl-C. Of a list, a history or a
+    comparison: 0; 1 there is nothing to show or to compare; 2 no such suite or package.
     """
-    ctx.exit(measure(name, resume, into, quick=quick, device=device, roots=roots, turns=not no_turns, as_json=as_json))
+    common.action(ACTIONS)
+    from aisp.tui.cli import suite_compare, suite_history  # the store: only once something is asked for
+
+    if compare:
+        if name is None or other is None:
+            raise click.UsageError("--compare takes two: A and B, each a package's folder or the id of a suite's run")
+        ctx.exit(suite_compare.both(name, other, kept, as_json=as_json))
+    if history:
+        if name is None:
+            raise click.UsageError("--history takes the NAME of a suite; `aisp suite` shows which there are")
+        ctx.exit(suite_history.history(name, kept, limit, roots, as_json=as_json))
+    if name is None:
+        ctx.exit(suite_history.listing(kept, roots, as_json=as_json))
+    ctx.exit(measure(name, roots, as_json=as_json, **how))
 
 
 def measure(
     name: str,
+    roots: Sequence[str],
+    *,
     resume: bool | None,
     into: str | None,
-    *,
     quick: bool,
     device: str,
-    roots: Sequence[str],
-    turns: bool,
+    no_turns: bool,
     as_json: bool,
 ) -> int:
     """One run of a suite from its plan to its package; the exit status."""
@@ -125,7 +163,7 @@ def measure(
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
                 lost |= suite_rows.lost(opened, base, suite, catalog)
                 result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
-                if turns:
+                if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
             common.note("aisp: the same command goes on where this left off")
@@ -172,7 +210,7 @@ def chosen(
             told = clean_line("; ".join(map(str, broken)), limit=2000)
             raise MeantError(f"the suite {name} does not load: {told}", kind="broken")
         raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite list` shows which there are"
+            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite` shows which there are"
         )
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)

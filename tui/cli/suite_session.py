@@ -40,7 +40,7 @@ class Measuring(Session):
     """Follows the targets of a plan to their ends."""
 
     LEFT = "the engine goes on, and the same command goes on where this left off"
-    LOST = "the engine went away before the end (`aisp engine logs` may say why); the same command goes on from there"
+    LOST = "the engine went away before the end (`aisp engine --logs` may say why); the same command goes on from there"
 
     def __init__(self, plan: Plan, targets: Mapping[str, Target], *, as_json: bool) -> None:
         """`targets`: what the plan wants, by id, as it lies there now."""

@@ -63,7 +63,7 @@ watch | watch | Time it after each save | transpose | transpose --device cpu
 judge | judge | Check and time solutions | softmax.py --quick | solutions --against ch07:transpose
 diff | diff | Show how rungs differ | transpose | transpose baseline optimized -y
 restore | restore | Bring an edit back | transpose best | transpose 01JZ0 --yes
-list | list_targets | List targets and results | --chapter ch07 | --root . --json
+list | list_targets | List targets and results | --chapter ch07 | --predictions --sort speed-up
 new | new | Make a target of your own | my_kernel | --from ch09:gemm_ladder
 open | open | Open the app on a target | transpose | 01JZ0
 
@@ -74,16 +74,10 @@ checks | checks | Show what was checked | transpose | --issues
 export | export:export | Write a run for others | transpose | 01JZ0 --html -o run.html
 import | export:import_ | Take in others' runs | run.json | monday.json tuesday.json
 score | suite | Sum up many targets | ch07 | all --on h100
-lessons | lessons | Hold lessons to predictions | --sort speedup | -o lessons.svg
-suite | | Measure many, find slowdowns
-suite list | suite_history:listing | List the suites that there are | | --root . --json
-suite run | suite_run | Measure a suite: is anything slower than before? | smoke | tier1 --quick
-suite compare | suite_compare | Put two runs of suites side by side | 01JZ0 01JZ1 | 01JZ0 01JZ1 --from nightly
-suite history | suite_history | Show the runs of a suite | tier1 | smoke --limit 5 --json
+suite | suite_run | Measure many, find slowdowns | smoke --quick | --history smoke
 
 Look deeper
-fuzz | fuzz | Try many drawn inputs | transpose | transpose --cases 1000 --seed 7
-replay | replay | Repeat a failing case | 01JZ0F0OPTIMIZED | 01JZ0F0OPTIMIZED --json
+fuzz | fuzz | Try many drawn inputs | transpose --cases 1000 | --replay 01JZ0F0OPTIMIZED
 lint | lint | Find what a task lets pass | transpose | transpose --device cpu
 tune | tune | Search launch parameters | rows optimized --param BLOCK=64,128 | rows optimized --grid
 bisect | bisect | Find the edit that slowed it | rows --good 01A --bad 01B | rows --good 01A --bad 01B --quick
@@ -92,31 +86,15 @@ roofline | roofline | Show rungs under the roof | transpose | transpose -o roof.
 This machine
 doctor | doctor | Check this machine | | --accept
 peak | peak | Measure what the GPU can do | | --stored
-jobs | jobs:jobs | List queued and running jobs | | --up 01JZ0
-cancel | jobs:cancel | End jobs | 01JZ0 | --all
-engine | | Control the measuring engine
-engine start | engine:start | Start the engine, if none runs | | --json
-engine status | engine:status | Show what the engine is doing | | --json
-engine stop | engine:stop | Stop the engine and wait until it is gone | --when-idle | --force
-engine logs | engine:logs | Show the engine's own log | --lines 200 | --follow
-store | | Examine and copy the store
-store info | store:info | Show where results are kept and how many | | --json
-store verify | store:verify | Compare all that is stored with its hashes | | copy.db --anew
-store backup | store:backup | Copy the store while it is in use | | -o copy.db
-store recover | store:restore | Put a backup into the place of the store | | copy.db --yes
-store vacuum | store:vacuum | Rewrite the store without unused room | | --json
+jobs | jobs | List, move and end jobs | --up 01JZ0 | --cancel 01JZ0
+engine | engine | Show, start, stop the engine | | --stop --when-idle
+store | store | Examine and copy the store | --verify | --backup -o copy.db
 
 Programs
 serve | serve | Answer programs over HTTP | | --port 8000 --problems traces
 mcp | mcp | Serve agents over MCP | | --tools
-fleet | | Judge on a Ray cluster
-fleet run | fleet:run | Judge a folder's candidates, each on one GPU | new --against rows | new --against rows --again
-fleet status | fleet:status | Show how many candidates wait and have ended | | --json
-fleet agents | fleet:agents | Show which GPUs of a cluster take candidates | | --address head:6379
-contract | | Say what a run must keep
-contract new | contract:new | Write a commented contract to start from | | -o mine.contract.toml --from run.yaml
-contract check | contract:check | Say whether a run keeps a contract | a.contract.toml | a.contract.toml 01JZ0
-contract diff | contract:diff | Show in which keys two contracts differ | a.toml b.toml | a.toml b.toml --json
+fleet | fleet | Judge on a Ray cluster | new --against rows | --agents
+contract | contract | Say what a run must keep | a.contract.toml 01JZ0 | --new -o mine.contract.toml
 
 Hidden
 completion | completion | Complete words in a shell | bash | fish
@@ -149,16 +127,42 @@ def _tree() -> dict[str, Entry]:
 
 TREE = _tree()
 
+_FOLDED: Mapping[str, str] = {
+    "cancel": "jobs --cancel",
+    "contract check": "contract",
+    "contract diff": "contract --diff",
+    "contract new": "contract --new",
+    "engine logs": "engine --logs",
+    "engine start": "engine --start",
+    "engine status": "engine",
+    "engine stop": "engine --stop",
+    "fleet agents": "fleet --agents",
+    "fleet run": "fleet",
+    "fleet status": "fleet",
+    "lessons": "list --predictions",
+    "replay": "fuzz --replay",
+    "store backup": "store --backup",
+    "store info": "store",
+    "store recover": "store --recover",
+    "store restore": "store --recover",
+    "store vacuum": "store --vacuum",
+    "store verify": "store --verify",
+    "suite compare": "suite --compare",
+    "suite history": "suite --history",
+    "suite list": "suite",
+    "suite run": "suite",
+}
+
 OLD: Mapping[str, str] = {
     "bench": "",
     **{f"bench {name}": name for name in TREE},
     "bench list-targets": "list",
-    "bench run-tier1": "suite run tier1",
+    "bench run-tier1": "suite tier1",
     "bench suite": "score",
-    **{f"bench suite {name}": f"suite {name}" for name in TREE["suite"].below},
     **{f"bench {name}": f"dev {name}" for name in TREE["dev"].below},
     "schema": "dev schema",
-    "store restore": "store recover",
+    **_FOLDED,
+    **{f"bench {old}": new for old, new in _FOLDED.items()},
 }
 """Spellings of the version before, which go on to work in this one, and what is typed now."""
 

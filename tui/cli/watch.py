@@ -123,7 +123,7 @@ class Watching:
                 if self._ours and not engine.closed:
                     await self._stop(engine)
         self._progress.clear()
-        raise NotHereError("the engine went away; `aisp engine logs` may say why, and `aisp watch` starts a new one")
+        raise NotHereError("the engine went away; `aisp engine --logs` may say why, and `aisp watch` starts a new one")
 
     async def _stop(self, engine: Connection) -> None:
         from aisp.engine.client import EngineUnavailableError  # already imported with the connection

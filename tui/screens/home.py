@@ -363,7 +363,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         cheats = cheats_text(result, caught, self.workbench.ascii)
         if cheats is not None and (bar is None or not bar.rung):
             return [cheats, kept]
-        if not lesson.outcome.judged:
+        if not lesson.outcome.compared:
             word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
             return [outcome_text(lesson, self.workbench.ascii, held=word), kept if bar is not None else sol]
         text = verdict_text(lesson.outcome.value, result.speedup, self.workbench.ascii)

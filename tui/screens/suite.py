@@ -324,7 +324,7 @@ class SuiteScreen(LessonRows):
         target = entry.target
         said = [target.id, target.title, *target.techniques, kind, self._active.get(target.id, "")]
         if found is not None:
-            said += [found.lesson.outcome, found.row.sentence(), found.lesson.on]
+            said += [found.lesson.word, found.row.sentence(), found.lesson.on]
         text = " ".join(said).lower()
         return all(word in text for word in words)
 
@@ -415,7 +415,7 @@ class SuiteScreen(LessonRows):
             return [cells.get(key, "") for key in keys]
         lesson, row, ratio = found.lesson, found.row, found.ratio
         cells["verdict"] = self.outcome(lesson, figure="speedup" not in keys)
-        if lesson.outcome.judged and not found.shown and entry.target.id not in self._active:
+        if lesson.outcome.compared and not found.shown and entry.target.id not in self._active:
             cells["verdict"] = Text(Change.LEFT_OUT.value, "dim")
         cells["spark"] = self._spark(found, spark)
         cells["on"] = hardware.short(clean_line(lesson.on))

@@ -1,7 +1,7 @@
 """The command's side of a fleet: rows planned, leased, given to a driver, and their ends written down.
 
 What is known stands in `candidates.db` alone (store.candidates), so this process, the driver, the agents, the engines
-and the cluster's head may each be killed at any time: the next `aisp fleet run` of the same folder goes on with the
+and the cluster's head may each be killed at any time: the next `aisp fleet` of the same folder goes on with the
 rows that have no outcome. Nothing here imports Ray.
 """
 

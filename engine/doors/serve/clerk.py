@@ -125,7 +125,7 @@ class Clerk:
                 await self._connected.wait()
         if self.engine is None:
             raise RefusalError(
-                Kind.NO_ENGINE, self.problem, "try again; `aisp engine start` says why it does not start"
+                Kind.NO_ENGINE, self.problem, "try again; `aisp engine --start` says why it does not start"
             )
         try:
             return await ask(self.engine)

@@ -128,7 +128,7 @@ LESSONS: tuple[Column[Lesson], ...] = (
     Column("target", "the lesson", at("target.id"), "lesson", shrink=True),
     *fields("target", {"chapter": "the chapter that it stands in", "title": "one sentence about it"}),
     Column("techniques", "what it uses", lambda one: list(one.target.techniques)),
-    Column("outcome", "what its last result comes to, in a word", at("outcome"), "verdict"),
+    Column("outcome", "what its last result comes to, in a word", at("word"), "verdict"),
     Column("why", "why there is no figure, or what must be known beside it", at("why")),
     *fields("ratio", {"rung": "the rung that the run is about"}),
     Column("speedup", "baseline time over its time", at("ratio.speedup"), "speed-up [low..high]", _ratio_text),

@@ -88,7 +88,7 @@ SUITES: tuple[Column[Listed], ...] = (
            right=True),
     Column("quick", "whether its runs are quick ones", at("suite.how.quick"),
            "mode", lambda one: "quick" if one.suite.how.quick else "full", drop=3),
-    Column("last", "its newest run, as in `aisp suite history`, `null` where there is none",
+    Column("last", "its newest run, as in `aisp suite --history`, `null` where there is none",
            lambda one: as_json(RUNS, one.last) if one.last is not None else None,
            "last run", lambda one: "never" if one.last is None else local_time(one.last.summary["wall"])),
     Column("worse", head="worse", right=True, drop=2,

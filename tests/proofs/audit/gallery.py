@@ -20,6 +20,8 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Role, Target
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import Arm, Run
+from aisp.store.results.outside import outside_of
+from aisp.tui.plain import number
 from tests.engine.harness import EngineUnderTest
 from tests.replacing import replace
 from tests.store.examples import planned
@@ -178,12 +180,44 @@ async def prove(under_test: EngineUnderTest, fixture: str, cheat: str, check: st
     return ""
 
 
+def clocks(record: Run) -> list[dict[str, object]]:
+    """Each arm's verdict, its times per call in ms by both clocks, and both ratios to the baseline's."""
+    compared = {each.rung: each for each in record.comparisons}
+    arms = {arm.rung: arm for arm in record.arms}
+    rows: list[dict[str, object]] = []
+    for arm in record.arms:
+        verdict, quality = compared.get(arm.rung), arm.quality
+        judged = outside_of(arm, arms[verdict.baseline]) if verdict is not None else None
+        rows.append(
+            {
+                "rung": arm.rung,
+                "verdict": verdict.verdict.value if verdict and verdict.verdict else arm.state.value,
+                "own_ms": arm.median_ms,
+                "judge_ms": quality and quality.outside_ms,
+                "copies_ms": quality and quality.outside_copies_ms,
+                "inside": quality and quality.inside,
+                "own_ratio": verdict and verdict.speedup,
+                "judge_ratio": judged and judged.ratio,
+                "judge_low": judged and judged.low,
+            }
+        )
+    return rows
+
+
+def line(row: dict[str, object]) -> str:
+    """One of these, for a person."""
+    figures = ("own_ms", "judge_ms", "copies_ms", "own_ratio", "judge_ratio", "judge_low")
+    told = ", ".join(f"{name} {number(value, 4)}" for name in figures if isinstance(value := row[name], float))
+    return f"    {row['rung']:30} {row['verdict']:10} {told}{' inside: ' + str(row['inside']) if row['inside'] else ''}"
+
+
 async def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs gallery")
     parser.add_argument("fixtures", nargs="+")
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--prove", metavar="CHECK", default="")
+    parser.add_argument("--full", action="store_true", help="not quick: several processes for each rung")
     parser.add_argument("--all", action="store_true", help="every finding, not only those against a rung")
     arguments = parser.parse_args()
     async with engine() as under_test:
@@ -193,13 +227,16 @@ async def _main() -> None:
                     wrong = await prove(under_test, fixture, cheat, arguments.prove, arguments.device)
                     print(f"{fixture} {cheat} {arguments.prove}: {wrong or 'proven'}", flush=True)
                 continue
-            told = await run(under_test, fixture, without=arguments.without, naive=True, device=arguments.device)
+            options = {"without": arguments.without, "naive": True, "device": arguments.device}
+            told = await run(under_test, fixture, quick=False if arguments.full else None, **options)
             print(f"{fixture}: {told.record.state.value} {told.record.validity.value} {told.record.reason}")
             for arm in told.record.arms:
                 ms = f"{arm.median_ms:.4f} ms" if arm.median_ms else "-"
                 naive = arm.naive
                 says = f"naive {naive.speedup or 0:.2f}x accepts={naive.accepts} {naive.note}" if naive else ""
                 print(f"  {arm.rung:24} {arm.state.value:12} {ms:>12}  {says} {arm.reason}")
+            for row in clocks(told.record):
+                print(line(row))
             for finding in told.record.findings:
                 if arguments.all or finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT):
                     print(f"    {finding.status.value:14} {finding.check:28} {finding.arm:16} {finding.evidence}")

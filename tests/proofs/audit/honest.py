@@ -17,43 +17,10 @@ from pathlib import Path
 
 from aisp.kernels import catalog
 from aisp.store.outcomes import FindingStatus
-from aisp.store.record import Run
-from aisp.store.results.outside import outside_of
-from aisp.tui.plain import number
 from tests import recordings
-from tests.proofs.audit.gallery import USUAL_REPLICAS, engine
+from tests.proofs.audit.gallery import USUAL_REPLICAS, clocks, engine, line
 
 BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
-
-
-def _arms(record: Run) -> list[dict[str, object]]:
-    """Each arm's verdict, its times per call in ms by both clocks, and both ratios to the baseline's."""
-    compared = {each.rung: each for each in record.comparisons}
-    arms = {arm.rung: arm for arm in record.arms}
-    rows: list[dict[str, object]] = []
-    for arm in record.arms:
-        verdict, quality = compared.get(arm.rung), arm.quality
-        judged = outside_of(arm, arms[verdict.baseline]) if verdict is not None else None
-        rows.append(
-            {
-                "rung": arm.rung,
-                "verdict": verdict.verdict.value if verdict and verdict.verdict else arm.state.value,
-                "own_ms": arm.median_ms,
-                "judge_ms": quality and quality.outside_ms,
-                "copies_ms": quality and quality.outside_copies_ms,
-                "inside": quality and quality.inside,
-                "own_ratio": verdict and verdict.speedup,
-                "judge_ratio": judged and judged.ratio,
-                "judge_low": judged and judged.low,
-            }
-        )
-    return rows
-
-
-def _line(row: dict[str, object]) -> str:
-    figures = ("own_ms", "judge_ms", "copies_ms", "own_ratio", "judge_ratio", "judge_low")
-    told = ", ".join(f"{name} {number(value, 4)}" for name in figures if isinstance(value := row[name], float))
-    return f"    {row['rung']:30} {row['verdict']:10} {told}{' inside: ' + str(row['inside']) if row['inside'] else ''}"
 
 
 async def _main(arguments: argparse.Namespace) -> int:
@@ -73,7 +40,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                 options = {"device": arguments.device, "quick": not arguments.full, "replicas": USUAL_REPLICAS}
                 result = await under_test.run(target.root, target.id, **options)
                 record = result.record
-                rungs += _arms(record)
+                rungs += clocks(record)
                 states[f"{record.state.value} {record.validity.value}"] += 1
                 statuses.update(finding.status.value for finding in record.findings)
                 for step in record.steps:
@@ -90,7 +57,7 @@ async def _main(arguments: argparse.Namespace) -> int:
             each_s = (time.monotonic() - start) / max(arguments.runs, 1)
             print(f"{target.id:28} {arguments.runs} runs, {each_s:.1f} s each: {dict(states)}", flush=True)
             for row in rungs:
-                print(_line(row), flush=True)
+                print(line(row), flush=True)
             print("    ms a run: " + ", ".join(f"{name} {ms:.0f}" for name, ms in spent_ms.items()), flush=True)
             for key, count in against.most_common():
                 print(f"    {count:3} x {key}: {evidence[key]}", flush=True)

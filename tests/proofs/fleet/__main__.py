@@ -116,7 +116,7 @@ def final_runs(state: Path) -> Counter[str]:
 
 def start(home: Path, address: str, patience_s: float) -> subprocess.Popen[bytes]:
     """The command, as a person starts it."""
-    words = ["fleet", "run", str(home / "c"), "--against", str(home / "rows.py"), "--device", "cpu", "--finalists", "0"]
+    words = ["fleet", str(home / "c"), "--against", str(home / "rows.py"), "--device", "cpu", "--finalists", "0"]
     words += ["--patience", str(patience_s), "--address", address, "--json"]
     with (home / "out").open("ab") as out, (home / "err").open("ab") as err:
         return subprocess.Popen(

@@ -605,7 +605,7 @@ async def another_version(stage: Stage) -> str:
                 await client.connect(start=False)
             except EngineMismatchError as error:
                 told = str(error)
-        assert f"pid {pid}" in told and "`aisp engine stop --when-idle` ends it after its queue" in told
+        assert f"pid {pid}" in told and "`aisp engine --stop --when-idle` ends it after its queue" in told
         with on_terminal([*OTHER_APP, "--no-mouse", str(root)], environment(engine), (200, 30)) as terminal:
             await asyncio.to_thread(terminal.wait_for, b"engine is of another version")
             await asyncio.to_thread(_wait, terminal, lambda: "stop --when-idle" in terminal.shown())

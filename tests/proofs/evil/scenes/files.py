@@ -352,7 +352,7 @@ async def no_inotify(stage: Stage) -> str:
             edit = await watched.save("optimized.py", variant(number))
             seen_s.append((edit.save_ns - saved_ns) / 1e9)
         assert await watched.run_of(edit) == "unavailable"
-        command = [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "engine", "status"]
+        command = [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", "engine"]
         with engine.use():
             ran = await asyncio.to_thread(
                 subprocess.run, command, cwd=MAIN, capture_output=True, timeout=60, check=True
@@ -364,7 +364,7 @@ async def no_inotify(stage: Stage) -> str:
     how = (folder / "how").read_text()
     how = how if how == "the kernel's limit" else f"a stub's limit ({how})"
     line = line.partition(", /")[0]
-    return f"{how}: told; saves seen after {', '.join(f'{s:.1f} s' for s in seen_s)}; `aisp engine status`: {line}"
+    return f"{how}: told; saves seen after {', '.join(f'{s:.1f} s' for s in seen_s)}; `aisp engine`: {line}"
 
 
 @fault(33, "more events than the kernel keeps", "what stands there in the end runs, once")

@@ -53,16 +53,16 @@ async def filled(stage: Stage) -> tuple[EngineUnderTest, Path, list[str]]:
 @fault(
     69,
     "a run is removed from the store, one with a fitting digest is invented, quarantines are deleted",
-    "`store verify` ends with 1 and tells each by its number; the engine goes on",
+    "`store --verify` ends with 1 and tells each by its number; the engine goes on",
     own=True,
 )
 async def removed_and_invented(stage: Stage) -> str:
     engine, place, runs = await filled(stage)
-    status, told = await asked(engine, "store", "verify")
+    status, told = await asked(engine, "store", "--verify")
     assert (status, told["damage"]) == (0, [])
     rewrite(place, "DELETE FROM runs WHERE number = 2", "DELETE FROM quarantines")
     invent(place, finished(planned(id="FORGED"), speedup=98.3), 900)
-    status, told = await asked(engine, "store", "verify")
+    status, told = await asked(engine, "store", "--verify")
     found = {each["id"]: f"{each['kind']} {each['reason']}" for each in told["damage"]}
     assert status == 1
     assert found == {
@@ -76,23 +76,23 @@ async def removed_and_invented(stage: Stage) -> str:
 @fault(
     69,
     "runs are removed and the whole chain is written anew over the rest",
-    "by itself the file is whole, and `store verify --head` with a head of before says that it is not that store",
+    "by itself the file is whole, and `store --verify --head` with a head of before says that it is not that store",
     own=True,
 )
 async def chain_written_anew(stage: Stage) -> str:
     engine, place, _ = await filled(stage)
-    _, info = await asked(engine, "store", "info")
+    _, info = await asked(engine, "store")
     head = info["chain"]["head"][: chain.SHORT]
     root = stage.target("honest")
     await engine.run(root, "mine:honest", rungs=["baseline"])
-    status, told = await asked(engine, "store", "verify", "--head", head)
+    status, told = await asked(engine, "store", "--verify", "--head", head)
     assert (status, told["whole"]) == (0, True) and told["head_entry"] == info["chain"]["entries"]
     with contextlib.closing(sqlite3.connect(place, timeout=30)) as connection, connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("DELETE FROM runs WHERE number <= 3")
         connection.execute("DELETE FROM chain")
         chain.begin(connection)
-    status, told = await asked(engine, "store", "verify", "--head", head)
+    status, told = await asked(engine, "store", "--verify", "--head", head)
     assert (status, told["whole"], told["head_entry"]) == (1, True, None)
     return f"head {head} was entry {info['chain']['entries']}, and is no entry of the chain that was written anew"
 
@@ -121,6 +121,6 @@ async def rewritten_record(stage: Stage) -> str:
     _, told = await asked(engine, "list", "--root", str(root))
     last = next(target["last"] for target in told["targets"] if target["id"] == "mine:honest")
     assert (last["status"], last["median_ms"]) == (State.CHANGED.value, None)
-    status, told = await asked(engine, "store", "verify")
+    status, told = await asked(engine, "store", "--verify")
     assert (status, [each["id"] for each in told["damage"]]) == (1, [run.id])
     return f"{shown.state.value}: {shown.reason}; verify: {told['damage'][0]['reason']}"

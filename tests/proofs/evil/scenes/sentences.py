@@ -76,8 +76,8 @@ COMMANDS = (
     ("--version",),
     ("list",),
     ("checks",),
-    ("store", "info"),
-    ("engine", "status"),
+    ("store",),
+    ("engine",),
 )
 
 
@@ -162,7 +162,7 @@ NOT_PLAYED = "not played: this machine lets nobody mount a disk of his own"
     79, "the disk is full before the first start", "the engine's own words, though no log could be written", own=True
 )
 async def full_before_the_start(stage: Stage) -> str:
-    told = await asyncio.to_thread(on_a_small_disk, stage, "fill()\naisp('engine', 'start')\n")
+    told = await asyncio.to_thread(on_a_small_disk, stage, "fill()\naisp('engine', '--start')\n")
     if told is None:
         return NOT_PLAYED
     (line,) = told
@@ -178,8 +178,8 @@ async def full_before_the_start(stage: Stage) -> str:
 async def full_when_asked(stage: Stage) -> str:
     root = stage.target("honest")
     run = f"aisp('run', 'mine:honest', '--quick', '--root', {str(root)!r}, '--json')\n"
-    program = f"import time\naisp('engine', 'start')\nfill()\nstart = time.monotonic()\n{run}"
-    program += "print(time.monotonic() - start)\naisp('engine', 'stop')\n"
+    program = f"import time\naisp('engine', '--start')\nfill()\nstart = time.monotonic()\n{run}"
+    program += "print(time.monotonic() - start)\naisp('engine', '--stop')\n"
     told = await asyncio.to_thread(on_a_small_disk, stage, program)
     if told is None:
         return NOT_PLAYED

@@ -68,9 +68,9 @@ async def copied_folder(stage: Stage) -> str:
     await asyncio.to_thread(subprocess.run, ["cp", "-a", str(state), copied.environment["AISP_STATE"]], check=False)
     with copied.use():
         assert paths.pointer_file().read_bytes() == os.fsencode(next(Path(paths.runtime_dir()).iterdir()))
-    stopped = await asyncio.to_thread(aisp, copied, "engine", "stop")
+    stopped = await asyncio.to_thread(aisp, copied, "engine", "--stop")
     assert (stopped.returncode, stopped.stdout) == (0, "no engine was running\n"), stopped.stderr
-    status = await asyncio.to_thread(aisp, copied, "engine", "status")
+    status = await asyncio.to_thread(aisp, copied, "engine")
     assert status.returncode == 1, status.stdout
     await copied.start()
     assert copied.process is not None and original.process is not None
@@ -80,7 +80,7 @@ async def copied_folder(stage: Stage) -> str:
         assert [run.id for run in history.newest()] == [run_id]
     with copied.history() as history:
         assert [run.id for run in history.newest()] == [other_id, run_id]
-    stopped = await asyncio.to_thread(aisp, copied, "engine", "stop")
+    stopped = await asyncio.to_thread(aisp, copied, "engine", "--stop")
     assert stopped.stdout == f"engine stopped (pid {copied.process.pid})\n", stopped.stderr
     return "'no engine was running' before the copy had one; its run is in its own store; its stop ended its own engine"
 
@@ -114,17 +114,17 @@ async def locked_elsewhere(stage: Stage) -> str:
     engine = stage.own()
     root = stage.target("honest")
     commands = (
-        ("engine", "start"),
-        ("engine", "status"),
-        ("engine", "stop"),
-        ("engine", "stop", "--force"),
-        ("store", "vacuum"),
+        ("engine", "--start"),
+        ("engine",),
+        ("engine", "--stop"),
+        ("engine", "--stop", "--force"),
+        ("store", "--vacuum"),
         ("run", "--targets", "mine:honest", "--root", str(root), "--quick"),
     )
     with engine.use():
         Store.open(paths.database_file()).close()
         said = f"{paths.state_dir()} is in use by the engine with pid 4242 on login7 since 2026-11-20T08:00:00+00:00; "
-        said += "`aisp engine stop` ends it there; or set AISP_STATE to another folder here"
+        said += "`aisp engine --stop` ends it there; or set AISP_STATE to another folder here"
         with held_elsewhere("4242 another-boot 2026-11-20T08:00:00+00:00 login7 the engine\n"):
             slowest_s = 0.0
             for words in commands:
@@ -136,8 +136,8 @@ async def locked_elsewhere(stage: Stage) -> str:
             (check,) = await asyncio.to_thread(lambda: list(machine.engine(Facts())))
             assert (check.verdict, check.value) == (Health.PROBLEM, said)
         with held_elsewhere("4242\n"):
-            shown = await asyncio.to_thread(aisp, engine, "engine", "status")
-            assert "with pid 4242, which cannot be seen from here; `aisp engine stop` ends it" in shown.stderr
+            shown = await asyncio.to_thread(aisp, engine, "engine")
+            assert "with pid 4242, which cannot be seen from here; `aisp engine --stop` ends it" in shown.stderr
         assert not paths.log_file().exists(), "no engine was started"
         told = ""
         with started_by(NO_LOCKS):
@@ -180,7 +180,7 @@ async def network_file_system(stage: Stage) -> str:
         with started_by(ON_NFS.format(str(mounts))):
             await engine.start()
             run_id = (await engine.run(root, "mine:honest", rungs=["baseline"])).record.id
-            shown = await asyncio.to_thread(aisp, engine, "engine", "status")
+            shown = await asyncio.to_thread(aisp, engine, "engine")
             note = "the store lies on a network file system (nfs4) and keeps a rollback journal"
             assert note in shown.stdout, shown
             assert journal_mode(database) == "delete", "to another connection, which keeps none, truncate is delete"
