@@ -49,10 +49,11 @@ class Outside:
     async def take(self, stints: Sequence[Stint]) -> None:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
-            until = time.monotonic() + BUDGET_S
+            once = self._plan.side_by_side  # for both replicas
+            until = time.monotonic() + BUDGET_S * (1 + once)
             for number in range(ROUNDS):
                 self._round += 1
-                left = open_still(stints) if number and self._plan.side_by_side else list(stints)
+                left = open_still(stints) if number and once else list(stints)
                 random.shuffle(left)
                 for stint in sorted(left, key=lambda stint: len(stint.arm.outside_ms)):  # none is left out twice
                     if stint.running and not stint.arm.inside and time.monotonic() < until:

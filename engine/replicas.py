@@ -147,7 +147,7 @@ class Replicas:
         stints = await self._start((rungs, 0), *self._building(rungs, twins))
         early = [stint for stint in stints if stint.replica == 0 and stint.arm in rungs]
         building = [stint for stint in stints if stint not in early]
-        patient = self._plan.record.trigger is not Trigger.WATCH or any(map(self._compiles_long, rungs))
+        patient = self._plan.record.trigger is Trigger.CLI or any(map(self._compiles_long, rungs))
         beside = [self._verify(early)] + [self._verification.pose_values() for _ in range(patient)]
         ahead, *_ = await gathered([self._compiled_ahead(early, twins, building, patient=patient), *beside])
         first = [stint for stint in early if stint.running and stint.arm.timed]

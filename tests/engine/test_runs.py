@@ -326,7 +326,10 @@ async def test_a_quick_run_asks_once_of_each_source_what_says_the_same_twice(
     processes = {"baseline": 4, "optimized": 2}  # the A/A arm's are the baseline's
     assert Counter(arms.values()) == processes
     assert to(jobs.FetchLast) == processes
-    assert to(jobs.Execute, moved=False, values=None) == {name: 2 * count for name, count in processes.items()}
+    timed, shapes, families = 2, 2, 2  # sets
+    assert to(jobs.Expect)["verifier"] == timed, "the reference, once for each set"
+    assert to(jobs.Pose)["verifier"] == timed + shapes + families
+    assert to(jobs.Execute, moved=False, values=None) == {name: timed * count for name, count in processes.items()}
     assert (
         to(jobs.Execute, moved=True)
         == to(jobs.Try) - Counter(baseline=1, optimized=1)
