@@ -44,6 +44,7 @@ from aisp.checks.registry import (
     unavailable,
 )
 from aisp.kernels.catalog.parsing import parsed
+from aisp.store.outcomes import TWIN_SUFFIX
 
 if TYPE_CHECKING:
     import ast
@@ -990,11 +991,20 @@ def _in_modules(owner: Any, keys: list[Any]) -> list[str]:
     return _texts(keys) if _named(owner) == "modules" else []
 
 
+ASKED_AS_BASELINE = "a quick run asks the baseline, whose source this is, and not twice"
+
+
+def _asked_as_baseline(arm: ArmFacts, run: RunFacts) -> bool:
+    return run.quick and TWIN_SUFFIX in arm.arm
+
+
 def held_out(arm: ArmFacts, run: RunFacts) -> Answer:
     """Shapes that are judged and never timed."""
     if not arm.ended_well:
         return not_applicable("the arm ended before this could be said")
     posed = run.drawn.posed if run.drawn is not None else ()
+    if posed and not arm.shapes and _asked_as_baseline(arm, run):
+        return not_applicable(ASKED_AS_BASELINE)
     if posed and not arm.shapes:
         return suspect(
             f"its `supports` admits none of the {len(posed)} shapes that were drawn ({'; '.join(posed)}), so it was "
@@ -1032,6 +1042,8 @@ def value_families(arm: ArmFacts, run: RunFacts) -> Answer:
         return not_applicable("the arm ended before this could be said")
     if arm.families:
         return passed(f"right on {len(arm.families)} more sets: {' / '.join(arm.families)}")
+    if _asked_as_baseline(arm, run):
+        return not_applicable(ASKED_AS_BASELINE)
     if run.drawn is not None and run.drawn.why:
         return unavailable(f"no other values could be posed: {'; '.join(run.drawn.why)}")
     return not_applicable(

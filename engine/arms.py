@@ -10,6 +10,7 @@ import hashlib
 import math
 import re
 import signal
+import statistics
 import struct
 import time
 from collections import Counter
@@ -203,6 +204,11 @@ class Arm:
         return not self.state.final
 
     @property
+    def twin(self) -> bool:
+        """Whether it is the A/A arm: the baseline once more."""
+        return TWIN_SUFFIX in self.name
+
+    @property
     def believable(self) -> bool:
         """Whether its times may be shown: it is well so far, or ended well. A failed arm has no number."""
         return self.correctness is Correctness.CORRECT and (self.running or self.state is State.OK)
@@ -264,6 +270,21 @@ class Stint:
     def running(self) -> bool:
         """Whether it still takes part: it was not ended, nor was its arm."""
         return self.arm.running and self in self.arm.stints
+
+    def claimed_ms(self) -> tuple[float, float]:
+        """Medians of its own samples that count: the time of a call, and the host's. Without any: the first figure of
+        its warm-up, and 0.
+        """
+        log = self.arm.samples
+        kept = [
+            times
+            for *times, number, discarded in zip(log.device_ms, log.host_ms, log.replica, log.discarded, strict=True)
+            if number == self.replica and not discarded
+        ]
+        if not kept:
+            return self.per_call_ms, 0.0
+        device_ms, host_ms = map(statistics.median, zip(*kept, strict=True))
+        return device_ms, host_ms
 
     def take(self, batch: reports.Samples) -> None:
         """Keep a batch of samples after checking its form and its times. Raises ArmEnd."""

@@ -7,7 +7,6 @@ checks.registry.Sustained.
 from __future__ import annotations
 
 import math
-import statistics
 
 from aisp.checks.registry import Sustained
 from aisp.engine.arms import Stint, ask
@@ -29,14 +28,7 @@ async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
             await ask(stint.child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, stint.name)
         return crowd.wall_ms, crowd.alone_ms
 
-    log = stint.arm.samples
-    kept = [
-        (device, host)
-        for device, host, number, discarded in zip(log.device_ms, log.host_ms, log.replica, log.discarded, strict=True)
-        if number == stint.replica and not discarded
-    ]
-    claimed_ms = statistics.median(device for device, _ in kept) if kept else stint.per_call_ms
-    host_ms = statistics.median(host for _, host in kept) if kept else 0.0
+    claimed_ms, host_ms = stint.claimed_ms()
     nothing_ms = min([(await stretch(0))[0] for _ in range(REPEATS[0])])
     calls, (wall_ms, alone_ms) = 2, await stretch(2)
     for repeat in range(1, REPEATS[1]):

@@ -236,6 +236,11 @@ class Gate:
 
     # -- values ----------------------------------------------------------------------------------------------------
 
+    async def pose_values(self) -> None:
+        """Make the sets of other values, for whoever is asked for them later."""
+        if FAMILIES not in self.without:
+            await self._posed()
+
     async def try_values(self, stint: Stint, patience_s: float) -> None:
         """Other families of values at the timed shape, in the buffers and by the callable that were timed, but where
         static inputs change.

@@ -6,7 +6,7 @@ Arms take turns in random order, and each round is reversed by the next (ABBA), 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from aisp.engine import challenges, contention, verdicts
 from aisp.engine.arms import Stint
@@ -77,8 +77,10 @@ class Measuring:
                 await self._rounds(running, replica, first, most)
 
     async def _rounds(self, stints: Sequence[Stint], replica: int, first: int, most: int) -> None:
-        done, started_s = 0, time.monotonic()
-        while done < most and not self.turns.over(done, started_s, verdicts.widest(self._reporter.arms, replica)):
+        done, started_s, clear = 0, time.monotonic(), self._plan.rule.clear
+        while done < most and not self.turns.over(
+            done, started_s, verdicts.widest(self._reporter.arms, replica, clear)
+        ):
             number = first + done
             for stint in self._rounds_order.of(stints, number):
                 if stint.running:
@@ -89,16 +91,21 @@ class Measuring:
                 await self._reporter.report()
             done += 1
 
-    async def challenge(self, stints: Sequence[Stint]) -> None:
+    async def challenge(self, stints: Sequence[Stint], clocked: Collection[Stint], judged: Collection[Stint]) -> None:
         """One after the other: the last timed call's outputs in full, and the engine's own clock; then batches by the
-        judge's clock, on inputs that are new."""
+        judge's clock, on inputs that are new.
+
+        Args:
+            clocked, judged: those of them that the engine's clock and the judge's are for.
+        """
         async with self._reporter.step("challenge"):
             for stint in stints:
                 if stint.running:
-                    await self._crew.guarded(stint, self._challenge)
-        await self._outside.take([stint for stint in stints if stint.running])
+                    await self._crew.guarded(stint, self._verification.verify_last)
+                if stint.running and stint in clocked:
+                    await self._crew.guarded(stint, self._sustain)
+        await self._outside.take([stint for stint in stints if stint.running and stint in judged])
 
-    async def _challenge(self, stint: Stint) -> None:
-        await self._verification.verify_last(stint)
+    async def _sustain(self, stint: Stint) -> None:
         sustained = await challenges.sustain(stint, self._plan.case.name, self._limits.progress_s)
         stint.arm.sustained.append(sustained)

@@ -25,10 +25,12 @@ from aisp.engine.protocol.batches import Cannot, Fetch, Fetched, Line, LineError
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.spawner import ChildTimeoutError
+from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
-ROUNDS = 2  # of a replica; one where a quick run has two of them
+ROUNDS = 2  # of a replica; in a quick run the second is for those of whom one pair says too little
+AGREE = 1.3  # times what its samples say may be a pair's time that is enough; a ratio to a baseline beyond it is clear
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
 PAIR_CALLS = 4  # of the shortest pair: a batch of one call, and one of three
 MOST_FETCHED = 1 << 30  # bytes of one output
@@ -47,10 +49,12 @@ class Outside:
     async def take(self, stints: Sequence[Stint]) -> None:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
-            until = time.monotonic() + BUDGET_S
-            for _ in range(1 if self._plan.side_by_side else ROUNDS):
+            once = self._plan.side_by_side  # for both replicas
+            until = time.monotonic() + BUDGET_S * (1 + once)
+            for number in range(ROUNDS):
                 self._round += 1
-                left = random.sample(stints, len(stints))
+                left = open_still(stints) if number and once else list(stints)
+                random.shuffle(left)
                 for stint in sorted(left, key=lambda stint: len(stint.arm.outside_ms)):  # none is left out twice
                     if stint.running and not stint.arm.inside and time.monotonic() < until:
                         await self._crew.guarded(stint, self._pair)
@@ -79,6 +83,7 @@ class Outside:
                     per_call_ms=stint.per_call_ms,
                     calls=arm.batch_calls,
                     round=self._round,
+                    both=self._plan.side_by_side and not _slopes_ms(stint),
                     held=arm.batch_held,
                     clones=arm.batch_clones,
                     patience_s=patience_s,
@@ -145,6 +150,31 @@ class Outside:
         worker.result()
         timed: reports.BatchesTimed = judge.result()
         return timed
+
+
+def open_still(stints: Sequence[Stint]) -> list[Stint]:
+    """Those of whom one pair of batches says too little, with the baselines that they are held against.
+
+    It is enough where it agrees with the samples, and where whoever claims to be faster than a baseline is clearly so:
+    a neighbour that met the pair can have made neither.
+    """
+    times = [(one, judged[-1], one.claimed_ms()[0]) for one in stints if one.running and (judged := _slopes_ms(one))]
+    baselines = [entry for entry in times if entry[0].arm.rung.role is Role.BASELINE]
+
+    def enough(one: Stint, ms: float, claimed_ms: float) -> bool:
+        clear = all(
+            base is one or base_claimed_ms <= claimed_ms or base_ms > AGREE * ms
+            for base, base_ms, base_claimed_ms in baselines
+        )
+        return clear and claimed_ms < AGREE * ms and ms < AGREE * claimed_ms
+
+    left = [one for one, *both in times if not enough(one, *both)]
+    return left + [one for one, *_ in baselines if left and one not in left]
+
+
+def _slopes_ms(stint: Stint) -> list[float]:
+    """Times per call by the judge's clock, in the order of its pairs."""
+    return [slope for replica, slope in stint.arm.outside_ms if replica == stint.replica]
 
 
 def _fetch(line: Line, pid: int) -> None:

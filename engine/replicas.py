@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aisp.checks.registry import TaskFacts
 from aisp.engine import environment, facts, naive, verdicts
-from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
+from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.caches import builds
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
@@ -20,8 +21,8 @@ from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.turns import Alternation
 from aisp.engine.verification import Verification
-from aisp.kernels.catalog.model import Kind
-from aisp.store.outcomes import State
+from aisp.kernels.catalog.model import Kind, Role
+from aisp.store.outcomes import State, Trigger
 
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 EARLY_ROUNDS = 2  # of a quick run's first figures
@@ -122,22 +123,22 @@ class Replicas:
             async with self._quiet():
                 await self._measuring.warm_up(timed)
                 await self._measuring.take_samples(timed, replica)
-                await self._measuring.challenge(timed)
+                await self._measuring.challenge(timed, timed, self._asked_once(timed))
         over = closing and await asyncio.to_thread(self._over, replica)
         running = [stint.arm for stint in timed if stint.running]
         if over:
             self._last_sample_taken()
         else:
             self._expect_again(running)
-        await self._close(stints)
+        await self._close(stints, [] if replica else self._asked_once(stints))
         return over
 
     async def _two_replicas(self) -> None:
         """Both replicas of a quick run. Somebody waits for its first figures: they come from the rungs of the first
         replica alone. Then all other processes start and are verified side by side, and each replica is measured.
 
-        Rungs that compile for seconds do so in both replicas at once, on cores that are to spare, and so do those that
-        build an extension when they are imported, which takes tens of seconds.
+        On cores that are to spare the others start and compile while these compile, but where a save waits for rungs
+        that do so in no time. Those that build an extension when they are imported, tens of seconds, start at once.
         """
         measuring = self._measuring
         rungs, twins = self._told_apart()
@@ -146,7 +147,9 @@ class Replicas:
         stints = await self._start((rungs, 0), *self._building(rungs, twins))
         early = [stint for stint in stints if stint.replica == 0 and stint.arm in rungs]
         building = [stint for stint in stints if stint not in early]
-        ahead, _ = await gathered([self._compiled_ahead(early, twins, building), self._verify(early)])
+        patient = self._plan.record.trigger is Trigger.CLI or any(map(self._compiles_long, rungs))
+        beside = [self._verify(early)] + [self._verification.pose_values() for _ in range(patient)]
+        ahead, *_ = await gathered([self._compiled_ahead(early, twins, building, patient=patient), *beside])
         first = [stint for stint in early if stint.running and stint.arm.timed]
         if first:
             async with self._quiet():
@@ -160,7 +163,7 @@ class Replicas:
         if not again:
             self.taken = 1
             self._last_sample_taken()
-            await self._close(early)
+            await self._close(early, early)
             return
         both = self._side_by_side(len(first), self._held_bytes(len(first) + len(ahead)))
         if not both:
@@ -169,22 +172,26 @@ class Replicas:
         ready = [(stint.arm, stint.replica) for stint in ahead]
         joined = [arm for arm in twins if (arm, 0) not in ready]
         repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
-        late = [*ahead, *await self._start((joined, 0), (repeated, 1))]
+        beside = [self._verification.pose_values() for _ in range(not patient)]  # the verifier has nothing else to do
+        started, *_ = await gathered([self._start((joined, 0), (repeated, 1)), *beside])
+        late = [*ahead, *started]
         await self._verify(late)
         joining = [stint for stint in late if stint.replica == 0]
         second = [stint for stint in late if stint.replica == 1]
         async with self._quiet():
             await measuring.warm_up(joining, first)
             await measuring.take_samples([*first, *joining], 0, first=EARLY_ROUNDS)
-            await measuring.challenge([*first, *joining])
             if both:
                 self._reporter.begin_replica(1)
                 await measuring.warm_up(second)
                 await measuring.take_samples(second, 1)
-                await measuring.challenge(second)
+            timed = [*first, *joining, *second]
+            drawn = self._drawn(timed)
+            await measuring.challenge(timed, drawn, self._asked_once(drawn))
         if both:
             self._last_sample_taken()
-        await self._close([*early, *late])
+        untimed = [stint for stint in early if stint not in first]
+        await self._close([*early, *late], [*untimed, *self._asked_once(drawn)])
         if not both:
             self._reporter.begin_replica(1)
             await self._replica([arm for arm in again if arm.running], 1, closing=True)
@@ -193,8 +200,24 @@ class Replicas:
     def _told_apart(self) -> tuple[list[Arm], list[Arm]]:
         """The arms that run: those of rungs, and the A/A arm."""
         running = [arm for arm in self._arms if arm.running]
-        twins = [arm for arm in running if TWIN_SUFFIX in arm.name]
-        return [arm for arm in running if arm not in twins], twins
+        return [arm for arm in running if not arm.twin], [arm for arm in running if arm.twin]
+
+    @staticmethod
+    def _drawn(stints: Sequence[Stint]) -> list[Stint]:
+        """One process of each arm, drawn now that it has all of its samples: until then none knows whether it is the
+        one that is asked what a quick run asks once, and whoever behaves in one alone is too far from the other.
+        """
+        processes: dict[str, list[Stint]] = {}
+        for stint in stints:
+            if stint.running:
+                processes.setdefault(stint.name, []).append(stint)
+        return [random.SystemRandom().choice(each) for each in processes.values()]
+
+    def _asked_once(self, stints: Sequence[Stint]) -> list[Stint]:
+        """Without the A/A arm where both replicas of a quick run are measured: it has no source of its own, and claims
+        nothing.
+        """
+        return [stint for stint in stints if not (self._plan.side_by_side and stint.arm.twin)]
 
     def _building(self, rungs: Sequence[Arm], twins: Sequence[Arm]) -> list[tuple[list[Arm], int]]:
         """Arms of the second replica, and the A/A arm, that build an extension when they are imported, each with its
@@ -203,12 +226,16 @@ class Replicas:
         return [(joined, 0), (repeated, 1)]
 
     async def _compiled_ahead(
-        self, early: Sequence[Stint], twins: Sequence[Arm], building: Sequence[Stint]
+        self, early: Sequence[Stint], twins: Sequence[Arm], building: Sequence[Stint], *, patient: bool
     ) -> list[Stint]:
-        """Processes of the A/A arm and of the second replica whose rungs compile for seconds, and have done so; none
-        where cores or memory are short. `building` are there already.
+        """Processes of the A/A arm and of the second replica that have compiled: all of them where who waits for the
+        first figures is `patient`, else those of rungs that compile for seconds. None where cores or memory are short.
+        `building` are there already.
         """
-        joined, repeated = self._besides([stint.arm for stint in early], twins, self._compiles_long)
+        rungs = [stint.arm for stint in early]
+        joined, repeated = self._besides(rungs, twins, lambda arm: patient and arm.timed)
+        if not repeated:
+            joined, repeated = self._besides(rungs, twins, self._compiles_long)
         if not repeated or not self._side_by_side(len(early), self._guessed_bytes()):
             await gathered(self._crew.end_stint(stint) for stint in building)
             return []
@@ -262,7 +289,8 @@ class Replicas:
 
     async def _verify(self, stints: Sequence[Stint]) -> None:
         """Compile and verify side by side: nothing is timed yet."""
-        await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint.replica == 0))
+        own = self._asked_once([stint for stint in stints if not stint.replica])
+        await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint in own))
         await self._verification.known()
 
     @contextlib.asynccontextmanager
@@ -317,21 +345,40 @@ class Replicas:
     def _listen(self, verifier: Process) -> None:
         self._reporter.listen(verifier, "verifier")
 
-    async def _close(self, stints: Sequence[Stint]) -> None:
+    async def _close(self, stints: Sequence[Stint], asked: Sequence[Stint]) -> None:
         """What is asked of processes behind their last sample; then the end of each, and how the run stands.
 
         A process of several ranks is not asked beside one that is traced: ranks wait for one another in a call.
+
+        Args:
+            asked: those that are asked for more than that.
         """
         answered = {stint: asyncio.Event() for stint in stints}
+        entered = {stint: asyncio.Event() for stint in asked if self._plan.compiles(stint.arm.rung)}
+        if self._plan.target.ranks == 1:
+            for stint in stints:
+                if stint not in asked:
+                    answered[stint].set()
+
+        async def enter(stint: Stint) -> None:
+            if stint.running:
+                await self._crew.guarded(stint, self._verification.enter_late)
+            entered[stint].set()
+
+        async def try_values() -> None:
+            """One after the other: what one process holds at the timed shape twice, several may not. Baselines first,
+            which others are held against; last who compiles meanwhile."""
+            for stint in sorted(asked, key=lambda stint: (stint.arm.rung.role is not Role.BASELINE, stint in entered)):
+                if stint in entered:
+                    await entered[stint].wait()
+                if stint.running:
+                    await self._crew.guarded(stint, self._verification.try_values)
+                if self._plan.target.ranks == 1:
+                    answered[stint].set()
 
         async def ask() -> None:
             try:
-                # One after the other: what one process holds at the timed shape twice, several may not.
-                for stint in sorted(stints, key=lambda stint: not stint.replica):
-                    if not stint.replica and stint.running:
-                        await self._crew.guarded(stint, self._verification.try_more)
-                    if self._plan.target.ranks == 1:
-                        answered[stint].set()
+                await gathered([*map(enter, entered), try_values()])
             finally:
                 for event in answered.values():
                     event.set()

@@ -277,8 +277,12 @@ def outcome(looked: Sequence[Judged], effect: float) -> tuple[Verdict, int]:
     return verdict, replicas
 
 
-def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> list[Judged]:
-    """One run of identical arms as it stands at each look; empty where no round was left to compare."""
+def trial(shape: Shape, rule: StopRule, random: np.random.Generator, effect: float = 0.0) -> list[Judged]:
+    """One run of identical arms as it stands at each look; empty where no round was left to compare.
+
+    Args:
+        effect: it ends when it would for a rung that is truly faster by so much.
+    """
     quick = rule is PROTOCOLS["quick"]
     session = Session.of(random, rule.replicas, rule.most_rounds, 3)
     stream = shape.make(session)
@@ -287,7 +291,7 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> list[Jud
     if stream.clock_mhz is not None:
         kept = stream.clock_mhz >= THROTTLED_BELOW * BOOST_MHZ
     base, rung, *twin = _arms(times, kept)
-    last = _last_rounds(base, rung, rule)
+    last = _last_rounds(base, rung, rule, math.log1p(effect))
     by_time = [_until(arm, last) for arm in (base, rung, *twin)]
     by_cycles = None
     if stream.clock_mhz is not None:
@@ -312,15 +316,17 @@ def _arms(values: Floats, kept: npt.NDArray[np.bool_]) -> list[statistics.ByRoun
     return found
 
 
-def _last_rounds(base: statistics.ByRound, rung: statistics.ByRound, rule: StopRule) -> Ints:
-    """How many rounds each replica has had when the stop rule ends it: int64 [replicas]."""
+def _last_rounds(base: statistics.ByRound, rung: statistics.ByRound, rule: StopRule, by: float = 0.0) -> Ints:
+    """How many rounds each replica has had when the stop rule ends it, of a rung whose log ratio is higher `by` that:
+    int64 [replicas].
+    """
     found = np.full(rule.replicas, rule.most_rounds, np.int64)
     for replica in range(rule.replicas):
         own, other = (arm.of(arm.replica == replica) for arm in (base, rung))
         rounds = np.intersect1d(own.round, other.round, assume_unique=True)
         (ratios,) = statistics.log_ratios(own, other) or [np.empty(0)]
         for done in range(rule.least_rounds, rule.most_rounds, 2):
-            if statistics.half_width(ratios[rounds < done]) <= rule.half_width:
+            if statistics.half_width(ratios[rounds < done] + by, rule.clear) <= rule.half_width:
                 found[replica] = done
                 break
     return found
@@ -425,14 +431,18 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
     held: list[bool] = []
     widths: list[float] = []
     for number in range(trials):
-        looked = trial(shape, rule, np.random.default_rng([*own, number]))
+
+        def looked_at(effect: float, number: int = number) -> list[Judged]:
+            return trial(shape, rule, np.random.default_rng([*own, number]), effect)
+
+        looked = looked_at(0.0)
         idle.append(outcome(looked, 0.0)[0])
         if looked:
             low, high = looked[-1].interval
             held.append(low <= 0 <= high)
             widths.append(high - low)
         for effect in EFFECTS:
-            verdict, replicas = outcome(looked, effect)
+            verdict, replicas = outcome(looked_at(effect) if rule.clear else looked, effect)
             truly[effect].append(verdict)
             taken[effect] += replicas
     false = sum(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in idle)

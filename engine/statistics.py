@@ -249,12 +249,17 @@ def log_ratios(base: ByRound, rung: ByRound) -> list[Floats]:
     return [ratios[base.replica == replica] for replica in np.unique(base.replica)]
 
 
-def half_width(log_ratios_of_one_replica: Floats) -> float:
-    """Half the 95 % interval of the ratio of one replica, relative; infinite with fewer than three rounds."""
+def half_width(log_ratios_of_one_replica: Floats, clear: float = 0.0) -> float:
+    """Half the 95 % interval of the ratio of one replica, relative; infinite with fewer than three rounds.
+
+    Args:
+        clear: a half-width that is at most that share of the log ratio counts as 0: rounds decide nothing there.
+    """
     if len(log_ratios_of_one_replica) < LEAST_ROUNDS:
         return math.inf
     found = _located(log_ratios_of_one_replica)
-    return float(np.expm1(student(LEVEL, found.freedom) * math.sqrt(found.variance)))
+    half = student(LEVEL, found.freedom) * math.sqrt(found.variance)
+    return 0.0 if half <= clear * abs(found.centre) else math.expm1(half)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------

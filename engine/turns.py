@@ -37,6 +37,8 @@ CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.record.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
+SPARED = 10.0  # times as slow as the fastest arm of a quick run: one sample a turn says what there is to say
+CLEAR = 0.25  # of its log, that the half-width of a ratio may have in a quick run
 METHODS = {"cpu": 1, "cuda": 3}
 """Version of the way times are taken, by device: from 2 on no lines of the flush are left to be written back, from 3 on
 all is taken off that an event pair reads beyond the kernels, and calls from 10 us on are timed alone
@@ -63,6 +65,10 @@ class StopRule:
         cache: what the L2 holds before a sample.
         interleaved: arms take turns; else one arm is measured after the other.
         method: version of the way times are taken (METHODS); times of two of them cannot be compared.
+        clear: a ratio needs no further round either where `half_width` is at most that share of its log: what is left
+            open is how processes differ, and no round says that.
+        spared: an arm that is so many times as slow as the fastest takes one sample in a turn that it would overrun; 0
+            for none.
     """
 
     replicas: int
@@ -79,6 +85,8 @@ class StopRule:
     interleaved: bool = True
     looks: tuple[Look, ...] = ()
     method: int = 1
+    clear: float = 0.0
+    spared: float = 0.0
 
     @staticmethod
     def of(
@@ -92,7 +100,7 @@ class StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
         if quick:
             numbers = (replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0)
-            return StopRule(*numbers, cache, interleaved, method=METHODS[device])
+            return StopRule(*numbers, cache, interleaved, method=METHODS[device], clear=CLEAR, spared=SPARED)
         looks = () if replicas else LOOKS
         most = replicas or LOOKS[-1].replicas
         return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, cache, interleaved, looks, METHODS[device])
@@ -189,6 +197,7 @@ class Turns:
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
+        self._fastest_ms = math.inf
         self._cooling_left_s = rule.cooling_s
         self.reference_mhz = math.nan
         self.pair_ms: float | None = None
@@ -207,6 +216,7 @@ class Turns:
         arm.calls = stint.calls
         self._set_timing(arm, warmed.timing)
         stint.per_call_ms, stint.per_sample_ms = warmed.per_call_ms, warmed.per_sample_ms
+        self._fastest_ms = min(self._fastest_ms, warmed.per_call_ms)
         arm.resolution_ms, arm.overhead_ms = warmed.resolution_ms, warmed.overhead_ms
         arm.probe_step_ms, arm.probe_overhead_ms = warmed.probe_step_ms, warmed.probe_overhead_ms
         if not warmed.reference_mhz <= self.reference_mhz:  # either may be NaN
@@ -271,7 +281,7 @@ class Turns:
         Args:
             done: rounds.
             started_s: time.monotonic() at the first.
-            widest: half-width of the widest interval of this replica; None where there is nothing to compare.
+            widest: see verdicts.widest; None where there is nothing to compare.
         """
         if done < self._rule.least_rounds:
             return False
@@ -292,7 +302,9 @@ class Turns:
     async def _turn(self, stint: Stint, number: int) -> None:
         """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
-        wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(stint.per_sample_ms, 0.01))))
+        spared = 0 < rule.spared * self._fastest_ms <= stint.per_call_ms
+        least = 1 if spared else LEAST_SAMPLES
+        wanted = max(least, min(rule.turn_samples, int(rule.turn_ms / max(stint.per_sample_ms, 0.01))))
         sets = drawn_sets(self._chance, rule.input_sets, wanted * stint.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
         budget_ms = max(4 * rule.turn_ms, 4 * stint.per_sample_ms)

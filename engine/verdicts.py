@@ -362,8 +362,9 @@ def decided(compared: Sequence[records.Comparison]) -> bool:
     return bool(compared) and all(found.verdict is not Verdict.UNDECIDED for found in compared)
 
 
-def widest(arms: Sequence[Arm], replica: int) -> float | None:
-    """The greatest half-width of a running rung against the first baseline within one replica, relative.
+def widest(arms: Sequence[Arm], replica: int, clear: float = 0.0) -> float | None:
+    """The greatest half-width of a running rung against the first baseline within one replica, relative; of those that
+    are not `clear` (statistics.half_width).
 
     None as long as one of these comparisons has fewer than three rounds, and where there is none. Only the newest
     replica's samples are looked at, so `replica` is the one that runs.
@@ -373,7 +374,7 @@ def widest(arms: Sequence[Arm], replica: int) -> float | None:
         return None
     base, *rest = (_newest(arm, replica) for arm in measured)
     found = [statistics.log_ratios(base, rung) for rung in rest]
-    widths = [statistics.half_width(ratios[0]) if ratios else math.inf for ratios in found]
+    widths = [statistics.half_width(ratios[0], clear) if ratios else math.inf for ratios in found]
     greatest = max(widths)
     return greatest if math.isfinite(greatest) else None
 

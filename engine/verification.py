@@ -255,9 +255,17 @@ class Verification:
             raise ArmEnd(State.INFRA_ERROR, f"{stint.name} took no sample")
         await self.judge(stint, self._plan.case.name, last.set_index, last.outputs, "output.last_call")
 
-    async def try_more(self, stint: Stint) -> None:
-        """What the gate asks after the last sample."""
-        if self._plan.compiles(stint.arm.rung):
-            await self._enter(stint, most=1)
+    async def pose_values(self) -> None:
+        """Make what the gate asks after the last sample, as soon as all is known that it asks before. Raises ArmEnd."""
+        await self.known()
+        async with self._reporter.step("values"):
+            await self._beyond.pose_values()
+
+    async def enter_late(self, stint: Stint) -> None:
+        """One drawn shape of the gate after the last sample, of a rung that compiles for each."""
+        await self._enter(stint, most=1)
+
+    async def try_values(self, stint: Stint) -> None:
+        """Other values after the last sample."""
         async with self._reporter.step("values", stint.arm):
             await self._beyond.try_values(stint, self._limits.progress_s)

@@ -251,6 +251,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
         calls: N of an earlier pair; 0 where there was none.
         round: of the run. Each has some sets that are the same for all arms, whose truth is computed once: the larger
             batch of an arm has them, in places of its own, and outputs of these calls are read.
+        both: outputs of the smaller batch are read as well: there may be no second pair.
         held: whether calls may be launched behind a hold; not where an earlier pair found that they cannot.
         clones: an earlier pair found that calls share their outputs; see engine.protocol.batches.Run.
         patience_s: how long the worker may give no sign.
@@ -264,6 +265,7 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
     per_call_ms: float
     calls: int
     round: int
+    both: bool
     held: bool
     clones: bool
     patience_s: float

@@ -145,6 +145,7 @@ class Outside:
         judged: inputs of the calls whose outputs are read, in places that are drawn. The worker gets each once: a set
             that came again would tell which calls are read.
         answer_bytes: of all outputs of a call, as the task declares them.
+        both: outputs of the smaller batch of a pair are read too; half of `judged` are for that one.
     """
 
     def __init__(
@@ -158,11 +159,14 @@ class Outside:
         pid: int,
         judged: Sequence[Inputs],
         answer_bytes: int,
+        *,
+        both: bool = False,
     ) -> None:
         self._line, self._reader = line, reader
         self._target, self._sets, self._like, self._compare = target, sets, like, compare
         self._pid, self._answer_bytes = pid, answer_bytes
         self._unseen, self._picked = dict(enumerate(judged)), dict[int, int]()
+        self._both, self._picks = both, math.ceil(len(judged) / (1 + both))
         self._names = [n for n in like if n in refilled(target)]
         self._read = 0
         self._judged: reports.Judged | None = None
@@ -235,7 +239,8 @@ class Outside:
         one was to be held and was not, whose time has the host in it, or where its calls turn out to share outputs."""
         took: dict[int, float] = {}
         for count in (calls, WIDE * calls) if secrets.randbelow(2) else (WIDE * calls, calls):
-            took[count] = side.batch(count)[0] if count == calls else self._batch(side, count)
+            read = self._both or count != calls
+            took[count] = self._batch(side, count) if read else side.batch(count)[0]
             if side.late or side.shared:
                 return None
         return took[calls], took[WIDE * calls]
@@ -304,7 +309,7 @@ class Outside:
         """So many sets of inputs that the worker has not had; where outputs are to be `read`, those to be judged are
         among them, in places that are drawn.
         """
-        unseen = list(self._unseen)[:calls] if read else []
+        unseen = list(self._unseen)[: min(calls, self._picks)] if read else []
         self._picked = dict(zip(secrets.SystemRandom().sample(range(calls), len(unseen)), unseen, strict=True))
         for number in range(calls):
             which = self._picked.get(number)

@@ -318,7 +318,7 @@ class Verifier:
                 line.send(Over())
                 return reports.BatchesTimed(inside=inside, task=True)
             case = Case.of(job.case)
-            fresh, judged = self._round_of(case, job.round)
+            fresh, judged = self._round_of(case, job.round, 1 + job.both)
             outside = clock.Outside(
                 line,
                 reader,
@@ -329,6 +329,7 @@ class Verifier:
                 job.pid,
                 judged,
                 self._answer_bytes(case),
+                both=job.both,
             )
             return outside.timed(job.pairs, self._device, job.per_call_ms, job.calls, held=job.held, clones=job.clones)
         except clock.CannotError as error:
@@ -346,10 +347,10 @@ class Verifier:
         truth = zip(self._expected[case.name, 0], self._dtypes[case.name], strict=True)
         return sum(value.numel() * itemsize(dtype) for value, dtype in truth)
 
-    def _round_of(self, case: Case, number: int) -> tuple[clock.FreshSets, list[dict[str, torch.Tensor]]]:
+    def _round_of(self, case: Case, number: int, batches: int) -> tuple[clock.FreshSets, list[dict[str, torch.Tensor]]]:
         """What makes a round's sets, since what those of another were mixed of may have been learnt; and those of which
-        outputs are read, the same for all arms, their truth known: one alone where that takes long. The truths of the
-        round before are forgotten.
+        outputs are read in so many batches, the same for all arms, their truth known: one for each where that takes
+        long. The truths of the round before are forgotten.
         """
         if self._round is None or self._round[0] != (case.name, number):
             for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
@@ -362,7 +363,9 @@ class Verifier:
             fresh = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
             sets: list[dict[str, torch.Tensor]] = []
             start = time.monotonic()
-            while len(sets) < clock.PICKS and time.monotonic() - start < ROUND_TRUTH_S:
+            while len(sets) < batches or (
+                len(sets) < batches * clock.PICKS and time.monotonic() - start < batches * ROUND_TRUTH_S
+            ):
                 own = replace(case, number=BATCH_SETS + len(sets))
                 sets.append(fresh.next())
                 self._inputs[own.name, own.number] = {**self._first[case.name], **sets[-1]}

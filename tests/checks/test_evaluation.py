@@ -774,6 +774,11 @@ def test_held_out_shapes_are_named_and_a_target_without_any_has_nothing_to_ask(t
     assert "none of the 2 shapes that were drawn (N=3; N=1)" in text
     alone = RunFacts(target, Case("ragged", {}, timed=False), "cpu", True, 1, ())
     assert ev.held_out(arm_facts(target, "optimized"), alone)[0] is Status.NOT_APPLICABLE
+    twin = replace(arm_facts(target, "baseline"), arm="baseline (A/A)")
+    for check in (ev.held_out, ev.value_families):
+        quick = check(twin, replace(asked, quick=True))
+        assert quick[0] is Status.NOT_APPLICABLE and "asks the baseline" in quick[1]
+    assert ev.held_out(twin, replace(asked, quick=False))[0] is Status.SUSPECT
 
 
 def test_a_task_that_leaves_nothing_to_draw_is_not_held_against_the_run(tmp_path: Path) -> None:

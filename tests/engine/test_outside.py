@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ import torch
 from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
 from aisp.engine.arena import Arena
+from aisp.engine.arms import Arm as EngineArm
+from aisp.engine.arms import Stint
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Done,
@@ -47,7 +50,7 @@ from aisp.engine.worker import batches, clock, ipc
 from aisp.engine.worker.arm import Arm as WorkerArm
 from aisp.engine.worker.arm import _Bound
 from aisp.engine.worker.probe import LINE_WORDS
-from aisp.kernels.catalog.model import Case, Flag
+from aisp.kernels.catalog.model import Case, Flag, Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
 from aisp.store.results.outside import JudgedTime, judged, outside_ratio
@@ -124,6 +127,36 @@ def test_what_the_judge_has_no_time_of_is_not_faster() -> None:
     for base, rung, whose in ((None, JudgedTime(1.0, 0.01), "baseline"), (JudgedTime(2.0, 0.01), None, "rung")):
         found = confirmed_outside(FASTER, base, rung)
         assert found.verdict is Verdict.UNDECIDED and found.note.endswith(f"no time of the {whose}")
+
+
+def seen(name: str, role: Role, claimed_ms: float, judge_ms: float) -> Stint:
+    """One process of an arm: what its samples say, and what one pair of batches does."""
+    arm = EngineArm(name, Rung(name, role, Kind.TORCH, Path("x.py"), Needs()), "cpu", True, State.RUNNING)
+    arm.samples.device_ms, arm.samples.host_ms = [claimed_ms] * 3, [math.nan] * 3
+    arm.samples.replica, arm.samples.discarded = [1] * 3, [0] * 3
+    arm.outside_ms = [(1, judge_ms)]
+    stint = Stint(arm, 1, MagicMock(), MagicMock())
+    arm.stints.append(stint)
+    return stint
+
+
+@pytest.mark.parametrize(
+    ("baseline", "optimized", "expected"),
+    [
+        ((2.0, 2.1), (1.0, 1.1), []),
+        ((2.0, 2.1), (1.0, 2.0), ["optimized", "baseline"]),  # it claims what the judge does not see
+        ((1.0, 2.0), (1.1, 1.1), ["baseline"]),  # a neighbour came by, or a cheat would be excused
+        ((1.1, 1.1), (1.0, 1.0), ["optimized", "baseline"]),  # faster, and not by far
+        ((1.0, 1.0), (1.1, 1.1), []),
+        ((2.0, 1.4), (1.0, 0.7), ["baseline", "optimized"]),
+    ],
+    ids=["clear", "cheat", "neighbour", "close", "not faster", "less than the samples say"],
+)
+def test_one_pair_of_batches_is_enough_where_nothing_hangs_on_how_exact_it_is(
+    baseline: tuple[float, float], optimized: tuple[float, float], expected: list[str]
+) -> None:
+    stints = [seen("baseline", Role.BASELINE, *baseline), seen("optimized", Role.OPTIMIZED, *optimized)]
+    assert [stint.name for stint in taking.open_still(stints)] == expected
 
 
 def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() -> None:
@@ -410,11 +443,12 @@ def timed(
     held: bool = False,
     run: Callable[[torch.Tensor], Any] = lambda x: x * 2,
     looks: bool = False,
+    both: bool = False,
     **fails: int,
 ) -> Any:
     """What the judge comes to with an honest worker on such a GPU: its report, or why there is none.
 
-    It `looks` at what it reads, or takes all of it for right.
+    It `looks` at what it reads, or takes all of it for right; it reads of `both` batches, or of the larger one.
     """
     mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
@@ -436,12 +470,13 @@ def timed(
     with on_a_gpu(monkeypatch, known, most, free) as driver:
         worker = threading.Thread(target=work, name="worker")
         worker.start()
-        judged = [sets.next() for _ in range(clock.PICKS)]
+        judged = [sets.next() for _ in range(clock.PICKS * (1 + both))]
 
         def compare(which: int, outputs: dict[str, torch.Tensor]) -> Any:
             return SimpleNamespace(right=not looks or torch.equal(outputs["y"], judged[which]["x"] * 2))
 
-        judge = clock.Outside(mine, mine, target, sets, {"x": torch.zeros(N)}, compare, os.getpid(), judged, 4 * N)
+        like = {"x": torch.zeros(N)}
+        judge = clock.Outside(mine, mine, target, sets, like, compare, os.getpid(), judged, 4 * N, both=both)
         try:
             return judge.timed(1, "cuda", 1e-3)
         except clock.CannotError as error:
@@ -503,10 +538,28 @@ def test_no_set_comes_twice_so_that_nothing_tells_which_calls_are_read(monkeypat
         seen.append(x.numpy().tobytes())
         return x * 2
 
-    report = timed(monkeypatch, run=run)
-    calls = seen[1:]  # of what the buffers held before
-    assert report.read == clock.PICKS and len(calls) == 1 + 10 + 30
-    assert len(set(calls)) == len(calls)
+    for both in (False, True):
+        seen.clear()
+        report = timed(monkeypatch, run=run, both=both)
+        calls = seen[1:]  # of what the buffers held before
+        assert report.read == clock.PICKS * (1 + both) and len(calls) == 1 + 10 + 30
+        assert len(set(calls)) == len(calls)
+
+
+@pytest.mark.parametrize("skipped", [10, 30])
+def test_where_there_may_be_no_second_pair_a_rung_is_met_in_either_batch(
+    monkeypatch: pytest.MonkeyPatch, skipped: int
+) -> None:
+    monkeypatch.setattr(clock, "MOST_CALLS", 30)
+    monkeypatch.setattr(clock.secrets, "randbelow", lambda count: 0)  # the larger one first
+    called: list[int] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        called.append(0)
+        first, last = (2, 32) if skipped == 30 else (32, 42)  # behind the first call and the batch of one
+        return x * (3 if first < len(called) <= last else 2)
+
+    assert not timed(monkeypatch, run=run, both=True, looks=True).judged.right
 
 
 class Fleeting:
@@ -655,7 +708,10 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
 ) -> None:
     crew: Any = SimpleNamespace(arena=Arena())
     plan: Any = SimpleNamespace(
-        target=SimpleNamespace(ranks=1), case=Case("default", {"N": 4}), without=frozenset({taking.FRESH_VALUES})
+        target=SimpleNamespace(ranks=1),
+        case=Case("default", {"N": 4}),
+        without=frozenset({taking.FRESH_VALUES}),
+        side_by_side=False,
     )
     services: Any = SimpleNamespace(limits=SimpleNamespace(progress_s=1.0, verifier_s=1.0))
     of_run = taking.Outside(plan, services, crew, None)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from aisp.engine import environment, naive, planning, spawner, verdicts
 from aisp.engine.arms import ArmEnd, Stint
 from aisp.engine.conclusion import reported
 from aisp.engine.crew import RunCrew
+from aisp.engine.plan import Plan
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
@@ -28,7 +30,8 @@ from aisp.engine.services import Services
 from aisp.engine.spawner import Child
 from aisp.engine.statistics import LOOKS, Look
 from aisp.engine.telemetry import Nvml
-from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.engine.verification import Verification
+from aisp.store.outcomes import Correctness, State, Trigger, Validity, Verdict
 from aisp.store.record import Comparison, Run
 from tests.engine.nurseries import BorrowingPool, Nurseries
 from tests.engine.targets import write_target
@@ -80,10 +83,12 @@ async def carried_out(
     looks: tuple[Look, ...] = (),
     rungs: Mapping[str, str] | None = None,
     interleaved: bool = True,
+    trigger: Trigger = Trigger.WATCH,
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
+        trigger: who asks for it: a save waits for its first figures.
         rungs: files by name that take the place of the target's own, or stand beside them.
         looks, interleaved: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
@@ -94,7 +99,7 @@ async def carried_out(
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
     plan = planning.plan(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
-        replicas=replicas, naive=False,
+        replicas=replicas, naive=False, trigger=trigger,
     )  # fmt: skip
     plan = replace(plan, rule=replace(plan.rule, looks=looks, interleaved=interleaved))
     told = [] if told is None else told
@@ -277,6 +282,113 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
     assert told.count(("measure", "ends")) == 3
     (compared,) = record.comparisons
     assert compared.floor is not None and "one replica" not in compared.note
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+@pytest.mark.slow
+async def test_a_quick_run_asks_once_of_each_source_what_says_the_same_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    """Of the process that is drawn when all samples are taken. Every process is verified, by its last call too."""
+    sent: list[tuple[int, jobs.AnyJob]] = []
+    order: dict[int, None] = {}  # of the rungs' processes, as they become arms
+    arms: dict[int, str] = {}
+    drawn: list[int] = []
+    ordinary = Child.send
+
+    async def send(child: Child, job: jobs.AnyJob) -> None:
+        if isinstance(job, jobs.Load) and job.module != "reference":
+            order[child.pid] = None
+            arms[child.pid] = job.module
+        sent.append((child.pid, job))
+        await ordinary(child, job)
+
+    class Choosing(random.SystemRandom):
+        def choice(self, processes: Any) -> Any:
+            drawn.append(sum(isinstance(job, jobs.Measure) for _, job in sent))
+            return processes[asked]
+
+    def to(kind: type[jobs.Job], **fields: Any) -> Counter[str]:
+        """How many jobs of a kind went to the processes of each rung."""
+        chosen = [pid for pid, job in sent if isinstance(job, kind) and fields.items() <= job_fields(job).items()]
+        return Counter(arms.get(pid, "verifier") for pid in chosen)
+
+    def job_fields(job: Any) -> dict[str, Any]:
+        return {name: getattr(job, name) for name in job.__struct_fields__}
+
+    monkeypatch.setattr(Child, "send", send)
+    monkeypatch.setattr("aisp.engine.replicas.random.SystemRandom", Choosing)
+    monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, count, each: True)
+    record, told = await carried_out(tmp_path, replicas=2)
+    assert record.state is State.OK, record.reason
+    samples = sum(isinstance(job, jobs.Measure) for _, job in sent)
+    assert drawn == [samples] * 3, "none is drawn before the last sample: two rungs and the A/A arm"
+    processes = {"baseline": 4, "optimized": 2}  # the A/A arm's are the baseline's
+    assert Counter(arms.values()) == processes
+    assert to(jobs.FetchLast) == processes
+    timed, shapes, families = 2, 2, 2  # sets
+    assert to(jobs.Expect)["verifier"] == timed, "the reference, once for each set"
+    assert to(jobs.Pose)["verifier"] == timed + shapes + families
+    assert to(jobs.Execute, moved=False, values=None) == {name: timed * count for name, count in processes.items()}
+    assert (
+        to(jobs.Execute, moved=True)
+        == to(jobs.Try) - Counter(baseline=1, optimized=1)
+        == {"baseline": 1, "optimized": 1}
+    )
+    sustained = {pid for pid, job in sent if isinstance(job, jobs.Sustain)}
+    assert Counter(arms[pid] for pid in sustained) == {"baseline": 2, "optimized": 1}
+    served = [pid for pid, job in sent if isinstance(job, jobs.ServeBatches)]
+    assert Counter(arms[pid] for pid in set(served)) == {"baseline": 1, "optimized": 1}
+    assert len(served) <= 4, "two pairs of batches at most"
+    first, second = list(order)[:2], list(order)[2:]
+    assert set(served) <= set(second if asked else first)
+    others = {pid for pid, job in sent if isinstance(job, jobs.Execute) and job.values is not None}
+    assert others == set(served) < sustained
+    assert to(jobs.Inspect) == processes | {"verifier": 1}, "what sensors noted stands for one process alone"
+    assert told.count(("outside", "ends")) == 1
+
+
+@pytest.mark.slow
+async def test_whoever_waits_for_the_verdict_alone_has_all_processes_made_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are cores for them; a save has its first figures first."""
+    for trigger, expected in ((Trigger.CLI, [0] * 7), (Trigger.WATCH, [0] * 3 + [1] * 4)):
+        told: list[Any] = []
+        with monkeypatch.context() as patched:
+            taken = noted_takings(patched, told)
+            patched.setattr(Replicas, "_side_by_side", lambda replicas, count, each: True)
+            patched.setattr(environment, "processors", lambda: 8)
+            record, _ = await carried_out(tmp_path / trigger.value, replicas=2, told=told, trigger=trigger)
+        assert record.state is State.OK, record.reason
+        assert taken == expected
+
+
+@pytest.mark.slow
+async def test_a_drawn_shape_is_compiled_for_while_others_are_asked_for_other_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plan, "compiles", lambda plan, rung: rung.name == "optimized")
+    entered = asyncio.Event()
+    ordinary, answered = Verification.enter_late, Verification.try_values
+    order: list[str] = []
+
+    async def enter_late(self: Verification, stint: Stint) -> None:
+        await entered.wait()  # until the others have answered
+        await ordinary(self, stint)
+        order.append(f"{stint.name} entered")
+
+    async def try_values(self: Verification, stint: Stint) -> None:
+        await answered(self, stint)
+        order.append(stint.name)
+        if stint.name == "optimized_too":
+            entered.set()
+
+    monkeypatch.setattr(Verification, "enter_late", enter_late)
+    monkeypatch.setattr(Verification, "try_values", try_values)
+    record, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized_too.py": "def run(x):\n    return x + x\n"})
+    assert record.state is State.OK, record.reason
+    assert order == ["baseline", "optimized_too", "optimized entered", "optimized"]
 
 
 @pytest.mark.parametrize(

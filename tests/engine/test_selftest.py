@@ -142,6 +142,16 @@ def test_the_stop_rule_is_the_one_that_runs_follow() -> None:
         assert selftest._last_rounds(base, rung, rule).tolist() == [wanted] * rule.replicas
 
 
+def test_a_quick_run_ends_where_the_effect_is_clear_and_a_full_one_does_not() -> None:
+    session = Session.of(np.random.default_rng(0), 2, 8, 2)
+    base, rung = selftest._arms(np.exp(session.noise(0.1)), np.ones(session.shape, np.bool_))
+    ended = {
+        protocol: [selftest._last_rounds(base, rung, replace(rule, replicas=2), by).max() for by in (0.0, 2.0)]
+        for protocol, rule in PROTOCOLS.items()
+    }
+    assert ended == {"full": [12, 12], "quick": [8, 4]}
+
+
 def test_an_effect_moves_the_verdict_of_the_same_samples() -> None:
     looked = trial(STREAMS["iid"], PROTOCOLS["full"], np.random.default_rng(1))
     assert [judged.replicas for judged in looked] == [2, 3, 5]

@@ -536,6 +536,14 @@ def test_the_half_width_is_students_of_the_middle_rounds() -> None:
     assert half_width(far) == pytest.approx(half_width(ratios))
 
 
+def test_a_ratio_that_is_many_half_widths_away_from_one_counts_as_known() -> None:
+    noise = np.array([-0.02, 0.02, -0.02, 0.02])
+    half = half_width(noise)
+    assert half == half_width(noise, clear=0.25) == pytest.approx(half_width(noise + 0.1, clear=0.25)), "within four"
+    assert [half_width(noise + by, clear=0.25) for by in (0.5, -0.5)] == [0.0, 0.0]
+    assert half_width(np.full(2, 9.0), clear=0.25) == math.inf
+
+
 def test_more_rounds_narrow_the_half_width_and_noise_widens_it() -> None:
     random = np.random.default_rng(7)
     few, many = (np.mean([half_width(random.normal(0, 0.01, n)) for _ in range(200)]) for n in (6, 20))

@@ -158,6 +158,16 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 # -- how a sample is taken ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("quick", "expected"), [(True, [8, 3, 1]), (False, [16, 3, 3])])
+async def test_in_a_quick_run_an_arm_that_is_ten_times_as_slow_as_the_fastest_takes_one_sample_a_turn(
+    quick: bool, expected: list[int]
+) -> None:
+    scene = await Scene(*map(Scripted, (2.5, 24.0, 25.0)), rule=StopRule.of(quick=quick, replicas=0)).warmed()
+    for stint in scene.stints:
+        await scene.turns.turn(stint, 0)
+    assert [len(arm.samples.device_ms) for arm in scene.arms] == expected
+
+
 @pytest.mark.parametrize("sets", [1, 2, 3])
 def test_a_timed_call_seldom_gets_the_values_of_the_call_before(sets: int) -> None:
     calls = 8000

@@ -12,6 +12,7 @@ import pytest
 from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.statistics import HELD, PRIORS, half_width
+from aisp.engine.turns import StopRule
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
@@ -417,6 +418,14 @@ def test_the_widest_interval_is_that_of_the_rung_that_varies_most() -> None:
     ]
     assert verdicts.widest(arms, 0) == pytest.approx(half_width(0.004 * np.arange(6)))
     assert verdicts.widest(arms[:2], 0) == pytest.approx(half_width(0.002 * np.arange(6)))
+
+
+def test_of_a_quick_run_only_those_intervals_count_that_are_not_clear_of_one() -> None:
+    arms = [running("baseline", 6, 0.0), running("optimized", 6, 0.002), running("optimized_late", 6, 0.9)]
+    arms[2].samples.device_ms = [50.0 * ms**0.1 for ms in arms[2].samples.device_ms]
+    clear = StopRule.of(quick=True, replicas=0).clear
+    assert verdicts.widest(arms, 0, clear) == pytest.approx(half_width(0.002 * np.arange(6)))
+    assert verdicts.widest(arms, 0) == pytest.approx(half_width(0.09 * np.arange(6)))
 
 
 def test_there_is_no_widest_interval_before_three_rounds_or_without_a_rung() -> None:
