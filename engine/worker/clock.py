@@ -65,7 +65,7 @@ ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes
 ARMED_S = 0.25  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
-COPIED_BYTES = 1 << 26  # in each, at most, where a call copies less
+COPIED_BYTES = 1 << 26  # in each, at most, where a call copies less: beyond what a cache holds
 NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
@@ -447,8 +447,9 @@ class _HostSide(_Side):
 
     def meet(self, calls: int) -> int:
         """Have the worker know where inputs of batches of so many calls lie; returns the calls. Raises LineError."""
+        self._most = WIDE * calls
         places = dict(zip(self._outside.places(), self._offsets, strict=True))
-        _mapped(self._outside.line, Layout(offsets=places, set_bytes=self._set_bytes, most=WIDE * calls))
+        _mapped(self._outside.line, Layout(offsets=places, set_bytes=self._set_bytes, most=self._most))
         return calls
 
     def _filled(self, calls: int, *, read: bool = False) -> tuple[int, mmap.mmap]:
@@ -521,21 +522,25 @@ class _HostSide(_Side):
             return 0
 
     def copies_ms(self) -> float:
-        """What the copies of one call take here."""
+        """What the copies of one call take here. As in a batch, inputs come from a place of their own in each call and
+        outputs go to one: what is in the cache already would be copied in half of the time.
+        """
         import torch
 
-        sizes = self._outside.sizes() if self._copies else []
-        sizes = [size for size in [*sizes, *(self._output_sizes if self.clones else [])] if size]
+        sizes = [(size, True) for size in self._outside.sizes() if size and self._copies]
+        sizes += [(size, False) for size in self._output_sizes if size and self.clones]
         if not sizes:
             return 0.0
-        count = max(4, min(64, COPIED_BYTES // sum(sizes)))
-        pairs = [[torch.zeros(size, dtype=torch.uint8) for _ in range(2)] for size in sizes]
+        count = max(4, min(self._most, COPIED_BYTES // sum(size for size, _ in sizes)))
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []  # to, from
+        for size, comes in sizes:
+            one, many = torch.ones(size, dtype=torch.uint8), torch.ones((count, size), dtype=torch.uint8)
+            copies += [(one, each) if comes else (each, one) for each in many]
         found: list[float] = []
         for _ in range(COPY_TRIES):
             start = time.perf_counter_ns()
-            for _ in range(count):
-                for to, values in pairs:
-                    to.copy_(values)
+            for to, values in copies:
+                to.copy_(values)
             found.append((time.perf_counter_ns() - start) / 1e6 / count)
         return statistics.median(found)
 

@@ -272,6 +272,22 @@ def test_calls_of_a_batch_on_a_cpu_read_inputs_in_place_and_keep_their_outputs()
     assert buffer.data_ptr() not in seen[1:] and len(set(seen[1 : 1 + calls])) == calls, "the first call was before"
 
 
+def test_copies_are_measured_from_and_to_as_many_places_as_a_batch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From one cached place to another they take half as long, and a rung whose outputs are copied in its batches would
+    be called slower there than its samples say."""
+    side = object.__new__(clock._HostSide)
+    side._outside = SimpleNamespace(sizes=lambda: [300, 0])  # type: ignore[assignment]
+    side._copies, side._output_sizes, side.clones, side._most = True, [500], True, 6
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr(clock, "COPY_TRIES", 1)
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda to, values: made.append((to.data_ptr(), values.data_ptr())))
+    assert side.copies_ms() > 0
+    (into, inputs), (places, output) = (map(set, zip(*part, strict=True)) for part in (made[:6], made[6:]))
+    assert [len(each) for each in (into, inputs, places, output)] == [1, 6, 6, 1]
+    side._copies = side.clones = False
+    assert side.copies_ms() == 0.0
+
+
 @pytest.mark.parametrize(
     ("prepare", "device", "takes"),
     [
