@@ -319,7 +319,7 @@ class Aliases(Sensor[AliasesFacts]):
             taken: dict[int, str] = {}
             for name, tensor in immutable(self.site, buffers):
                 taken[tensor.untyped_storage().data_ptr()] = name
-            for spec, output in zip(self.site.target.outputs, outputs, strict=True):
+            for spec, output in zip(self.site.target.outputs_of(len(outputs)), outputs, strict=True):
                 found = taken.get(output.untyped_storage().data_ptr()) if output.numel() else None
                 if found is not None:
                     pair = f"{spec.name} is {found}"

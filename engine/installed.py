@@ -46,7 +46,7 @@ and restores the third."""
 
 THERE: Stat = (0, 0, 0, 0)  # of a folder: its name counts, not what stat() says of it
 
-OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py", "kernels/peers.py")
+OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py", "kernels/peers.py", "kernels/runtime")
 LESSON_FOLDERS = ("gallery", "corpus")  # lessons in our folders: each is a target with a snapshot of its own
 COMPILED = "__pycache__"
 METADATA = (".dist-info", ".egg-info")

@@ -75,8 +75,8 @@ def attempt(
         assert run is not None, "a rung has run or prepare"
         answer = run(*buffers)
     reading = reader()
-    declared = [spec.name for spec in target.outputs]
-    outputs = reading.items(answer, declared)
+    outputs = reading.items(answer, [spec.name for spec in target.outputs])
+    declared = [spec.name for spec in target.outputs_of(len(outputs))]
     alike = len(outputs) == len(declared)
     names = declared if alike else [f"output {index}" for index in range(len(outputs))]
     named = {name: reading.plain(name, output) for name, output in zip(names, outputs, strict=True)}

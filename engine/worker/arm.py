@@ -147,6 +147,7 @@ class _Bound:
         self.takes_others: bool | None = None  # whether that reads other buffers than these; None: not known yet
         self.shapes: dict[str, tuple[int, ...]] = {}  # of open outputs, as the first call returned them
         self.dtypes: dict[str, str] = {}  # likewise
+        self.count = 0  # of outputs, where the first call returned fewer than are declared
 
 
 class _Group:
@@ -311,16 +312,19 @@ class Arm:
     def _outputs(self, bound: _Bound, answer: object) -> Outputs:
         """What was returned, as a tuple of tensors of exactly the declared form, detached. Raises FormError."""
         torch, reading = self._torch, self._reader
-        specs = self._target.outputs
-        names = [spec.name for spec in specs]
         checked = "output.form" not in self._without
         if checked:
-            items = reading.items(answer, names)
+            items = reading.items(answer, [spec.name for spec in self._target.outputs])
         else:
             items = tuple(answer) if isinstance(answer, (tuple, list)) else (answer,)
+        specs = self._target.outputs_of(bound.count or len(items))
+        names = [spec.name for spec in specs]
         if len(items) != len(specs):
             wanted = ", ".join(names)
-            raise FormError(f"run() returned {len(items)} outputs, lesson.md declares {len(specs)} ({wanted})")
+            told = "the first call returned" if bound.count else "lesson.md declares"
+            raise FormError(f"run() returned {len(items)} outputs, {told} {len(specs)} ({wanted})")
+        if len(specs) < len(self._target.outputs):
+            bound.count = len(specs)
         if not checked:
             return self._forced(bound, items)
         outputs = tuple(reading.plain(name, item) for name, item in zip(names, items, strict=True))
@@ -353,7 +357,7 @@ class Arm:
         """What a reader who does not look at the form would make of these outputs."""
         torch = self._torch
         found: list[Any] = []
-        for spec, output in zip(self._target.outputs, outputs, strict=True):
+        for spec, output in zip(self._target.outputs_of(len(outputs)), outputs, strict=True):
             tensor = torch.as_tensor(output).as_subclass(torch.Tensor)
             if spec.dtype != ANY:
                 tensor = tensor.to(getattr(torch, spec.dtype))
@@ -409,7 +413,7 @@ class Arm:
         if "output.poison" in self._without:
             return
         taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
-        fresh = [o for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
+        fresh = [o for some in outputs for o in some if o.numel() and o.untyped_storage().data_ptr() not in taken]
         last, self._kept_at = self._kept_at, {o.data_ptr() for o in fresh}
         self._site.poisoned.kept += not last.isdisjoint(self._kept_at)
         self._poisonable = fresh
@@ -442,7 +446,7 @@ class Arm:
         return bound.call
 
     def _hand_over(self, outputs: Outputs, name: str) -> jobs.Blob:
-        names = [spec.name for spec in self._target.outputs]
+        names = [spec.name for spec in self._target.outputs_of(len(outputs))]
         return tensors.write(
             name, dict(zip(names, outputs, strict=True)), rank=self._ranks.rank, ranks=self._ranks.ranks
         )
@@ -543,7 +547,7 @@ class Arm:
             alone.note = f"samples are taken {timer.timing}: one call each"
             return alone
         warm = timer.timing.warm
-        if warm and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+        if warm and self._changes(bound):
             alone.note = "it changes its inputs, which must be fresh for every call"
             return alone
         if warm:
@@ -573,6 +577,12 @@ class Arm:
                 return _Group(captured, buffers)
             return _Group(batch(calls), buffers, "a replay leaves out what its calls do on the host")
         return _Group(batch(calls), buffers)
+
+    def _changes(self, bound: _Bound) -> bool:
+        """Whether a call may change an input. One that is posed may turn out to be empty."""
+        buffers: list[Any] = bound.buffers
+        pairs = zip(self._target.inputs, buffers, strict=True)
+        return any(Flag.MUTABLE in spec.flags and (spec.made or buffer.numel()) for spec, buffer in pairs)
 
     def _each_for_itself(self, bound: _Bound, launch: Callable[[], Sequence[Any]], buffers: list[list[object]]) -> bool:
         """Whether calls made one after the other each leave outputs of their own, from inputs of their own.
@@ -608,7 +618,8 @@ class Arm:
         inputs = sum(b.numel() * b.element_size() for b in bound.buffers)  # type: ignore[attr-defined]
         widest = 8  # bytes of an element
         axes, told = bound.case.axes, bound.shapes
-        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in self._target.outputs]
+        specs = self._target.outputs_of(bound.count)
+        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in specs]
         outputs = sum(math.prod(shape) * widest for shape in shapes)
         free, _ = self._torch.cuda.mem_get_info()
         return min(wanted, int(free * GROUP_MEMORY_SHARE / max(inputs + outputs, 1)))
@@ -692,7 +703,7 @@ class Arm:
                 if not self._ranks.several:  # ranks take the same samples and report them together
                     last = last or now > deadline_ns or throttled
                 if last or (now - sent_ns > STREAM_EVERY_NS and not self._ranks.several):
-                    yield self._batch(job.round, pending, last)
+                    yield self._batch(job.case, job.round, pending, last)
                     pending, sent_ns = [], now
                 if last:
                     return
@@ -700,7 +711,7 @@ class Arm:
             gc.enable()
 
     def _batch(
-        self, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
+        self, case: str, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
     ) -> reports.Samples:
         times = [found.device_ms for _, found, _, _ in pending]
         self._sent += len(times)
@@ -717,7 +728,7 @@ class Arm:
             probe_ms=[found.probe_ms for _, found, _, _ in pending],
             cycles=[found.cycles for _, found, _, _ in pending],
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
-            width=NUMBERS * len(self._target.outputs),
+            width=NUMBERS * len(self._target.outputs_of(self._bound[case].count)),
             last=last,
             start_ns=[found.start_ns for _, found, _, _ in pending] if self._ranks.several else [],
         )
@@ -762,7 +773,7 @@ class Arm:
         """Whether its call reads what it is called with, wherever that lies. What prepare() returns may know the
         buffers, as a graph does: called with others, of other values, it gives the answer of one or of the other.
         """
-        if self._device == "cuda" and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+        if self._device == "cuda" and self._changes(bound):
             return False  # an output that is an input would lie in the judge's memory, which CUDA shares no further
         if self._prepare is None or bound.takes_others is not None:
             return self._prepare is None or bool(bound.takes_others)
@@ -851,7 +862,8 @@ class Arm:
         far above rounding. The weights differ in size and not in sign alone, so elements and rows that changed places
         show as well.
         """
-        outputs = [output for returned in calls for output in returned]
+        given = (output for returned in calls for output in returned)
+        outputs = [self._torch.view_as_real(output) if output.is_complex() else output for output in given]
         parts = self._projected(outputs)
         # One way to the host for all of them where they lie on one device.
         alike = len({part.device for part in parts}) == 1

@@ -196,7 +196,7 @@ class Outside:
             CannotError: there can be no batches.
         """
         forms, _ = self._line.receive()
-        if not isinstance(forms, Forms) or len(forms.outputs) != len(self._target.outputs):
+        if not isinstance(forms, Forms) or len(forms.outputs) != len(self._target.outputs_of(len(forms.outputs))):
             raise LineError("it did not say what its calls give")
         side: _HostSide | _DeviceSide
         if device == "cuda":
@@ -287,9 +287,9 @@ class Outside:
         """Of the inputs and outputs of a call, as the task declares them."""
         return strides([*self.sizes(), self._answer_bytes])[1]
 
-    def output_names(self) -> list[str]:
-        """In declared order."""
-        return [spec.name for spec in self._target.outputs]
+    def output_names(self, count: int) -> list[str]:
+        """Of so many outputs, in declared order."""
+        return [spec.name for spec in self._target.outputs_of(count)]
 
     @property
     def line(self) -> Line:
@@ -494,7 +494,7 @@ class _HostSide(_Side):
         """Outputs of one call. Raises LineError, CannotError."""
         if len(row) != len(self._forms):
             raise LineError("it did not say where its outputs lie")
-        placed = zip(self._outside.output_names(), self._forms, self._output_sizes, row, strict=True)
+        placed = zip(self._outside.output_names(len(self._forms)), self._forms, self._output_sizes, row, strict=True)
         return {name: _tensor(self._fetched(place.offset, size), form) for name, form, size, place in placed}
 
     def _fetched(self, address: int, nbytes: int) -> torch.Tensor:
@@ -670,7 +670,7 @@ class _DeviceSide(_Side):
         import torch
 
         outputs: dict[str, Any] = {}
-        names, row = self._outside.output_names(), where.places[number]
+        names, row = self._outside.output_names(len(self._forms)), where.places[number]
         for name, form, size, place in zip(names, self._forms, self._output_sizes, row, strict=True):
             if size:
                 address = self._opened[where.handles[place.handle]][0]

@@ -221,7 +221,8 @@ class Verifier:
 
     def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
         """What a set's outputs must be, with the errors that the stated tolerances allow."""
-        truth = zip(self._target.outputs, self._expected[case, set_index], self._dtypes[case], strict=True)
+        values = self._expected[case, set_index]
+        truth = zip(self._target.outputs_of(len(values)), values, self._dtypes[case], strict=True)
         known = (Expected(spec.name, value, dtype, None) for spec, value, dtype in truth)
         return comparator.stated(self._target, known)
 
@@ -257,13 +258,14 @@ class Verifier:
         """The same judgement with what the problem's own rule says; by that, where it is the judge alone."""
         assert self._rule is not None
         assert self._target.rule is not None
-        names = [spec.name for spec in self._target.outputs]
+        expected = self._expected[case.name, case.number]
+        names = [spec.name for spec in self._target.outputs_of(len(expected))]
         if set(outputs) != set(names):  # there is nothing that it could be asked
             return judged
         kept = self._pointed[case.name, case.number]
         inputs: dict[str, object] = {name: tensor.to(self._device, copy=True) for name, tensor in kept.items()}
         inputs |= {name: exact(value, None) for name, value in self._made[case.name].items()}
-        truth = [value.clone() for value in self._expected[case.name, case.number]]
+        truth = [value.clone() for value in expected]
         ruled = ruling.ask(self._target.rule, self._rule, inputs, [outputs[name].clone() for name in names], truth)
         said = reports.Ruled(right=ruled.right, detail=ruled.detail)
         if not self._alone:
@@ -400,7 +402,8 @@ class Verifier:
 
     def _takes_zeros(self, name: str) -> bool:
         """Whether the rule that is the judge takes zeros for right in a case."""
-        truth = zip(self._target.outputs, self._expected[name, 0], strict=True)
+        known = self._expected[name, 0]
+        truth = zip(self._target.outputs_of(len(known)), known, strict=True)
         zeros = {spec.name: self._torch.zeros_like(value) for spec, value in truth}
         case = Case.of_set(self._target.case(name))
         with contextlib.suppress(ruling.RuleFault):

@@ -290,12 +290,14 @@ def test_inputs_are_copied_for_those_alone_that_know_their_places(prepare: Any, 
     bound.call = prepare and prepare(x)
     arm: Any = object.__new__(WorkerArm)
     arm._device, arm._prepare, arm._torch = device, prepare, torch
-    arm._target = SimpleNamespace(inputs=[SimpleNamespace(flags=frozenset())])
+    arm._target = SimpleNamespace(inputs=[SimpleNamespace(flags=frozenset(), made=False)])
     arm._outputs = lambda bound, output: (output,)
     assert arm._takes_others(bound) is takes
     assert prepare is None or torch.equal(x, torch.ones(4)), "its buffers have the values of set 0 again"
     arm._device, arm._target.inputs[0].flags = "cuda", frozenset({Flag.MUTABLE})
     assert not arm._takes_others(bound)
+    arm._prepare, bound.buffers = None, [torch.empty(0)]
+    assert arm._takes_others(bound), "there is nothing in it that a call could change"
 
 
 def test_a_short_batch_that_wastes_time_makes_no_call_shorter() -> None:
@@ -450,7 +452,7 @@ def timed(
     """
     mine, theirs = (Line(end.detach(), 20.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     spec = SimpleNamespace(name="x", made=False, refilled=True, flags=frozenset())
-    target: Any = SimpleNamespace(inputs=[spec], outputs=[SimpleNamespace(name="y")])
+    target: Any = SimpleNamespace(inputs=[spec], outputs_of=lambda count: [SimpleNamespace(name="y")])
     sets: Any = SimpleNamespace(next=lambda: {"x": torch.rand(N)})
     failed: list[BaseException] = []
 

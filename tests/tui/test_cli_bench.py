@@ -301,6 +301,31 @@ def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state
     assert "is no document of `dev results --json`" in broken.stderr
 
 
+def test_documents_of_several_sittings_make_one_page_of_one_hardware_and_method(tmp_path: Path) -> None:
+    """A page takes longer than a machine is had for."""
+    whole = json.loads((Path(__file__).parents[2] / "docs/results/h200.json").read_text("utf-8"))
+
+    def kept(name: str, first: int, last: int, **more: Any) -> str:
+        part = {**whole, "targets": whole["targets"][first:last], "without": [], **more}
+        part["without"] = [target["target"] for target in whole["targets"] if target not in part["targets"]]
+        (tmp_path / name).write_text(json.dumps(part))
+        return str(tmp_path / name)
+
+    late, early = kept("late.json", 30, 69), kept("early.json", 0, 31)
+    page = bench("dev", "results", "--from", late, "--from", early)
+    assert page.stdout == bench("dev", "results", "--from", kept("whole.json", 0, 69)).stdout
+    run = {**whole["targets"][30]["runs"][0], "case": "measured anew"}
+    anew = kept("anew.json", 0, 0, targets=[{**whole["targets"][30], "runs": [run]}])
+    assert "measured anew" in bench("dev", "results", "--from", late, "--from", anew).stdout
+    assert "measured anew" not in bench("dev", "results", "--from", anew, "--from", late).stdout
+    for more, words in (
+        ({"on": "NVIDIA H100"}, "not comparable: hardware: NVIDIA H100, NVIDIA H200"),
+        ({"versions": {**whole["versions"], "method": ["3"]}}, "not comparable: timing method: 1, 3"),
+    ):
+        refused = bench("dev", "results", "--from", late, "--from", kept("other.json", 0, 31, **more))
+        assert (refused.exit_code, words in " ".join(refused.stderr.split())) == (2, True)
+
+
 # -- peak --------------------------------------------------------------------------------------------------------------
 
 

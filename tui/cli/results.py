@@ -6,7 +6,7 @@ else: kept beside the page, the document shows that no figure was typed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,9 +52,12 @@ Document = dict[str, Any]
 )
 @click.option(
     "--from",
-    "file",
+    "files",
+    multiple=True,
+    metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The page of this document, which an earlier --json gave.",
+    help="The page of this document, which an earlier --json gave. Of several of one hardware the last one counts that "
+    "has a target. Repeatable.",
 )
 @click.option(
     "--beside",
@@ -69,7 +72,7 @@ Document = dict[str, Any]
 def command(
     ctx: click.Context,
     hardware: str | None,
-    file: Path | None,
+    files: tuple[Path, ...],
     other: Path | None,
     roots: tuple[str, ...],
     as_json: bool,
@@ -77,10 +80,10 @@ def command(
     """Write a page of the newest full run of every target and case: times, speed-ups, predictions.
 
     Exit status: 0; 1 no full run is stored, or nothing of the two documents can be compared; 2 a document cannot be
-    read.
+    read, or documents cannot be one page.
     """
-    if file is not None:
-        document = read(file)
+    if files:
+        document = joined([read(file) for file in files])
     else:
         from aisp.tui.cli import stored  # the store
 
@@ -222,6 +225,37 @@ def read(path: Path) -> Document:
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise click.UsageError(f"{clean_line(str(path))} is no document of `dev results --json`: {error}") from None
     return dict(document)
+
+
+def joined(documents: Sequence[Document]) -> Document:
+    """Documents of several sittings on one kind of hardware as one, in the order of chapters; of a target the last
+    one's. Wrong usage where hardware or timing method differ: their times cannot stand on one page."""
+    first, *others = documents
+    if not others:
+        return first
+    methods = [one["versions"].get(expected.METHOD, ["1"]) for one in documents]
+    for key, values in (("hardware", [[str(one["on"])] for one in documents]), ("timing method", methods)):
+        if len(found := {" and ".join(value) for value in values}) > 1:
+            raise click.UsageError(f"not comparable: {key}: {clean_line(', '.join(sorted(found)))}")
+    chapters = {chapter["id"]: chapter for one in documents for chapter in one["chapters"]}
+    places = {name: place for place, name in enumerate(chapters)}
+    targets = {target["target"]: target for one in documents for target in one["targets"]}
+    versions: dict[str, set[str]] = {}
+    for one in documents:
+        for name, values in one["versions"].items():
+            versions.setdefault(name, set()).update(values)
+
+    def ordered(names: Iterable[str]) -> list[str]:
+        return sorted(names, key=lambda name: (places.get(name.rpartition(":")[0], len(places)), name))
+
+    return {
+        "on": first["on"],
+        "versions": {name: sorted(values) for name, values in versions.items()},
+        "chapters": list(chapters.values()),
+        "targets": [targets[name] for name in ordered(targets)],
+        "without": ordered({name for one in documents for name in one["without"]} - set(targets)),
+        "chain": None,
+    }
 
 
 def kept(document: Document, target: Target, *, accept_portable: bool = False) -> Answered:

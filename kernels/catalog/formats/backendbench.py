@@ -536,7 +536,7 @@ class _Problem:
         names = list(packed.inputs(self.slots))
         taken, rest = ", ".join(names), ", ".join(names[1:])
         pack = packed.NAME
-        head = f"import {OPERATOR}, {pack}\n\n\n"
+        head = f"import {OPERATOR}\n{packed.IMPORT}\n\n\n"
         run = (
             f"{head}def run({taken}):\n"
             f"    args, kwargs = {pack}.reader({names[0]})({rest})\n"
@@ -550,7 +550,7 @@ class _Problem:
         if self.trace is None:
             source = _SAMPLES.encode()
             inputs = (
-                f"import {OPERATOR}, {pack}, aisp_samples\n\n\n"
+                f"import {OPERATOR}, aisp_samples\n{packed.IMPORT}\n\n\n"
                 f"def pose(axes, device, generator):\n"
                 f"    return aisp_samples.posed({OPERATOR}, lambda args, kwargs: {pack}.pack({names!r}, args, kwargs), "
                 f"axes['sample'])\n"
@@ -559,7 +559,7 @@ class _Problem:
             known = [{"args": each.args, "kwargs": each.kwargs} for each in self.trace.cases]
             source = _DRAWN.format(calls=known).encode()
             inputs = (
-                f"import {pack}, aisp_samples\n\n\n"
+                f"import aisp_samples\n{packed.IMPORT}\n\n\n"
                 f"def pose(axes, device, generator):\n"
                 f"    return {pack}.pack({names!r}, *aisp_samples.call(axes['line'], generator))\n"
             )
@@ -591,7 +591,6 @@ class _Problem:
             "aisp_samples.py": source,
             f"{OPERATOR}.py": _CALLED.format(base=self.operator.base, overload=self.operator.overload).encode(),
             "rule.py": packed.rule(TOLERANCE, names, equal_nan=True),
-            f"{pack}.py": packed.SHARED.encode(),
             onefile.lesson_name(): lesson,
         }
 

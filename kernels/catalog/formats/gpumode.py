@@ -14,13 +14,15 @@ problem and a candidate become the files of a target's folder:
 
     reference.py    the task's own, and a run() that calls ref_kernel
     baseline.py     likewise: ref_kernel as its author wrote it is what candidates are compared with
-    optimized.py    the candidate, and a run() that calls custom_kernel
+    optimized.py    the candidate, and a prepare() whose call is custom_kernel
     inputs.py       pose(): generate_input of the task, called for every set of values in the verifier alone
     rule.py         judge(): check_implementation of the task, the judge
-    aisp_data.py    how `data` is put together from its tensors and values (`gpumode_data`), and what a case stands for
-    aisp_values.py  the plain values in `data`, computed from the case; where there are any
-    aisp_classes.py the classes of objects in `data`, where it is carried whole (`gpumode_carried`)
+    aisp_classes.py the classes that objects in `data` may be of
     task.py ...     the other files that task.yml lists, less the harness
+
+What these do stands in aisp.kernels.runtime.gpumode. `data` is carried as it was made, whatever it is: two pieces of
+memory and a text that says what lies there (runtime.carrying). What ref_kernel does with it is seen when the first set
+of values is posed (runtime.observing). Of the source, names and arguments are read, and what says "cuda".
 
 The authors' text stands at the head of each, so that line numbers are the files' own.
 
@@ -28,9 +30,7 @@ Cases: the first benchmark is the usual one, the others are timed too, tests are
 an axis: whole numbers as they are, all else (True, "cauchy", -1) as a number into a table of what task.yml lists. The
 seed is no axis: it is drawn anew for every set of values, so that a candidate meets values that it has not seen.
 
-A task whose code says "cuda" needs a GPU, and says so. Tensors are posed contiguous, on the device of the run. Where
-generate_input may give a tensor other strides than its shape says (`.T`, `.permute`), or a dtype in which torch can do
-little (fp4), a further input `form` says so of each, and kernels see them as they were made.
+A task whose code says "cuda" needs a GPU, and says so.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ from aisp.kernels.catalog.grammar import is_axis_name
 from aisp.kernels.catalog.model import UNCOUNTED, Problem, Role
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
-from . import gpumode_carried, gpumode_data, packed
-from .gpumode_data import Data, UnclearError
+from . import packed
 from .shared import NEEDS_GPU, Listed, Opened, Part, checkout, contained, contents, provenance, says_cuda, small
 
 NAME = "gpumode"
@@ -61,13 +60,24 @@ SUBMISSION = "@SUBMISSION@"
 REFERENCE = "reference.py"
 ENTRIES = ("generate_input", "ref_kernel", "check_implementation")
 CANDIDATE = "custom_kernel"
-DATA = "aisp_data"
+MODULE = "aisp_task"
+"""What the target's files import aisp.kernels.runtime.gpumode by."""
+CLASSES = "aisp_classes"
+"""The module with the classes of the task's reference.py that objects in data may be of."""
+INPUTS = {
+    "call": f"{packed.OPEN_TENSOR} static",
+    "held": packed.OPEN_TENSOR,
+    "room": f"{packed.OPEN_TENSOR} mutable",
+}
+"""See runtime.carrying."""
+SEED = "seed"  # the argument that is drawn for every set
+GIVEN = frozenset({SEED, "device"})  # arguments that a case need not give
 
 MAX_TASK_BYTES = 64 * 1024
 MAX_SET_BYTES = 256 * 1024
 MAX_FILES = 32  # that one task.yml lists
 MAX_FOLDERS = 20_000  # that a listing looks into
-MAX_OUTPUTS = 32  # in a list of which the source does not say how long it is
+MAX_OUTPUTS = 32
 MAX_DESCRIPTION = 8_000  # characters that the lesson keeps
 DEPTH = 3  # a checkout holds problems, which holds sets, which hold tasks
 
@@ -78,10 +88,7 @@ _IN_SET = re.compile(rb"^[ \t-]+\{?[ \t]*[\"']?directory[\"']?:", re.MULTILINE)
 _LANG = re.compile(rb"^lang:[ \t]*[\"']?([\w+-]+)", re.MULTILINE)
 _RANKS = re.compile(rb"^multi_gpu:[ \t]*[\"']?true\b|\bworld_size[\"']?:", re.MULTILINE | re.IGNORECASE)
 _FILE_NAME = re.compile(r"[\w.+-]{1,100}(?:/[\w.+-]{1,100}){0,4}\Z")
-_OWN_FILES = (
-    *("lesson.md", "reference.py", "baseline.py", "optimized.py", "inputs.py", "rule.py"),
-    *(f"{each}.py" for each in (DATA, gpumode_data.VALUES, gpumode_carried.CLASSES, packed.NAME)),
-)
+_OWN_FILES = ("lesson.md", "reference.py", "baseline.py", "optimized.py", "inputs.py", "rule.py", f"{CLASSES}.py")
 _BY_RANKS = "runs on several GPUs, one process each: multi_gpu is not run here yet"
 _TEMPLATES = "`git init` in the folder that all of it lies in, or copy the file beside task.yml"
 
@@ -225,7 +232,7 @@ def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
     bound = {name: node.lineno for node in body for name in _bound(node)}
     if CANDIDATE not in bound:
         reader.wrong(0, f"has no {CANDIDATE}", f"write def {CANDIDATE}(data): and return what the task asks for")
-    for name in ("run", "prepare", DATA):
+    for name in ("run", "prepare", MODULE):
         if name in bound:
             reader.wrong(bound[name], f"{name} is a name that is written behind the file", "give it another name")
     kept = {PurePosixPath(name).parts[0].removesuffix(".py") for name in task.helpers}
@@ -233,8 +240,8 @@ def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
         if name in task.withheld:
             told = f"{name} is the task's judge, and no run of a submission has it"
             fix = "write out what is needed of it"
-            if name == gpumode_data.REFERENCE and task.classes:
-                fix += f", or import {' and '.join(task.classes)} from {gpumode_carried.CLASSES}"
+            if name == REFERENCE.removesuffix(".py") and task.classes:
+                fix += f", or import {' and '.join(task.classes)} from {CLASSES}"
             reader.wrong(line, told, fix)
         elif name not in kept and _lies_beside(reader.path, name):
             told = f"{name} lies beside the file, and task.yml does not list it"
@@ -287,14 +294,11 @@ class _Task:
         self.needs_gpu = False
         self.cases: list[_Case] = []
         self.choices: dict[str, list[object]] = {}  # by axis: what its numbers stand for; ... for "left out"
-        self.outputs: int | None = None
+        self.classes: tuple[str, ...] = ()  # of its reference.py, that objects in data may be of
         self._document: dict[str, Any] = {}
         self._bytes = b""
         self._reference = b""
         self._reference_path = self.folder / REFERENCE
-        self._takes: set[str] = set()
-        self._data: Data | None = None
-        self._values = b""
         self._classes = b""
 
     def wrong(self, key: str, message: str, fix: str, path: Path | None = None) -> None:
@@ -382,7 +386,9 @@ class _Task:
             self.wrong(place, f"{name[:100]!r} cannot name a file of a run", "use letters, digits, - and _")
             return None
         stem = name.removesuffix(".py")
-        if name != REFERENCE and (name in _OWN_FILES or (name.endswith(".py") and Role.of(stem) is not None)):
+        if name != REFERENCE and (
+            name in _OWN_FILES or name.startswith("aisp") or (name.endswith(".py") and Role.of(stem))
+        ):
             self.wrong(place, f"{name} is a name of aisp's own in a run's folder", "give the file another name")
             return None
         path = self.folder / source if "\0" not in source else self.folder
@@ -418,7 +424,7 @@ class _Task:
                 elif "world_size" in entry:
                     self.wrong(f"{place}.world_size", _BY_RANKS, "name a task that one GPU runs")
                 else:
-                    arguments = {name: value for name, value in entry.items() if name != gpumode_data.SEED}
+                    arguments = {name: value for name, value in entry.items() if name != SEED}
                     found.append(_Case(f"{word}-{index + 1}", arguments, timed))
         if not found and not self.problems:
             self.wrong("tests", "there are neither tests nor benchmarks", "write tests: [{size: 1024, seed: 1}]")
@@ -493,20 +499,16 @@ class _Task:
         tree = trees["reference"]
         for node in tree.body:
             for name in _bound(node):
-                if name in ("run", DATA):
+                if name in ("run", "prepare", MODULE, CLASSES):
                     told = f"{name} is a name that is written behind the file"
                     self.wrong(f"line {node.lineno}", told, "give it another name", self._reference_path)
-        try:
-            self._take_functions(trees)
-            self.needs_gpu = any(map(says_cuda, _without_harness(trees)))
-        except (UnclearError, RecursionError) as error:
-            line = error.line if isinstance(error, UnclearError) else 0
-            told = error.told if isinstance(error, UnclearError) else "an expression is nested too deeply"
-            fix = error.fix if isinstance(error, UnclearError) else "break the deepest one up"
-            self.wrong(f"line {line}" if line else "", told, fix, self._reference_path)
+        self._take_functions(trees)
+        self.hold()
+        self._take_classes()
+        self.needs_gpu = any(map(says_cuda, _without_harness(trees)))
 
     def _take_functions(self, trees: Mapping[str, ast.Module]) -> None:
-        files = gpumode_data.Files(trees)
+        """Whether it has its functions, and every case what generate_input takes."""
         names = {name for node in trees["reference"].body for name in _bound(node)}
         if ENTRIES[2] not in names and "validation" in self._document:
             told = "it is judged by a validation script of its own, which is not run here yet"
@@ -516,97 +518,44 @@ class _Task:
             if name not in names:
                 self.wrong("", f"has no {name}", f"write def {name} there", self._reference_path)
         self.hold()
-        made, kernel = (files.function(name, "reference") for name in ENTRIES[:2])
-        for name, found in zip(ENTRIES[:2], (made, kernel), strict=True):
-            if found is None:
-                told = f"{name} is no function that is defined in the task's files"
-                self.wrong("", told, f"write def {name}", self._reference_path)
-        self.hold()
-        assert made is not None
-        assert kernel is not None
-        self._check_arguments(made[0])
-        self.hold()
-        self._data = files.read(*made, *kernel)
-        if len(self._data.tensors()) + len(self._data.plain()) > frontmatter.MAX_TENSORS:
-            self.wrong("", "its data has too many parts", f"keep to {frontmatter.MAX_TENSORS}", self._reference_path)
-        self.outputs = files.outputs(*kernel)
-        check = files.bound(ENTRIES[2], "reference")
-        self.judged_by = f"{ENTRIES[2]}, {ast.unparse(check)[:200]}" if check is not None else ENTRIES[2]
-        if self._data.values:
-            self._take_values(made[1])
-        if self._data.root is None:
-            self._take_classes(self._data.classes)
+        made = _function(ENTRIES[0], trees)
+        if made is not None:
+            self._check_arguments(made.args)
+        bound = [n.value for n in trees["reference"].body if isinstance(n, ast.Assign) and ENTRIES[2] in _bound(n)]
+        self.judged_by = f"{ENTRIES[2]}, {ast.unparse(bound[-1])[:200]}" if bound else ENTRIES[2]
 
-    def _check_arguments(self, made: ast.FunctionDef) -> None:
-        """Whether every case says what generate_input takes, and nothing else."""
-        arguments = dict(gpumode_data.defaults(made))
-        self._takes = {gpumode_data.SEED, "device"}.intersection(arguments)
-        said = {arg.arg: ast.unparse(arg.annotation) for arg in gpumode_data.parameters(made) if arg.annotation}
-        typed = {name: kind for name, kind in said.items() if kind in ("int", "float", "bool", "str")}
+    def _check_arguments(self, taken: ast.arguments) -> None:
+        """Whether every case gives what generate_input takes, and nothing else."""
+        plain = [*taken.posonlyargs, *taken.args]
+        optional = {arg.arg for arg in plain[len(plain) - len(taken.defaults) :]} | GIVEN
+        optional |= {a.arg for a, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if default}
+        known = {arg.arg: arg.annotation for arg in (*plain, *taken.kwonlyargs)}
+        typed = {name: ast.unparse(note) for name, note in known.items() if note is not None}
         for case in self.cases:
-            lacking = [
-                name
-                for name, default in arguments.items()
-                if default is None and name not in case.given and name not in self._takes
-            ]
-            for name in lacking:
-                self.wrong(case.name, f"generate_input takes {name}, which is not given", f"add {name} to the case")
-            for name in (name for name, value in case.given.items() if value is None and name in typed):
-                told = f"{name} has no value, and generate_input takes it as {typed[name]}"
-                self.wrong(case.name, told, f"give {name} a value")
-            for name in case.given:
-                if name not in arguments and made.args.kwarg is None:
-                    self.wrong(case.name, f"generate_input takes no {name}", f"it takes {', '.join(arguments)}")
-        if any("device" in case.given for case in self.cases):
-            self._takes.discard("device")
+            for name in known:
+                if name not in case.given and name not in optional:
+                    self.wrong(case.name, f"generate_input takes {name}, which is not given", f"add {name} to the case")
+            for name, value in case.given.items():
+                if value is None and typed.get(name) in ("int", "float", "bool", "str"):
+                    told = f"{name} has no value, and generate_input takes it as {typed[name]}"
+                    self.wrong(case.name, told, f"give {name} a value")
+                if name not in known and taken.kwarg is None:
+                    self.wrong(case.name, f"generate_input takes no {name}", f"it takes {', '.join(known)}")
 
-    def _take_values(self, file: str) -> None:
-        """The function that computes the plain values in data, with what it needs of its file."""
-        assert self._data is not None
-        name = f"{file}.py"
-        data = self._reference if name == REFERENCE else self.helpers[name]
-        text = data.rstrip() + b"\n\n\n" + self._data.values.encode() + b"\n"
-        # What lies beside it comes along, where task.yml lists it: a folder that is not there has nothing beside.
-        taken = onefile.take(self._reference_path / name, text, gpumode_data.VALUES)
-        for each in taken.problems:
-            told = f"{each.message} ({', '.join(value.name for value, _ in self._data.plain())} needs it)"
-            self.wrong(each.key, told, each.fix, self._reference_path)
-        self._values = taken.module
-
-    def _take_classes(self, names: Sequence[str]) -> None:
-        """The module that gives the classes of objects in data by their names, with what they need of their file."""
+    def _take_classes(self) -> None:
+        """The module that gives the classes that generate_input needs by their names, with what they need."""
+        # What lies beside the file comes along, where task.yml lists it: a folder that is not there has nothing beside.
+        path = self._reference_path / REFERENCE
+        needed = onefile.take(path, self._reference, ENTRIES[0])
+        tree = ast.parse(self._reference if needed.problems else needed.module)
+        names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         given = ", ".join(f"{name!r}: {name}" for name in names)
-        text = self._reference.rstrip() + f"\n\n\ndef found():\n    return {{{given}}}\n".encode()
-        taken = onefile.take(self._reference_path / REFERENCE, text, "found")
-        for each in taken.problems:
-            self.wrong(each.key, f"{each.message} ({', '.join(names)} needs it)", each.fix, self._reference_path)
-        self._classes = taken.module
+        text = self._reference.rstrip() + f"\n\n\ndef {CLASSES}():\n    return {{{given}}}\n".encode()
+        taken = onefile.take(path, text, CLASSES)
+        if not taken.problems:
+            self.classes, self._classes = tuple(sorted(names)), taken.module
 
     # -- what it is made into ------------------------------------------------------------------------------------------
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """Lines of `[inputs]`, in the order of data."""
-        assert self._data is not None
-        if self._data.root is None:
-            return gpumode_carried.inputs(mutable=self._data.mutable)
-        found = {
-            tensor.name: f"any [...] posed{' mutable' if tensor.mutable else ''}" for tensor, _ in self._data.tensors()
-        }
-        found |= {value.name: "made" for value, _ in self._data.plain()}
-        return found | ({gpumode_data.FORM: "int64 [...] posed static cpu"} if self._data.formed else {})
-
-    @property
-    def output_lines(self) -> dict[str, str]:
-        """Lines of `[outputs]`."""
-        count = MAX_OUTPUTS if self.outputs == gpumode_data.MANY else self.outputs
-        names = ["out"] if count is None else [f"out{index}" for index in range(count)]
-        return dict.fromkeys(names, "any [...]")
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Classes of its reference.py that objects in data may be of."""
-        return self._data.classes if self._data is not None else ()
 
     @property
     def title(self) -> str:
@@ -633,123 +582,38 @@ class _Task:
             self.path,
             self.title,
             self.cases[0].axes,
-            self.inputs,
-            self.output_lines,
+            {"data": f"what {ENTRIES[0]} makes; a run sees it when it makes the first"},
+            {"output": f"what {ENTRIES[1]} returns, up to {MAX_OUTPUTS} tensors"},
             cpu=self.cpu,
             notes=tuple(self.notes()),
         )
 
     def files(self, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises _RefusedTaskError where they are none."""
-        assert self._data is not None
-        whole = self._data.root is None
-        taken = ", ".join(self.inputs)
-        head = f"\n\n\nimport {DATA}  # what follows is aisp's\n\n\n"
-        truth = _call("ref_kernel", taken, "globals()" if whole else "")
-        files = {
+        imports = f"\n\n\nfrom aisp.kernels.runtime import gpumode as {MODULE}  # what follows is aisp's\n"
+        taken = ", ".join(INPUTS)
+
+        def rung(kernel: str, classes: str, imports: str = imports) -> bytes:
+            body = f"return {MODULE}.prepared({kernel}, {classes}, call)"
+            return f"{imports}\n\ndef prepare({taken}):\n    {body}\n".encode()
+
+        run = f"{imports}\n\ndef run({taken}):\n    return {MODULE}.truth(ref_kernel, globals(), {taken})\n"
+        return {
             **self.helpers,
-            "reference.py": self._reference + f"{head}def run({taken}):\n    return {truth}\n".encode(),
-            "baseline.py": self._reference + self._rung("ref_kernel", head, "globals()"),
-            "optimized.py": answered + self._rung(CANDIDATE, head, f"{gpumode_carried.CLASSES}.run()"),
-            "inputs.py": self._inputs_module(),
-            "rule.py": _rule("vars(reference)" if whole else "").encode(),
-            f"{DATA}.py": self._data_module(),
+            "reference.py": self._reference + run.encode(),
+            "baseline.py": self._reference + rung(ENTRIES[1], "globals()"),
+            "optimized.py": answered + rung(CANDIDATE, f"{CLASSES}.run()", f"{imports}import {CLASSES}\n"),
+            "inputs.py": self._inputs_module().encode(),
+            "rule.py": _RULE.encode(),
+            f"{CLASSES}.py": self._classes or b"def run():\n    return {}\n",
+            onefile.lesson_name(): self._lesson(candidate, answered),
         }
-        if whole:
-            files[f"{gpumode_carried.CLASSES}.py"] = self._classes
-            files[f"{packed.NAME}.py"] = packed.SHARED.encode()
-        if self._values:
-            files[f"{gpumode_data.VALUES}.py"] = self._values
-        files[onefile.lesson_name()] = self._lesson(candidate, answered)
-        return files
 
-    def _rung(self, kernel: str, head: str, classes: str) -> bytes:
-        """What stands behind the file of a rung that calls `kernel`; `classes` are those of objects in data."""
-        assert self._data is not None
-        taken = ", ".join(self.inputs)
-        if self._data.root is None:
-            lines = [
-                f"aisp_read = {DATA}.reader({gpumode_carried.CALL}, {classes})",
-                f"return lambda {taken}: {DATA}.outputs({kernel}(aisp_read({gpumode_carried.HELD})))",
-            ]
-            imports = f"import {gpumode_carried.CLASSES}\n" if classes.startswith(gpumode_carried.CLASSES) else ""
-            head = head.replace("\n\n\nimport", f"\n\n\n{imports}import", 1)
-        elif self._data.formed:
-            given = [name for name in self.inputs if name != gpumode_data.FORM]
-            lines = [
-                f"aisp_seen = {DATA}.forms({gpumode_data.FORM})",
-                f"return lambda {taken}: {_call(kernel, ', '.join([*given, 'aisp_seen']), '')}",
-            ]
-        else:
-            return f"{head}def run({taken}):\n    return {_call(kernel, taken, '')}\n".encode()
-        return f"{head}def prepare({taken}):\n    {lines[0]}\n    {lines[1]}\n".encode()
-
-    def _inputs_module(self) -> bytes:
-        assert self._data is not None
-        taken = f"{DATA}.taken(data{', computed' if self._values else ''})"
-        made = f"{DATA}.formed({taken})" if self._data.formed else taken
-        if self._data.root is None:
-            made = f"{DATA}.carried(data, axes)"
-        arguments = f"{DATA}.case(axes)"
-        extra = [
-            *([f"{gpumode_data.SEED}={gpumode_data.SEED}"] if gpumode_data.SEED in self._takes else []),
-            *(["device=device"] if "device" in self._takes else []),
-        ]
-        lines = [
-            '"""The data of the task: generate_input makes it, anew for every set of values, in the verifier alone."""',
-            "",
-            f"import {DATA}",
-            *([f"import {gpumode_data.VALUES}"] if self._values else []),
-            *["", "", "def pose(axes, device, generator):"],
-            "    from reference import generate_input  # which no other process has",
-            "",
-            *([f"    {gpumode_data.SEED} = {DATA}.seed(generator)"] if gpumode_data.SEED in self._takes else []),
-            f"    {DATA}.settle({DATA}.seed(generator))",
-            f"    data = generate_input({', '.join([f'**{arguments}', *extra])})",
-            *(["    computed = make(axes, device, generator)"] if self._values else []),
-            "    return " + made,
-        ]
-        if self._values:
-            given = [f"**{arguments}", *(["device=device"] if "device" in self._takes else [])]
-            lines += ["", "", "def make(axes, device, generator):"]
-            lines.append(f"    return {gpumode_data.VALUES}.run({', '.join(given)})")
-        return ("\n".join(lines) + "\n").encode()
-
-    def _data_module(self) -> bytes:
-        assert self._data is not None
-        tables = {
-            "CHOICES": {name: tuple(values) for name, values in self.choices.items()},
-            "SEVERAL": self.outputs is not None,
-            "MANY": MAX_OUTPUTS if self.outputs == gpumode_data.MANY else 0,
-            **({"EXOTIC": gpumode_data.EXOTIC} if self._data.formed or self._data.root is None else {}),
-        }
-        if self._data.root is None:
-            helpers = {name.removesuffix(".py").replace("/", ".") for name in self.helpers if name.endswith(".py")}
-            tables["HELPERS"] = tuple(sorted(helpers))
-        head = "\n".join(f"{name} = {value!r}" for name, value in tables.items())
-        if self._data.root is None:
-            imports = (
-                "import dataclasses\nimport enum\nimport importlib\nimport json\nimport random\nimport sys\n\n"
-                f"import {packed.NAME}\nimport torch"
-            )
-            start = _DATA_HEAD.replace("import random\nimport sys\n\nimport torch", imports, 1)
-            return f"{start}{head}\n{_DATA_FUNCTIONS}{gpumode_carried.SHARED}".encode()
-        names = [tensor.name for tensor, _ in self._data.tensors()]
-        tensors = "".join(f"        {t.name!r}: {code},\n" for t, code in self._data.tensors())
-        plain = "".join(f"        {v.name!r}: {code},\n" for v, code in self._data.plain())
-        seen = ""
-        if self._data.formed:
-            last = "," if len(names) == 1 else ""
-            listed = f"({', '.join(names)}{last})"
-            seen = f"    {', '.join(names)}{last} = map(seen, {listed}, forms({gpumode_data.FORM}))\n"
-        own = (
-            f"\n\ndef packed({', '.join(self.inputs)}):\n"
-            f'    """What kernels of the task take."""\n{seen}    return {self._data.packed()}\n'
-            f"\n\ndef parts(data):\n"
-            f'    """The tensors and the computed values in it, by name."""\n'
-            f"    return {{\n{tensors}    }}, {{\n{plain}    }}\n"
-        )
-        return f"{_DATA_HEAD}{head}\n{_DATA_FUNCTIONS}{_TAKEN}{_FORMS if self._data.formed else ''}{own}".encode()
+    def _inputs_module(self) -> str:
+        modules = sorted({n.removesuffix(".py").replace("/", ".") for n in self.helpers if n.endswith(".py")})
+        tables = {"choices": self.choices, "classes": self.classes, "modules": modules}
+        given = "".join(f"        {name}={value!r},\n" for name, value in tables.items())
+        return f"{_INPUTS}{given}    )\n"
 
     def _lesson(self, candidate: Path, answered: bytes) -> bytes:
         import tomli_w  # only where a target is made
@@ -761,8 +625,8 @@ class _Task:
             "flops": UNCOUNTED,
             "axes": usual.axes,
             **({"needs": {"gpus": 1}} if self.needs_gpu else {}),
-            "inputs": self.inputs,
-            "outputs": self.output_lines,
+            "inputs": INPUTS,
+            "outputs": {f"out{number}": packed.OPEN_OUTPUT for number in range(MAX_OUTPUTS)},
             "cases": [
                 *([{"name": "cpu", "axes": cpu}] if cpu is not None else []),
                 *({"name": case.name, "axes": case.axes, "timed": case.timed} for case in others),
@@ -843,192 +707,46 @@ def _without_harness(trees: Mapping[str, ast.Module]) -> list[ast.stmt]:
     return found
 
 
-def _call(kernel: str, given: str, classes: str) -> str:
-    """The code that calls a kernel with data put together from the inputs of a run."""
-    return f"{DATA}.outputs({kernel}({DATA}.packed({given}{', ' if classes else ''}{classes})))"
+def _function(name: str, trees: Mapping[str, ast.Module]) -> ast.FunctionDef | None:
+    """The function that reference.py has by that name, its own or imported from another of the task's files; None
+    where it is none that stands there."""
+    file = REFERENCE.removesuffix(".py")
+    for _ in trees:
+        body = trees[file].body
+        for node in body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return node
+        brought = [(node.module or "", a) for node in body if isinstance(node, ast.ImportFrom) for a in node.names]
+        found = next(((module, alias.name) for module, alias in brought if name == (alias.asname or alias.name)), None)
+        if found is None or found[0] not in trees:
+            return None
+        file, name = found
+    return None
 
 
-def _rule(classes: str) -> str:
-    given, imports = ("**inputs, own=" + classes, "import reference\n") if classes else ("**inputs", "")
-    return f'''\
+_INPUTS = f'''\
+"""The data of the task: generate_input makes it, anew for every set of values, in the verifier alone."""
+
+from aisp.kernels.runtime import gpumode as {MODULE}
+
+
+def pose(axes, device, generator):
+    import reference  # which no other process has
+
+    return {MODULE}.posed(
+        reference,
+        axes,
+        device,
+        generator,
+'''
+
+_RULE = f'''\
 """The task's own check: it is the judge."""
 
-import {DATA}
-{imports}from reference import check_implementation
+import reference
+from aisp.kernels.runtime import gpumode as {MODULE}
 
 
 def judge(inputs, outputs, expected):
-    if told := {DATA}.miscounted(outputs, expected):
-        return told
-    try:
-        return {DATA}.said(check_implementation({DATA}.packed({given}), {DATA}.returned(outputs)))
-    except Exception as error:  # of a check that takes the right form for granted
-        told = {DATA}.misshapen(outputs, expected)
-        if told:
-            try:
-                check_implementation({DATA}.packed({given}), {DATA}.returned(expected))
-            except Exception:  # it is not the form: ref_kernel's own result breaks it as well
-                told = ""
-        if not told:
-            raise {DATA}.CheckError({DATA}.broken(error)) from error
-        return f"{{told}} ({{type(error).__name__}})"
+    return {MODULE}.judged(reference, inputs, outputs, expected)
 '''
-
-
-_DATA_HEAD = '''\
-"""How the data of this task is put together, and what a case stands for."""
-
-import random
-import sys
-
-import torch
-
-'''
-
-_DATA_FUNCTIONS = '''
-
-def case(axes):
-    """The arguments of generate_input, less the seed."""
-    given = {name: CHOICES[name][number] if name in CHOICES else number for name, number in axes.items()}
-    return {name: value for name, value in given.items() if value is not ...}
-
-
-def seed(generator):
-    """A seed for one set of values."""
-    return int(torch.randint(1, 2**31 - 1, (1,), generator=generator))
-
-
-def settle(word):
-    """Let what generate_input draws without a generator of its own follow from a word."""
-    torch.manual_seed(word)
-    random.seed(word)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(word)
-
-
-def outputs(found):
-    """What a kernel returned, as a run returns it: of a list that may have any length with empty tensors behind it."""
-    if not MANY:
-        return tuple(map(plain, found)) if isinstance(found, (tuple, list)) else plain(found)
-    listed = [plain(each) for each in found] if isinstance(found, (tuple, list)) else [plain(found)]
-    if len(listed) > MANY:
-        raise ValueError(f"the kernel returned {len(listed)} tensors; at most {MANY} are judged")
-    for place, each in enumerate(listed):
-        if not isinstance(each, torch.Tensor):
-            raise TypeError(f"the kernel returned {type(each).__name__} at place {place} of a list of tensors")
-    like = listed[0].device if listed else None
-    nothing = [torch.empty(NOTHING, dtype=torch.uint8, device=like) for _ in range(MANY - len(listed))]
-    return (*listed, *nothing)
-
-
-NOTHING = (0,) * 8  # the shape of what stands behind the end of a list
-
-
-def plain(found):
-    """A tensor as a run may return it: contiguous, and no parameter."""
-    if not isinstance(found, torch.Tensor):
-        return found
-    return (found.detach() if found.requires_grad or type(found) is not torch.Tensor else found).contiguous()
-
-
-def listed(outputs):
-    """The tensors of a list that may have any length."""
-    return [each for each in outputs if tuple(each.shape) != NOTHING]
-
-
-def returned(outputs):
-    """What a run returned, as check_implementation takes it."""
-    return listed(outputs) if MANY else tuple(outputs) if SEVERAL else outputs[0]
-
-
-def said(found):
-    """What check_implementation says is wrong; None where it is right. Some return a pair, some only what is wrong."""
-    if isinstance(found, tuple) and len(found) == 2:
-        right, why = found
-    elif isinstance(found, (str, list)):
-        right, why = not found, found
-    elif found is None:
-        raise TypeError("check_implementation returned None")
-    else:
-        right, why = found, ""
-    if right:
-        return None
-    return (" ".join(map(str, why)) if isinstance(why, (list, tuple)) else str(why)) or "check_implementation says no"
-
-
-def miscounted(outputs, expected):
-    """How many tensors of how many there are; "" where they are as many."""
-    found, wanted = len(listed(outputs)), len(listed(expected))
-    return "" if found == wanted else f"the list has {found} tensors, and ref_kernel's has {wanted}"
-
-
-class CheckError(Exception):
-    """The task's own check breaks down on outputs of the right form."""
-
-
-def broken(error):
-    """What it says of itself, and the last line of reference.py that it came through."""
-    lines, step = [], error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_globals.get("__name__") == "reference":
-            lines.append(step.tb_lineno)
-        step = step.tb_next
-    place = f" at line {lines[-1]} of reference.py" if lines else ""
-    return f"check_implementation of the task raises {type(error).__name__}{place}: {error}"
-
-
-def misshapen(outputs, expected):
-    """How outputs differ in form from what ref_kernel returned; "" where they do not."""
-    for number, (got, want) in enumerate(zip(outputs, expected)):
-        if got.shape != want.shape or got.dtype != want.dtype:
-            forms = [f"{each.dtype} {list(each.shape)}" for each in (got, want)]
-            return f"output {number} is {forms[0]}, and ref_kernel returns {forms[1]}"
-    return ""
-'''
-
-_TAKEN = '''
-
-def taken(data, computed={}):
-    """The tensors that generate_input made, by name; it must have made what was read from its source."""
-    tensors, values = parts(data)
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"generate_input made {name} a {type(tensor).__name__}; its source was read as a tensor's")
-    for name, value in values.items():
-        if repr(value) != repr(computed[name]):
-            raise ValueError(f"generate_input made {name} {value!r}, which follows from the case as {computed[name]!r}")
-    return tensors
-'''
-
-_FORMS = """
-
-def formed(tensors):
-    \"\"\"The same, contiguous and in a dtype that can be copied, with an input that says how they are to be seen.\"\"\"
-    kept, rows = {}, []
-    for name, tensor in tensors.items():
-        order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-        if not tensor.permute(order).is_contiguous():
-            order = list(range(tensor.dim()))
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        exotic = EXOTIC.index(dtype) + 1 if dtype in EXOTIC else 0
-        kept[name] = tensor.permute(order).contiguous()
-        kept[name] = kept[name].view(torch.uint8) if exotic else kept[name]
-        rows.append([exotic, *map(order.index, range(tensor.dim()))])
-    most = max(map(len, rows))
-    return {**kept, "form": torch.tensor([row + [-1] * (most - len(row)) for row in rows], dtype=torch.int64)}
-
-
-def forms(form):
-    \"\"\"How each tensor is to be seen, as numbers of Python.\"\"\"
-    if isinstance(form, torch.Tensor):
-        form = [[number for number in row if number >= 0] for row in form.tolist()]
-    return form
-
-
-def seen(tensor, form):
-    \"\"\"A tensor with the dtype and the strides that generate_input gave it.\"\"\"
-    exotic, *order = form
-    if exotic:
-        tensor = tensor.view(getattr(torch, EXOTIC[exotic - 1]))
-    return tensor.permute(order)
-"""

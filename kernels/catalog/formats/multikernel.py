@@ -293,7 +293,7 @@ class _Groups:
         taken, given = ", ".join(names), ", ".join(carried)
         first, *rest = carried
         weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {pack}, {weights}  # what follows is aisp's\n\n\n"
+        head = f"\n\n\nimport {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
         run = (
             f"{head}def run({taken}):\n"
             f"    aisp_args, aisp_kwargs = {pack}.reader({first})({', '.join(rest)})\n\n"
@@ -344,7 +344,6 @@ class _Groups:
             "inputs.py": data + inputs.encode(),
             "rule.py": packed.rule(TOLERANCE, names),
             f"{kernelbench.WEIGHTS}.py": kernelbench.SHARED.encode(),
-            f"{packed.NAME}.py": packed.SHARED.encode(),
             f"{CASES}.py": _SERVED.format(stem=self.path.stem, name=self.list, lines=self.lines).encode(),
             onefile.lesson_name(): lesson,
         }

@@ -369,7 +369,7 @@ class _Task:
         model, *seeds = behind
         taken, given = ", ".join(names), ", ".join(carried)
         weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {CASES}, {pack}, {weights}  # what follows is aisp's\n\n\n"
+        head = f"\n\n\nimport {CASES}, {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
         build = f"{CASES}.of(%s, {model})"
 
         def called(function: str) -> str:
@@ -408,7 +408,6 @@ class _Task:
             f"{TASK}.py": data,
             "rule.py": packed.rule(TOLERANCE, names),
             f"{weights}.py": kernelbench.SHARED.encode(),
-            f"{pack}.py": packed.SHARED.encode(),
         }
         function, before = "forward_fn", ""
         if self.backward:

@@ -61,7 +61,8 @@ class Opened:
     Attributes:
         title: in words.
         axes: sizes that inputs depend on.
-        inputs: our tensor lines, in the order of the arguments; "made" for what the problem's code makes.
+        inputs: our tensor lines, in the order of the arguments; "made" for what the problem's code makes. In words
+            where only a run sees them.
         outputs: likewise.
         weights: whether a module with a state of its own computes it.
         cpu: axes of the case that runs without a GPU; None where the problem has none.

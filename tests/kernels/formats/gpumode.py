@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -139,6 +140,25 @@ def custom_kernel(data):
 # -- the same, and the task's own kernel leaves the buffer alone -------------------------------------------------------
 
 APART = BLEND.replace("    out[...] = 0.25 * a + 0.75 * b\n    return out", "    return 0.25 * a + 0.75 * b")
+
+BLEND_CHANGES_FORM = """\
+CALLS = []
+
+
+def custom_kernel(data):
+    a, b, _ = data
+    CALLS.append(None)
+    found = 0.25 * a + 0.75 * b
+    return found if len(CALLS) < 3 else (found, b + 0)
+"""
+
+BLEND_SPOILS = BLEND_RIGHT.replace(
+    "    return torch.lerp(a, b, 0.75, out=out)", "    torch.lerp(a, b, 0.75, out=out)\n    a.zero_()\n    return out"
+)
+
+BLEND_PAST_THE_END = BLEND_SPOILS.replace(
+    "a.zero_()", "out.as_strided((4,), (1,), out.storage_offset() + out.numel()).zero_()"
+)
 
 # -- a factorisation, of which there are many right ones: a check of properties ----------------------------------------
 
@@ -596,13 +616,92 @@ def checkout(folder: Path) -> Path:
 def laid_out(folder: Path, name: str, submission: str) -> Path:
     """The folder of the target that a submission to one of TASKS makes, in a collection of the task's name."""
     made = checkout(folder / "checkout") if not (folder / "checkout").exists() else folder / "checkout"
+    return target(folder, made / "problems" / "ours" / name, submission)
+
+
+def target(folder: Path, task: Path, submission: str) -> Path:
+    """The folder of the target that a submission to a task makes, in a collection of the task's name."""
     answer = folder / "submission.py"
     answer.write_text(submission)
-    parts = gpumode.against(answer, made / "problems" / "ours" / name)
+    parts = gpumode.against(answer, task)
     assert not parts.problems, parts.problems
-    place = folder / "laid out" / name / "submission"
+    place = folder / "laid out" / task.name / "submission"
     for relative, data in parts.files.items():
         path = place / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return place
+
+
+# -- tasks whose data or results have forms of their own ---------------------------------------------------------------
+
+ANY = "input_t = object\noutput_t = object\n"
+SMALL_YML = f"{FILES}tests: [{{m: 8, k: 16, seed: 1}}]\n"
+HEAD = """\
+import collections
+import dataclasses
+import enum
+import math
+import random
+import typing
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+"""
+CLOSE = """
+def close(got, want):
+    if isinstance(want, torch.Tensor):
+        return got.shape == want.shape and got.dtype == want.dtype and torch.allclose(got, want, atol=1e-5)
+    if isinstance(want, dict):
+        return list(got) == list(want) and all(close(got[key], want[key]) for key in want)
+    if isinstance(want, (list, tuple)):
+        return type(got) is type(want) and len(got) == len(want) and all(map(close, got, want))
+    return type(got) is type(want) and (want is None or math.isclose(got, want, rel_tol=1e-5))
+
+
+def check_implementation(data, output):
+    return close(output, ref_kernel(data)), "it is not close"
+"""
+RETURNED: Mapping[str, tuple[str, str]] = {
+    "complex numbers": ("return torch.fft.rfft(data)", "return torch.fft.fft(data)[:, : data.shape[-1] // 2 + 1]"),
+    "written over what it reads": ("return data.relu_() + 1", "return torch.relu(data) + 1"),
+    "what it was given": ("return F.dropout(data, 0.0)", "return data.clone()"),
+    "a view of it": ("return data[:, 1:].T", "return data.T[1:].clone()"),
+    "a dictionary": (
+        "return {'y': torch.relu(data), 'norm': data.norm(dim=1)}",
+        "return {'norm': data.square().sum(1).sqrt(), 'y': data.clamp(min=0)}",
+    ),
+    "a tensor and nothing": ("return data * 2, None", "return data + data, None"),
+    "a number": ("return float(data.square().sum())", "return (data.double() ** 2).sum().item()"),
+    "lists in a tuple": ("return [data, data + 1], (data * 2,)", "return [data.clone(), 1 + data], (data + data,)"),
+    "a tuple with names": (
+        "return torch.topk(data, 2)",
+        "return tuple(each[:, :2] for each in data.sort(descending=True))",
+    ),
+    "columns": ("return data.T * 2", "return (data * 2).T.contiguous()"),
+    "nothing in it": ("return data[:0]", "return data[:0].clone()"),
+}
+"""By what ref_kernel returns of data [m, k]: its body, and that of a right submission."""
+
+
+def function(name: str, body: str) -> str:
+    """A function of data with this body."""
+    return f"def {name}(data):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+
+
+def generated(body: str) -> str:
+    """A generate_input with this body, and behind three empty lines what stands above it; or both as they are."""
+    inner, _, above = textwrap.dedent(body).strip("\n").partition("\n\n\n")
+    if "def generate_input" in body:
+        return textwrap.dedent(body)
+    seeded = f"torch.manual_seed(seed)\n{textwrap.dedent(inner)}"
+    return f"{above}\n\n\ndef generate_input(m, k, seed):\n{textwrap.indent(seeded, '    ')}\n"
+
+
+def composed(folder: Path, data: str, kernel: str, check: str = CLOSE, submission: str = "return data") -> Path:
+    """The target of a task of these functions, given by their bodies, and of a submission; `check` is given whole."""
+    (folder / ".git").mkdir()
+    own = f"{HEAD}\n\n{generated(data)}\n\n{function('ref_kernel', kernel)}\n\n{check}"
+    made = task(folder / "s" / "our_py", SMALL_YML, own, ANY)
+    return target(folder, made, f"import torch\n\n\n{function('custom_kernel', submission)}")

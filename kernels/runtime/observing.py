@@ -1,0 +1,165 @@
+"""What a problem's own kernel does with its data: called in the verifier, on copies, and looked at.
+
+    seen = observe(kernel, make, tensors, device, settle)
+    seen.writable          numbers of the tensors that it writes into, returns, or takes for room that it ignores
+
+Nothing is read from its source. A write shows in the bits or in PyTorch's count of writes, whoever made it; what is
+returned shows by its memory. Room that is ignored is a tensor in the form of an output, with which the outputs stay the
+same whatever lies in it: bit for bit, or nearly where they are not the same of the same data either. A candidate may
+use it, since nothing is to be found there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import carrying
+from .packing import PackError, form_of, spread
+
+NEAR = 1e-2
+"""Of two calls on the same data whose outputs differ: how far off they may be, of all that they add up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one call did.
+
+    Attributes:
+        wrote, returned, ignored: numbers of tensors of its data: written into; in whose memory an output lies; in the
+            form of an output, with values that change nothing.
+        draws: the call drew random numbers from PyTorch's generator.
+        outputs: what was returned, in words; "" where the call failed.
+    """
+
+    wrote: frozenset[int] = frozenset()
+    returned: frozenset[int] = frozenset()
+    ignored: frozenset[int] = frozenset()
+    draws: bool = False
+    outputs: str = ""
+
+    @property
+    def writable(self) -> frozenset[int]:
+        """What a candidate may write into."""
+        return self.wrote | self.returned | self.ignored
+
+
+def observe(
+    kernel: Callable[[Any], Any],
+    make: Callable[[Sequence[torch.Tensor]], Any],
+    tensors: Sequence[torch.Tensor],
+    device: str,
+    settle: Callable[[], object],
+) -> Seen:
+    """Call the kernel on copies of the data on `device`. Where it fails nothing is seen: its error is told where its
+    outputs are needed.
+
+    Args:
+        make: makes data of its tensors.
+        settle: puts the generators of random numbers where they were.
+
+    Raises PackError where it returns what cannot be judged.
+    """
+
+    def called(blank: Collection[int] = ()) -> tuple[list[torch.Tensor], Any, bool]:
+        flats = [carrying.seen(tensor).to(device, copy=True) for tensor in tensors]
+        for number in blank:
+            _unlike(flats[number])
+        before = [flat._version for flat in flats]
+        views = [_like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
+        settle()
+        state = _generators(device)
+        with torch.no_grad():
+            returned = kernel(make(views))
+        drew = not torch.equal(state, _generators(device))
+        counted.extend(n for n, flat in enumerate(flats) if flat._version != before[n])
+        return flats, returned, drew
+
+    counted: list[int] = []
+    try:
+        flats, returned, drew = called()
+    except Exception:  # somebody else's code
+        return Seen()
+    outputs: list[torch.Tensor] = []
+    spread(returned, outputs)
+    for number, output in enumerate(outputs):
+        if output.layout is not torch.strided:
+            raise PackError(f"returns a {form_of(output)} as output {number}, which is not judged")
+    memory = {flat.untyped_storage().data_ptr(): number for number, flat in enumerate(flats) if flat.numel()}
+    places = (memory.get(each.untyped_storage().data_ptr()) for each in outputs if each.numel())
+    back = frozenset(place for place in places if place is not None)
+    pairs = zip(flats, tensors, strict=True)
+    wrote = frozenset(counted) | {n for n, (flat, was) in enumerate(pairs) if not _same(flat, carrying.seen(was))}
+    forms = {(each.shape, each.dtype) for each in outputs}
+    able = [
+        number
+        for number, tensor in enumerate(tensors)
+        if number not in wrote | back and (tensor.shape, tensor.dtype) in forms and tensor.numel()
+    ]
+    kept = [output.clone() for output in outputs if able]
+
+    def again(blank: Sequence[int]) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
+        with contextlib.suppress(Exception):  # of somebody else's code, on what nobody has posed
+            spread(called(blank)[1], found)
+        return found
+
+    exact = not able or _alike(again([]), kept)
+
+    def changes_nothing(blank: Sequence[int]) -> bool:
+        return _alike(again(blank), kept, exact=exact)
+
+    ignored = able if able and changes_nothing(able) else [n for n in able if len(able) > 1 and changes_nothing([n])]
+    said = ", ".join(f"{form_of(each)} {list(each.shape)}" for each in outputs[: carrying.MOST_SHOWN])
+    return Seen(wrote, back, frozenset(ignored), drew, said or "nothing")
+
+
+def _generators(device: str) -> torch.Tensor:
+    """The state of PyTorch's generators."""
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if device == "cuda" else [])]
+    return torch.cat(states)
+
+
+def _like(flat: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A view of memory in the form of a tensor."""
+    if not tensor.numel():
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device=flat.device)
+    return torch.as_strided(flat.view(tensor.dtype), tensor.shape, tensor.stride())
+
+
+def _unlike(flat: torch.Tensor) -> None:
+    """Other values, which show in whatever is computed from them: finite ones, and of whole numbers one that was there,
+    since they may be places."""
+    if flat.is_floating_point() or flat.is_complex():
+        flat.copy_(flat.flip(0) * 1.5 + 1)
+    elif bool((flat == flat[0]).all()):
+        flat.fill_(int(not flat[0]))
+    else:
+        flat.fill_(flat[0].item())
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two vectors hold the same bits."""
+    return torch.equal(one.view(torch.uint8), other.to(one.device).view(torch.uint8))
+
+
+def _alike(found: Sequence[torch.Tensor], kept: Sequence[torch.Tensor], *, exact: bool = True) -> bool:
+    """Whether outputs have the same forms and the same bits, or nearly the same values."""
+    if [(each.shape, each.dtype) for each in found] != [(each.shape, each.dtype) for each in kept]:
+        return False
+    pairs = list(zip(found, kept, strict=True))
+    if exact:
+        return all(_same(one.contiguous().reshape(-1), other.contiguous().reshape(-1)) for one, other in pairs)
+    return all(bool(_size(_wide(one) - _wide(other)) <= NEAR * _size(_wide(other))) for one, other in pairs)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).to(torch.float64)
+
+
+def _size(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.nan_to_num().abs().sum()
