@@ -258,7 +258,7 @@ class Verification:
     async def pose_values(self) -> None:
         """Make what the gate asks after the last sample, as soon as all is known that it asks before. Raises ArmEnd."""
         await self.known()
-        async with self._reporter.step("values"):
+        async with self._reporter.step("inputs"):
             await self._beyond.pose_values()
 
     async def enter_late(self, stint: Stint) -> None:
