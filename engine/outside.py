@@ -30,7 +30,8 @@ from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
 ROUNDS = 2  # of a replica; in a quick run the second is for those of whom one pair says too little
-AGREE = 1.3  # times what its samples say may be a pair's time that is enough; a ratio to a baseline beyond it is clear
+AGREE = 1.3  # times what its samples say may be a pair's time that is enough
+CLEAR = 1.4  # is a ratio to a baseline of which one pair of each is enough: beyond what these say (LONE_ERROR)
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
 PAIR_CALLS = 4  # of the shortest pair: a batch of one call, and one of three
 MOST_FETCHED = 1 << 30  # bytes of one output
@@ -163,7 +164,7 @@ def open_still(stints: Sequence[Stint]) -> list[Stint]:
 
     def enough(one: Stint, ms: float, claimed_ms: float) -> bool:
         clear = all(
-            base is one or base_claimed_ms <= claimed_ms or base_ms > AGREE * ms
+            base is one or base_claimed_ms <= claimed_ms or base_ms > CLEAR * ms
             for base, base_ms, base_claimed_ms in baselines
         )
         return clear and claimed_ms < AGREE * ms and ms < AGREE * claimed_ms

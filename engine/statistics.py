@@ -40,7 +40,7 @@ import numpy.typing as npt
 from aisp.engine.distributions import TINY, digamma, fisher_tail, student, student_tails, trigamma, trigamma_inverse
 from aisp.store.outcomes import Timing, Verdict
 from aisp.store.results.comparison import EQUIVALENCE
-from aisp.store.results.outside import JudgedTime, outside_ratio
+from aisp.store.results.outside import COVER, JudgedTime, outside_ratio
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -117,6 +117,7 @@ def class_of(timing: Timing) -> str:
 
 
 OUTSIDE_ERROR = 0.005  # of the judge's clock at best, relative
+LONE_ERROR = 0.10  # of one pair of batches, which shows no spread: a neighbour may have met it
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 
 
@@ -393,10 +394,12 @@ def confirmed(time: Ratio, cycles: Ratio | None) -> Ratio:
 
 
 def outside(slopes: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
-    """Time per call in ms by the judge's clock, and its relative standard error; None where it is not above zero.
+    """Time per call in ms by the judge's clock, and its relative error, of which COVER on either side are the 95 %
+    interval; None where it is not above zero.
 
     The time is the median over replicas of the medians of their slopes. The error is the larger one of what the slopes
-    and what the replicas differ by, each by the median absolute deviation, and at least OUTSIDE_ERROR.
+    and what the replicas differ by, each by the median absolute deviation and the wider the fewer they are (Student's t
+    of two arms with as many), and at least OUTSIDE_ERROR; LONE_ERROR of one pair.
 
     Args:
         slopes: replica and time per call of each pair of batches.
@@ -409,8 +412,13 @@ def outside(slopes: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
     time_ms = float(np.median(medians))
     if not math.isfinite(time_ms) or time_ms <= 0:
         return None
+    if len(times) == 1:
+        return time_ms, LONE_ERROR
     errors = [
-        MAD_TO_DEVIATION * float(np.median(np.abs(values - np.median(values)))) / math.sqrt(len(values))
+        MAD_TO_DEVIATION
+        * float(np.median(np.abs(values - np.median(values))))
+        / math.sqrt(len(values))
+        * (student(LEVEL, 2.0 * (len(values) - 1)) / COVER)
         for values in (times, medians)
         if len(values) > 1
     ]

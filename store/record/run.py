@@ -80,7 +80,7 @@ class Quality(msgspec.Struct, frozen=True):
             (outcomes.TolerancePolicy): the stated one on the lesson's own values, the derived one on drawn shapes and
             other kinds of values. None in records of before this was kept.
         outside_ms: time per call by the judge's clock, in its own process; None where the arm was judged inside.
-        outside_error: relative standard error of that.
+        outside_error: relative error of that: two on either side are its 95 % interval.
         outside_copies_ms: what the judge took off that for the copies of a call. None: nothing, or a record of before.
         outside_read: outputs of the judge's batches that it read, and found right.
         outside_sets: sets of inputs that there was memory for, where that made the judge's batches smaller; else None.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from aisp.store.record import Arm, Quality
 
-COVER = 2.0  # standard errors on either side, for some 95 %
+COVER = 2.0  # errors on either side, for 95 %
 
 
 class JudgedTime(NamedTuple):
@@ -19,7 +19,7 @@ class JudgedTime(NamedTuple):
 
     Attributes:
         ms: without the copies that its batches contain.
-        error: relative standard error.
+        error: relative; COVER of it on either side are the 95 % interval.
         copies_ms: of a call, as the judge makes them.
     """
 

@@ -53,7 +53,7 @@ from aisp.engine.worker.probe import LINE_WORDS
 from aisp.kernels.catalog.model import Case, Flag, Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.record import Arm, Quality
-from aisp.store.results.outside import JudgedTime, judged, outside_ratio
+from aisp.store.results.outside import COVER, JudgedTime, judged, outside_ratio
 from tests import imported
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -113,7 +113,31 @@ def test_the_judges_time_is_the_median_over_replicas_and_its_error_what_they_dif
     assert outside([(0, -1.0)]) is None
     time_ms, error = outside([(0, 1.0), (0, 1.0), (1, 1.2), (1, 1.2)]) or (0.0, 0.0)
     assert time_ms == pytest.approx(1.1)
-    assert error == pytest.approx(statistics.MAD_TO_DEVIATION * 0.1 / math.sqrt(2) / 1.1)
+    few = statistics.student(statistics.LEVEL, 2.0) / COVER  # two replicas of each arm
+    assert error == pytest.approx(statistics.MAD_TO_DEVIATION * 0.1 / math.sqrt(2) / 1.1 * few)
+
+
+def test_one_pair_of_batches_says_little_and_ten_say_much() -> None:
+    assert outside([(0, 1.0)]) == (1.0, statistics.LONE_ERROR)
+    low = outside_ratio(JudgedTime(1.0, statistics.LONE_ERROR), JudgedTime(taking.CLEAR, statistics.LONE_ERROR)).low
+    assert low > 1.0, "or one pair of each would be enough and decide nothing"
+    errors = [(outside([(0, 1.0 + 0.1 * (-1) ** n) for n in range(count)]) or (0.0, 0.0))[1] for count in (2, 4, 10)]
+    assert errors[0] > 2 * errors[1] > 3 * errors[2]
+
+
+def test_a_bent_clock_is_seldom_confirmed_by_two_pairs_whatever_they_differ_by() -> None:
+    """Arms that are alike, their two slopes each spread by a tenth, and a rung that says it is twice as fast."""
+    chance = np.random.default_rng(0)
+
+    def judged_twice() -> JudgedTime:
+        return JudgedTime(*(outside([(0, ms) for ms in np.exp(chance.normal(0, 0.1, 2))]) or (0.0, 0.0)))
+
+    trials = 2000
+    faster = sum(
+        statistics.confirmed_outside(FASTER, judged_twice(), judged_twice()).verdict is Verdict.FASTER
+        for _ in range(trials)
+    )
+    assert faster < 0.05 * trials
 
 
 @pytest.mark.parametrize(("base_ms", "rung_ms", "verdict"), [(2.0, 1.0, Verdict.FASTER), (1.0, 1.0, Verdict.UNDECIDED)])
