@@ -45,7 +45,7 @@ class Described:
 
     Attributes:
         said: it as JSON, with a number for each tensor.
-        tensors: by number. One that data has twice is there once.
+        tensors: by number, in host memory. One that data has twice is there once.
     """
 
     said: Any
@@ -110,7 +110,8 @@ def described(data: Any, own: str, classes: Collection[str], modules: Collection
             raise PackError(f"is a {name}, whose state cannot be seen")
         return {"object": [named, _state(state, again)]}
 
-    return Described(packing.described(data, slot, written), tensors)
+    said = packing.described(data, slot, written)
+    return Described(said, [each if each.is_cpu else like(seen(each).cpu(), each) for each in tensors])
 
 
 def _state(state: Mapping[str, Any], again: Callable[[Any], Any]) -> dict[str, Any]:
@@ -131,6 +132,13 @@ def seen(tensor: torch.Tensor) -> torch.Tensor:
     if not plain.numel():
         return torch.empty(0, dtype=torch.uint8)
     return packing.stretch(plain.view(torch.uint8) if plain.element_size() == 1 else plain)
+
+
+def like(flat: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A view of memory, as `seen` gives it, in the form of a tensor."""
+    if not tensor.numel():
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device=flat.device)
+    return torch.as_strided(flat.view(tensor.dtype), tensor.shape, tensor.stride())
 
 
 def laid(

@@ -83,10 +83,9 @@ def posed(
     takes = _parameters(made)
     given |= {name: value for name, value in ((SEED, first), (DEVICE, device)) if name in takes and name not in given}
     settle(second)
-    data = made(**given)
     try:
         with packing.within("data"):
-            found = carrying.described(data, OWN, classes, modules)
+            found = carrying.described(made(**given), OWN, classes, modules)
             if not found.tensors:
                 raise PackError("holds no tensor")
     except PackError as error:
@@ -142,7 +141,9 @@ def said(data: carrying.Described, seen: Seen) -> str:
     told = carrying.outline(data.said, name_of)
     if not seen.outputs:
         return f"{told}; ref_kernel failed on it"
-    return f"{told}; ref_kernel returns {seen.outputs}{', and draws random numbers' if seen.draws else ''}"
+    more = [", and draws random numbers"] if seen.draws else []
+    more += [f"; of output {number} some is memory that nobody wrote" for number in sorted(seen.unwritten)]
+    return f"{told}; ref_kernel returns {seen.outputs}{''.join(more)}"
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------

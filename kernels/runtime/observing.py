@@ -12,7 +12,8 @@ use it, since nothing is to be found there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ class Seen:
         wrote, returned, ignored: numbers of tensors of its data: written into; in whose memory an output lies; in the
             form of an output, with values that change nothing.
         draws: the call drew random numbers from PyTorch's generator.
+        unwritten: numbers of outputs that hold memory as it was found.
         outputs: what was returned, in words; "" where the call failed.
     """
 
@@ -40,6 +42,7 @@ class Seen:
     returned: frozenset[int] = frozenset()
     ignored: frozenset[int] = frozenset()
     draws: bool = False
+    unwritten: frozenset[int] = frozenset()
     outputs: str = ""
 
     @property
@@ -70,7 +73,7 @@ def observe(
         for number in blank:
             _unlike(flats[number])
         before = [flat._version for flat in flats]
-        views = [_like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
+        views = [carrying.like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
         settle()
         state = _generators(device)
         with torch.no_grad():
@@ -82,6 +85,8 @@ def observe(
     counted: list[int] = []
     try:
         flats, returned, drew = called()
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
     except Exception:  # somebody else's code
         return Seen()
     outputs: list[torch.Tensor] = []
@@ -100,7 +105,7 @@ def observe(
         for number, tensor in enumerate(tensors)
         if number not in wrote | back and (tensor.shape, tensor.dtype) in forms and tensor.numel()
     ]
-    kept = [output.clone() for output in outputs if able]
+    kept = [output.clone() for output in outputs]
 
     def again(blank: Sequence[int]) -> list[torch.Tensor]:
         found: list[torch.Tensor] = []
@@ -114,21 +119,29 @@ def observe(
         return _alike(again(blank), kept, exact=exact)
 
     ignored = able if able and changes_nothing(able) else [n for n in able if len(able) > 1 and changes_nothing([n])]
+    with _filled():
+        pairs = zip(again([]), kept, strict=False)
+        unwritten = frozenset(n for n, (full, was) in enumerate(pairs) if bool((full.isnan() & ~was.isnan()).any()))
     said = ", ".join(f"{form_of(each)} {list(each.shape)}" for each in outputs[: carrying.MOST_SHOWN])
-    return Seen(wrote, back, frozenset(ignored), drew, said or "nothing")
+    return Seen(wrote, back, frozenset(ignored), drew, unwritten, said or "nothing")
+
+
+@contextlib.contextmanager
+def _filled() -> Iterator[None]:
+    """Let PyTorch fill memory that it hands out with NaN."""
+    was = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(was[0], warn_only=was[1])
 
 
 def _generators(device: str) -> torch.Tensor:
     """The state of PyTorch's generators."""
     states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if device == "cuda" else [])]
     return torch.cat(states)
-
-
-def _like(flat: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """A view of memory in the form of a tensor."""
-    if not tensor.numel():
-        return torch.empty(tensor.shape, dtype=tensor.dtype, device=flat.device)
-    return torch.as_strided(flat.view(tensor.dtype), tensor.shape, tensor.stride())
 
 
 def _unlike(flat: torch.Tensor) -> None:

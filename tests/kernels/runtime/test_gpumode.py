@@ -378,6 +378,14 @@ def test_the_runs_log_says_what_was_seen(tmp_path: Path) -> None:
     )
 
 
+def test_memory_that_nobody_wrote_is_seen_in_what_is_returned(tmp_path: Path) -> None:
+    body = "out = torch.empty(2, 16)\nout[1] = data.sqrt()\nreturn data.sqrt(), out, torch.empty_like(data).fill_(1)"
+    found = "posed()\n((seen, _),) = gpumode._seen.values()\nprint(json.dumps(sorted(seen.unwritten)))"
+    place = text.composed(tmp_path, "return torch.rand(k)", body)
+    assert result(place, found) == [1]
+    assert "; of output 1 some is memory that nobody wrote\n" in used(place, "posed()").stdout
+
+
 def test_a_result_that_is_not_judged_is_told_with_the_line(tmp_path: Path) -> None:
     for number, (body, told) in enumerate(
         {
