@@ -15,6 +15,7 @@ from aisp.engine import (
     environment,
     guard,
     journal,
+    outside,
     paths,
     pool,
     server,
@@ -106,6 +107,12 @@ def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
     assert f"graph of {turns.CALLS[0]} to {turns.CALLS[1]} calls" in section
     assert f"below {turns.THROTTLED_BELOW * 100:.0f} % of it" in section
     assert f"no wider than {turns.StopRule.of(quick=False, replicas=0).half_width * 100:.0f} %" in section
+
+
+def test_when_a_quick_run_makes_a_second_pair_of_batches_is_the_codes() -> None:
+    section = " ".join(SECTIONS["The life of a run"].split())
+    assert f"where it is {outside.AGREE} times what the samples say" in section
+    assert f"a baseline that is not {outside.CLEAR} times as slow by the judge's clock" in section
 
 
 def test_the_statistics_numbers_are_the_codes() -> None:
