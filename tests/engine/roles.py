@@ -495,7 +495,8 @@ class BatchTimer(CudaTimer):
         self.timing = Timing.WARM if warm else Timing.COLD
         self._warm = warm
         self._captures = captures
-        self.resolution_ms = self.overhead_ms = self.probe_step_ms = self.probe_overhead_ms = None
+        self.resolution_ms = self.probe_step_ms = self.probe_overhead_ms = None
+        self._held, self._empty_ms = False, 0.0  # nothing is taken off
         self.reference_mhz = math.nan
 
     def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:

@@ -109,6 +109,8 @@ class StandIn:
                 return reports.Sustained(calls=job.calls)
             case jobs.ServeBatches():
                 return reports.BatchesServed()
+            case jobs.ReadPairs():
+                return reports.PairsRead(pair_ms=None, note="a stand-in has no events")
             case jobs.TimeBatches():
                 return reports.BatchesTimed(inside="a stand-in makes no calls")
             case jobs.FetchLast():
