@@ -41,7 +41,7 @@ from aisp.checks.registry import (
     unavailable,
 )
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import TWIN_SUFFIX, Timing
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -438,7 +438,7 @@ def _told(arm: ArmFacts, target: Target) -> list[list[CollectivesFacts]]:
 
 
 def _baseline(run: RunFacts) -> ArmFacts | None:
-    found = [arm for arm in run.arms if arm.rung.role is Role.BASELINE and not arm.arm.endswith(TWIN_SUFFIX)]
+    found = [arm for arm in run.arms if arm.rung.role is Role.BASELINE and not arm.twin]
     return next((arm for arm in found if arm.rung.name == "baseline"), found[0] if found else None)
 
 

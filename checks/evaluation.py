@@ -44,7 +44,6 @@ from aisp.checks.registry import (
     unavailable,
 )
 from aisp.kernels.catalog.parsing import parsed
-from aisp.store.outcomes import TWIN_SUFFIX
 
 if TYPE_CHECKING:
     import ast
@@ -995,7 +994,7 @@ ASKED_AS_BASELINE = "a quick run asks the baseline, whose source this is, and no
 
 
 def _asked_as_baseline(arm: ArmFacts, run: RunFacts) -> bool:
-    return run.quick and TWIN_SUFFIX in arm.arm
+    return run.quick and arm.twin
 
 
 def held_out(arm: ArmFacts, run: RunFacts) -> Answer:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 import msgspec
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, Limiter, State, Timing
+from aisp.store.outcomes import GRAVEST_FIRST, TWIN_SUFFIX, FindingStatus, Limiter, State, Timing
 from aisp.store.record import Finding
 from aisp.store.text import clean_line
 
@@ -423,6 +423,11 @@ class ArmFacts:
     doubt: Refusal | None = None
     refusal: Refusal | None = None
     source: str = ""
+
+    @property
+    def twin(self) -> bool:
+        """Whether it is the A/A arm: the baseline once more."""
+        return self.arm.endswith(TWIN_SUFFIX)
 
     def facts(self, sensor: type[Sensor[F_co]]) -> list[F_co]:
         """What this sensor noted, one for each process that told.

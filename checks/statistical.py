@@ -42,7 +42,7 @@ from aisp.checks.registry import (
     suspect,
     unavailable,
 )
-from aisp.store.outcomes import TWIN_SUFFIX, Timing
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -551,7 +551,7 @@ def _idle(arm: ArmFacts, run: RunFacts) -> Answer:
 
 def _aa(run: RunFacts) -> float | None:
     """|log| of the baseline's median over its twin's; None where there is no twin."""
-    twin = next((arm for arm in run.arms if TWIN_SUFFIX in arm.arm and arm.median_ms), None)
+    twin = next((arm for arm in run.arms if arm.twin and arm.median_ms), None)
     base = next(
         (arm for arm in run.arms if twin and arm.arm == arm.rung.name == twin.rung.name and arm.median_ms), None
     )
@@ -601,7 +601,7 @@ def _cherry(arm: ArmFacts, run: RunFacts) -> Answer:
     import numpy as np  # listing the checks does not need it
 
     base = run.arms[0] if run.arms else arm
-    if arm is base or TWIN_SUFFIX in arm.arm:
+    if arm is base or arm.twin:
         return not_applicable("the baseline is what others are compared with")
     if not arm.median_ms or not base.median_ms:
         return not_applicable("there is no speed-up in this run")

@@ -148,7 +148,7 @@ class Replicas:
         early = [stint for stint in stints if stint.replica == 0 and stint.arm in rungs]
         building = [stint for stint in stints if stint not in early]
         patient = self._plan.record.trigger is Trigger.CLI or any(map(self._compiles_long, rungs))
-        beside = [self._verify(early)] + [self._verification.pose_values() for _ in range(patient)]
+        beside = [self._verify(early), *([self._verification.pose_values()] if patient else [])]
         ahead, *_ = await gathered([self._compiled_ahead(early, twins, building, patient=patient), *beside])
         first = [stint for stint in early if stint.running and stint.arm.timed]
         if first:
@@ -172,7 +172,7 @@ class Replicas:
         ready = [(stint.arm, stint.replica) for stint in ahead]
         joined = [arm for arm in twins if (arm, 0) not in ready]
         repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
-        beside = [self._verification.pose_values() for _ in range(not patient)]  # the verifier has nothing else to do
+        beside = [] if patient else [self._verification.pose_values()]  # the verifier has nothing else to do
         started, *_ = await gathered([self._start((joined, 0), (repeated, 1)), *beside])
         late = [*ahead, *started]
         await self._verify(late)

@@ -111,7 +111,7 @@ def arm_record(
         detail=arm.detail,
         sources=hashlib.sha256(source).hexdigest(),
         role=arm.rung.role,
-        twin=TWIN_SUFFIX in arm.name,
+        twin=arm.twin,
     )
 
 
@@ -223,7 +223,7 @@ def comparisons(
         looks: of the stop rule.
         prior: of how processes of the same code differ.
     """
-    baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
+    baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and not arm.twin]
     if not baselines:
         return [], {}
     sides = {arm.name: _Side.of(arm) for arm in arms}
@@ -235,7 +235,7 @@ def comparisons(
     compared = [
         _comparison(sides[arm.name], sides[base.name], made[base.name].get(arm.name, (None, None)), rules)
         for arm in arms
-        if TWIN_SUFFIX not in arm.name
+        if not arm.twin
         for base in baselines
         if arm is not base and (arm.rung.role is not Role.BASELINE or base is baselines[0])
     ]
@@ -369,7 +369,7 @@ def widest(arms: Sequence[Arm], replica: int, clear: float = 0.0) -> float | Non
     None as long as one of these comparisons has fewer than three rounds, and where there is none. Only the newest
     replica's samples are looked at, so `replica` is the one that runs.
     """
-    measured = [arm for arm in arms if arm.running and arm.timed and TWIN_SUFFIX not in arm.name]
+    measured = [arm for arm in arms if arm.running and arm.timed and not arm.twin]
     if len(measured) < 2 or measured[0].rung.role is not Role.BASELINE:
         return None
     base, *rest = (_newest(arm, replica) for arm in measured)
