@@ -536,8 +536,8 @@ class Allocator(Sensor[AllocatorFacts]):
         self._off = caching_off(self._torch)
 
     def _counts(self) -> tuple[int, int]:
-        stats = self._torch.cuda.memory_stats()
-        return stats.get("segment.all.allocated", 0), stats.get("num_alloc_retries", 0)
+        stats = self._torch.cuda.memory_stats_as_nested_dict()  # memory_stats() sorts 160 of them, in 0.2 ms
+        return stats["segment"]["all"]["allocated"], stats["num_alloc_retries"]
 
     def before_call(self, call: Call) -> None:
         """See Sensor."""
@@ -555,7 +555,7 @@ class Allocator(Sensor[AllocatorFacts]):
         self._samples += 1
 
     def _wanted(self) -> bool:
-        return self._samples < 256  # asking takes some 0.1 ms
+        return self._samples < 256  # of a run that is slowed by it
 
     def facts(self) -> AllocatorFacts:
         """See AllocatorFacts."""

@@ -26,6 +26,7 @@ from aisp.engine.ranks import Process, Ranks
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.spawner import UNKNOWN_STATUS, Child, ChildGoneError, ChildTimeoutError
+from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import Correctness, State
 from aisp.store.text import clean_line
@@ -203,18 +204,22 @@ class Crew:
                 await teach(self._ask_now, job)
                 raise ArmEnd(State.USER_ERROR, end.reason, end.detail) from None
 
-    async def pair_ms(self) -> float | None:
+    async def pair_ms(self, cache: Cache) -> float | None:
         """What an event pair reads on this run's GPU beyond the kernels between its events: asked of a verifier once
-        in an engine's life. None on a CPU, and where CUPTI does not say. Raises ArmEnd."""
+        in an engine's life. None on a CPU, and where CUPTI does not say. Raises ArmEnd.
+
+        Args:
+            cache: what the L2 holds before a sample.
+        """
         if self.device != "cuda":
             return None
-        known = self._services.pairs_ms
-        if self._services.gpu not in known:
-            told = await self.ask_verifier(jobs.ReadPairs(), reports.PairsRead)
+        known, key = self._services.pairs_ms, (self._services.gpu, cache)
+        if key not in known:
+            told = await self.ask_verifier(jobs.ReadPairs(cache=cache), reports.PairsRead)
             if told.pair_ms is None:
                 log.warning("event pairs were not held against CUPTI: %s", clean_line(told.note))
-            known[self._services.gpu] = told.pair_ms
-        return known[self._services.gpu]
+            known[key] = told.pair_ms
+        return known[key]
 
     async def _ask_now(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:
         """The answer of whoever is the verifier now."""

@@ -46,7 +46,7 @@ class Measuring:
 
     async def warm_up(self, stints: Sequence[Stint], warm: Sequence[Stint] = ()) -> None:
         """Bring each process to a steady state, then choose how samples are taken, alike for these and the `warm`."""
-        self.turns.pair_ms = await self._crew.pair_ms()
+        self.turns.pair_ms = await self._crew.pair_ms(self._plan.rule.cache)
         for stint in stints:
             await self._crew.guarded(stint, self._warm_up)
         left = [stint for stint in (*warm, *stints) if stint.running]

@@ -16,6 +16,7 @@ from aisp.engine.gpus import GpuOwnership
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.telemetry import Nvml
+from aisp.kernels.catalog.contracts import Cache
 from aisp.store import record as records
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Services:
     ownership: GpuOwnership = field(init=False)  # of these GPUs
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peaks: dict[int, records.Peak] = field(default_factory=dict)  # by GPU: the newest ceilings of it
-    pairs_ms: dict[int, float | None] = field(default_factory=dict)  # by GPU: see Crew.pair_ms
+    pairs_ms: dict[tuple[int, Cache], float | None] = field(default_factory=dict)  # by GPU: see Crew.pair_ms
     # How many processes the slot's next runs will take, and how many of them use torch's compiler: of two at most.
     next_processes: Callable[[], Sequence[tuple[int, int]]] = tuple
     # What has become of the installation since the run began; to be asked when none of its processes is left.

@@ -272,7 +272,13 @@ class TimeBatches(Job, tag="time_batches", frozen=True, kw_only=True):
 
 
 class ReadPairs(Job, tag="read_pairs", frozen=True, kw_only=True):
-    """Verifier, on a GPU: say what an event pair reads there beyond the kernel between its events."""
+    """Verifier, on a GPU: say what an event pair reads there beyond the kernel between its events.
+
+    Attributes:
+        cache: what the L2 holds before a sample.
+    """
+
+    cache: Cache
 
 
 class Inspect(Job, tag="inspect", frozen=True, kw_only=True):

@@ -398,7 +398,7 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
         case jobs.TimeBatches():
             channel.send(verifier.time_batches(job))
         case jobs.ReadPairs():
-            channel.send(verifier.read_pairs())
+            channel.send(verifier.read_pairs(job))
         case jobs.Inspect():
             channel.send(verifier.inspect())
         case _:

@@ -13,6 +13,7 @@ before the outputs are read. On a CPU the processor time that its process takes 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import math
 import mmap
 import os
@@ -65,7 +66,10 @@ ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes
 ARMED_S = 0.25  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
 COPY_TRIES = 5
-COPIED_BYTES = 1 << 26  # in each, at most, where a call copies less: beyond what a cache holds
+COPIED_BYTES = {
+    "cpu": 1 << 26,
+    "cuda": 1 << 28,
+}  # in each, at most, where a call copies less: beyond what a cache holds
 NO_ROOM = f"there is no memory for {WIDE} sets of its inputs and outputs"
 SEAL_FUTURE_WRITE = 0x0010  # Linux 5.1: who has it mapped may write, nobody else from then on
 
@@ -394,6 +398,30 @@ def _cramped(calls: int, slopes_ms: Sequence[float], copies_ms: float, room: int
     return room < MOST_CALLS and calls == room // WIDE < math.ceil(BATCH_MS / per_call_ms)
 
 
+def _copies(come: Sequence[int], go: Sequence[int], most: int, device: str) -> list[list[tuple[Any, Any]]]:
+    """What one call after the other copies, of `most` at most: to where, and from where.
+
+    As in a batch, inputs come from places of their own in each call, and outputs go to some: what is in a cache already
+    would be copied in half of the time.
+
+    Args:
+        come, go: bytes of inputs and of outputs.
+    """
+    import torch
+
+    each = sum(come) + sum(go)
+    if not each:
+        return []
+    calls: list[list[tuple[Any, Any]]] = [[] for _ in range(max(1, min(most, COPIED_BYTES[device] // each)))]
+    for size, comes in [(size, True) for size in come] + [(size, False) for size in go]:
+        if size:
+            one = torch.ones(size, dtype=torch.uint8, device=device)
+            many = torch.ones((len(calls), size), dtype=torch.uint8, device=device)
+            for call, other in zip(calls, many, strict=True):
+                call.append((one, other) if comes else (other, one))
+    return calls
+
+
 class _Side:
     """Where batches run.
 
@@ -522,26 +550,17 @@ class _HostSide(_Side):
             return 0
 
     def copies_ms(self) -> float:
-        """What the copies of one call take here. As in a batch, inputs come from a place of their own in each call and
-        outputs go to one: what is in the cache already would be copied in half of the time.
-        """
-        import torch
-
-        sizes = [(size, True) for size in self._outside.sizes() if size and self._copies]
-        sizes += [(size, False) for size in self._output_sizes if size and self.clones]
-        if not sizes:
+        """What the copies of one call take here."""
+        come = self._outside.sizes() if self._copies else []
+        calls = _copies(come, self._output_sizes if self.clones else [], self._most, "cpu")
+        if not calls:
             return 0.0
-        count = max(4, min(self._most, COPIED_BYTES // sum(size for size, _ in sizes)))
-        copies: list[tuple[torch.Tensor, torch.Tensor]] = []  # to, from
-        for size, comes in sizes:
-            one, many = torch.ones(size, dtype=torch.uint8), torch.ones((count, size), dtype=torch.uint8)
-            copies += [(one, each) if comes else (each, one) for each in many]
         found: list[float] = []
         for _ in range(COPY_TRIES):
             start = time.perf_counter_ns()
-            for to, values in copies:
+            for to, values in itertools.chain(*calls):
                 to.copy_(values)
-            found.append((time.perf_counter_ns() - start) / 1e6 / count)
+            found.append((time.perf_counter_ns() - start) / 1e6 / len(calls))
         return statistics.median(found)
 
     def close(self) -> None:
@@ -689,9 +708,9 @@ class _DeviceSide(_Side):
         """What the copies of one call take here, one behind the other on the device."""
         import torch
 
-        sizes = (self._outside.sizes() if self._told.copies else []) + (self._output_sizes if self.clones else [])
-        pairs = [[torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2)] for size in sizes if size]
-        if not pairs:
+        come = self._outside.sizes() if self._told.copies else []
+        calls = _copies(come, self._output_sizes if self.clones else [], self.room, "cuda")
+        if not calls:
             return 0.0
 
         def took_ms(count: int) -> float:
@@ -699,8 +718,8 @@ class _DeviceSide(_Side):
             torch.cuda._sleep(2_000_000)  # the host is done before the first copy begins
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            for _ in range(count):
-                for to, values in pairs:
+            for number in range(count):
+                for to, values in calls[number % len(calls)]:
                     to.copy_(values)
             end.record()
             torch.cuda.synchronize()

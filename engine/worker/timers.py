@@ -445,6 +445,33 @@ def stand_ready(*, anew: bool = False) -> SavedHandles:
     return _saved
 
 
+class Flush:
+    """Leaves nothing of its inputs in the L2 for a call.
+
+    Args:
+        handles: functions of torch.
+        l2_bytes: size of the cache.
+    """
+
+    def __init__(self, handles: TorchHandles, l2_bytes: int) -> None:
+        import torch
+
+        self._torch = handles
+        rows = -(-max(2 * l2_bytes, 64 << 20) // (4 * ROW_WORDS))
+        self._lines = torch.empty(rows * ROW_WORDS, dtype=torch.int32, device="cuda")
+        # Read behind that, by row: a block has a row to itself, so that nothing but its result is written.
+        self._clean = torch.zeros((rows, ROW_WORDS), dtype=torch.int32, device="cuda")
+        self._seen = torch.zeros((rows,), dtype=torch.int32, device="cuda")
+
+    def launch(self, cache: Cache) -> None:
+        """Nothing for WARM; for COLD what it wrote itself is written back as well."""
+        if cache is not Cache.WARM:
+            free_persisting_lines()
+            self._torch.zero(self._lines)
+        if cache is Cache.COLD:
+            self._torch.greatest(self._clean, 1, out=self._seen)
+
+
 class CudaTimer:
     """GPU targets.
 
@@ -467,19 +494,13 @@ class CudaTimer:
         together: Together = ALONE,
         pair_ms: float | None = None,
     ) -> None:
-        import torch
-
         self._together = together
         found = handles or stand_ready()
         self._torch, self._probe, self._hold = found.torch, found.probe, found.hold
         self._beside = Beside()
         self._cache = cache
         self._torch.settle()
-        rows = -(-max(2 * l2_bytes, 64 << 20) // (4 * ROW_WORDS))
-        self._flush = torch.empty(rows * ROW_WORDS, dtype=torch.int32, device="cuda")
-        # Read behind the flush, by row: a block has a row to itself, so that nothing but its result is written.
-        self._clean = torch.zeros((rows, ROW_WORDS), dtype=torch.int32, device="cuda")
-        self._seen = torch.zeros((rows,), dtype=torch.int32, device="cuda")
+        self._flush = Flush(self._torch, l2_bytes)
         self._start = self._torch.event(enable_timing=True)
         self._end = self._torch.event(enable_timing=True)
         self._done = self._torch.event(enable_timing=True)
@@ -630,11 +651,7 @@ class CudaTimer:
         refill()
         if self._cache is Cache.WARM:
             launches.launch()
-        else:
-            free_persisting_lines()
-            self._torch.zero(self._flush)
-        if self._cache is Cache.COLD:
-            self._torch.greatest(self._clean, 1, out=self._seen)
+        self._flush.launch(self._cache)
         beside_ms = self._beside.before()
         found, self._kind = self._pair(launches), launches.kind
         self._readings_ms.append(found.ms)
@@ -736,19 +753,26 @@ class _Pair:
     start_ns: int
 
 
-def pair_ms(handles: SavedHandles) -> float:
+def pair_ms(handles: SavedHandles, l2_bytes: int, cache: Cache = Cache.COLD) -> float:
     """What an event pair reads, behind a hold, beyond the kernel between its events.
 
     Kernels that spin for known times are timed by events, then the same ones by CUPTI, which would lengthen the pairs.
+    They come behind the flush of a sample, since a launch reads what it needs through the L2, too.
+
+    Args:
+        handles: of this process.
+        l2_bytes: size of the cache to flush.
+        cache: what the L2 holds before a sample.
 
     Raises:
         RuntimeError: CUPTI or the kernel cannot be had, or kernels of different lengths do not agree.
     """
     saved = handles.torch
     start, end = saved.event(enable_timing=True), saved.event(enable_timing=True)
-    spin = Spin()
+    spin, flush = Spin(), Flush(saved, l2_bytes)
 
     def pair(us: float) -> float:
+        flush.launch(cache)
         if not handles.hold.launch(SPIN_HOLD_MS):
             raise RuntimeError("there is no hold")
         handles.probe.before()

@@ -86,10 +86,11 @@ class Verifier:
         if self._device == "cuda" and memory.memory_reserved() - memory.memory_allocated() > SPARE_BYTES:
             memory.empty_cache()
 
-    def read_pairs(self) -> reports.PairsRead:
+    def read_pairs(self, job: jobs.ReadPairs) -> reports.PairsRead:
         """Before any sample of a run: this process has handles that no rung can reach."""
         try:
-            return reports.PairsRead(pair_ms=timers.pair_ms(timers.stand_ready()))
+            l2_bytes = int(self._torch.cuda.get_device_properties(0).L2_cache_size)
+            return reports.PairsRead(pair_ms=timers.pair_ms(timers.stand_ready(), l2_bytes, job.cache))
         except Exception as error:  # of CUPTI and the driver: then an empty pair says what there is to say
             return reports.PairsRead(pair_ms=None, note=summary(error))
 

@@ -76,7 +76,7 @@ def test_a_sample_is_as_long_as_the_profiler_says(l2_bytes: int) -> None:
     from aisp.checks.cuda import spans_ms
     from aisp.engine.worker.timers import pair_ms, single, stand_ready
 
-    beyond_ms = pair_ms(stand_ready())
+    beyond_ms = pair_ms(stand_ready(), l2_bytes)
     assert 0.001 < beyond_ms < 0.005
     timer = timer_of(l2_bytes, pair_ms=beyond_ms)
     for rows in (256, 2048):  # some 10 and 30 us

@@ -469,7 +469,17 @@ def test_a_pair_is_held_against_cupti_with_kernels_of_known_length(
     spinning = Spinning(gpu, lambda us: beyond_us / 1e3 - EMPTY_MS)
     monkeypatch.setattr(timers, "Spin", lambda: spinning)
     monkeypatch.setattr(cupti, "opened", lambda: spinning)
-    assert timers.pair_ms(handles_of(gpu)) == pytest.approx(beyond_us / 1e3, abs=2e-6)
+    assert timers.pair_ms(handles_of(gpu), 0) == pytest.approx(beyond_us / 1e3, abs=2e-6)
+
+
+def test_a_pair_is_read_behind_the_flush_of_a_sample(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cache, flushed in ((Cache.COLD, ["flush", "read"]), (Cache.DIRTY, ["flush"]), (Cache.WARM, [])):
+        spinning = Spinning(gpu, lambda us: 0.001)
+        monkeypatch.setattr(timers, "Spin", lambda spinning=spinning: spinning)
+        monkeypatch.setattr(cupti, "opened", lambda spinning=spinning: spinning)
+        gpu.log.clear()
+        timers.pair_ms(handles_of(gpu), 0, cache)
+        assert [step for step in gpu.log if step in ("flush", "read")] == flushed * gpu.log.count("hold")
 
 
 def test_lengths_that_disagree_say_nothing_of_a_pair(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,7 +487,7 @@ def test_lengths_that_disagree_say_nothing_of_a_pair(gpu: Gpu, monkeypatch: pyte
     monkeypatch.setattr(timers, "Spin", lambda: spinning)
     monkeypatch.setattr(cupti, "opened", lambda: spinning)
     with pytest.raises(RuntimeError, match=r"pairs read 1\.33 to 3\.28 us more than kernels take"):
-        timers.pair_ms(handles_of(gpu))
+        timers.pair_ms(handles_of(gpu), 0)
 
 
 def test_a_call_that_does_nothing_takes_one_step_of_the_clock_and_never_less(gpu: Gpu) -> None:

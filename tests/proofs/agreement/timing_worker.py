@@ -77,7 +77,7 @@ class Ours:
         from aisp.engine.worker import timers
 
         if self._pair_ms is None:
-            self._pair_ms = timers.pair_ms(timers.stand_ready())
+            self._pair_ms = timers.pair_ms(timers.stand_ready(), self._l2_bytes, self._cache)
             log(f"event pairs read {self._pair_ms * 1e3:.2f} us beyond a kernel")
         timer = timers.CudaTimer(self._l2_bytes, cache=self._cache, pair_ms=self._pair_ms)
         call = subject.make(index)
