@@ -179,7 +179,7 @@ def _clock_steps(session: Session) -> Stream:
     """The clock steps at random moments for whoever is at work, now and then under what counts."""
     replicas = session.shape[0]
     clocks = np.empty((replicas, session.length))
-    levels = BOOST_MHZ * np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.68])
+    levels = BOOST_MHZ * np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.6])
     for replica in range(replicas):
         moments = np.sort(session.random.integers(0, session.length, session.random.poisson(8)))
         level = session.random.choice(levels, len(moments) + 1, p=(0.3, 0.2, 0.2, 0.1, 0.1, 0.1))
@@ -289,7 +289,8 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator, effect: flo
     times = BASE_MS * np.exp(stream.logs)
     kept = np.ones(session.shape, np.bool_)
     if stream.clock_mhz is not None:
-        kept = stream.clock_mhz >= THROTTLED_BELOW * BOOST_MHZ
+        usual_mhz = np.median(stream.clock_mhz, axis=(0, 1, 3), keepdims=True)
+        kept = stream.clock_mhz >= THROTTLED_BELOW * usual_mhz
     base, rung, *twin = _arms(times, kept)
     last = _last_rounds(base, rung, rule, math.log1p(effect))
     by_time = [_until(arm, last) for arm in (base, rung, *twin)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,10 @@ SAMPLE_MS = 0.3  # what one sample of several calls should last
 KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.record.DISCARDED
-THROTTLED_BELOW = 0.75  # of the reference clock
+THROTTLED_BELOW = 0.75  # of the clock that an arm usually has
+STALLED_BELOW = 0.5  # of that under light load, while its usual one is not known
+USUAL_SAMPLES = 5  # that say what is usual
+TRIES = 3  # of a turn of which no sample counts
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
 SPARED = 10.0  # times as slow as the fastest arm of a quick run: one sample a turn says what there is to say
 CLEAR = 0.25  # of its log, that the half-width of a ratio may have in a quick run
@@ -300,7 +304,16 @@ class Turns:
         stint.arm.waits.add(crowd)
 
     async def _turn(self, stint: Stint, number: int) -> None:
-        """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
+        """Take the samples of a turn, again where none of them counts."""
+        for _ in range(TRIES):
+            before = len(stint.arm.samples.discarded)
+            throttled = await self._once(stint, number)
+            if throttled or 0 in stint.arm.samples.discarded[before:]:
+                return
+
+    async def _once(self, stint: Stint, number: int) -> bool:
+        """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample; whether it was
+        still low after all the time that there is."""
         rule = self._rule
         spared = 0 < rule.spared * self._fastest_ms <= stint.per_call_ms
         least = 1 if spared else LEAST_SAMPLES
@@ -308,16 +321,16 @@ class Turns:
         sets = drawn_sets(self._chance, rule.input_sets, wanted * stint.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
         budget_ms = max(4 * rule.turn_ms, 4 * stint.per_sample_ms)
-        least_mhz = 0.0 if math.isnan(self.reference_mhz) else THROTTLED_BELOW * self.reference_mhz
         pause_s = 0.1
         while sets:
+            least_mhz = self._least_mhz(stint)
             job = jobs.Measure(
                 case=self._case, round=number, sets=sets, budget_ms=budget_ms, least_mhz=round(least_mhz, 3)
             )
             taken, throttled = await self._samples(stint, job)
             sets = sets[taken * stint.calls :]
             if not throttled or not sets or self._cooling_left_s <= 0:
-                return
+                return throttled
             start = time.monotonic_ns()
             pause_s = min(pause_s, self._cooling_left_s)
             await asyncio.sleep(pause_s)
@@ -325,6 +338,15 @@ class Turns:
             took_ms = (time.monotonic_ns() - start) / 1e6
             self._report_step(Step("cooling", stint.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
+        return False
+
+    def _least_mhz(self, stint: Stint) -> float:
+        """The clock below which a sample is set aside, held against what is usual for this arm: a matrix product that
+        the power limit keeps at 1480 MHz runs there for its user, too."""
+        known = [mhz for mhz in stint.arm.samples.sm_clock_mhz if math.isfinite(mhz)]
+        if len(known) >= USUAL_SAMPLES:
+            return THROTTLED_BELOW * statistics.median(known)
+        return 0.0 if math.isnan(self.reference_mhz) else STALLED_BELOW * self.reference_mhz
 
     async def _samples(self, stint: Stint, job: jobs.Measure) -> tuple[int, bool]:
         """How many samples came, and whether the last of them was set aside for a low clock."""

@@ -66,7 +66,7 @@ def quality_notes(quality: Quality | None, median_ms: float | None = None, calls
         notes.append(f"successive samples hang together (autocorrelation {quality.autocorrelation:.2f})")
     if quality.throttled_share:
         share = plain.percent(quality.throttled_share, 1 if quality.throttled_share < 0.1 else 0)
-        notes.append(f"{share} of the samples set aside: clock below 75 % of the reference")
+        notes.append(f"{share} of the samples set aside: clock below 75 % of its usual")
     if quality.profiler_ms is not None and median_ms and abs(quality.profiler_ms / median_ms - 1) > TOLD_PROFILER:
         span, off = plain.quantity(quality.profiler_ms / 1e3, "s"), median_ms / quality.profiler_ms - 1
         notes.append(

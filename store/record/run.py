@@ -57,7 +57,7 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
 
 RANK_COLUMNS = ("rank_ms", "rank_late_us", "rank_clock_mhz")
 """The arrays of `store.samples.Samples` that have a row per sample and a column per rank."""
-DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
+DISCARDED: Mapping[int, str] = {1: "clock below 75 % of its usual", 2: "host time leaked into the sample"}
 
 
 BUSY = 0.02

@@ -143,7 +143,7 @@ def test_what_must_be_known_of_the_samples_is_told_in_words_and_only_of_the_arm_
         "optimized: times rise by 2.3 % within a replica",
         "optimized: two modes, 0.3900 and 0.4500 ms (31 % in the slower)",
         "optimized: successive samples hang together (autocorrelation 0.62)",
-        "optimized: 4.0 % of the samples set aside: clock below 75 % of the reference",
+        "optimized: 4.0 % of the samples set aside: clock below 75 % of its usual",
     ]
 
 
