@@ -160,7 +160,9 @@ def _described(activity: Activity, beyond_ns: int) -> str:
 
 
 class Trace(Sensor[TraceFacts]):
-    """One call under CUPTI, after the last sample. Uses `Site.launch_once`: one bare call, no refill and no waiting."""
+    """One call and some samples under CUPTI, after the last sample. Whoever works on the GPU beside would take slices of
+    its time, of 2 ms and more. Uses `Site.launch_once`: one bare call, no refill and no waiting.
+    """
 
     name = "trace"
 
@@ -169,7 +171,7 @@ class Trace(Sensor[TraceFacts]):
         self._traced: Traced | None = None
         self._span_ms: float | None = None
 
-    def after_timing(self) -> None:
+    def alone(self) -> None:
         """See Sensor."""
         import torch  # a sensor runs in a worker, which has it
 

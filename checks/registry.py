@@ -170,7 +170,7 @@ class Site:
         folder: the snapshot that the rung is imported from.
         without: ids of checks that were left out on request.
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
-            after_timing on, where the rung was timed. Another number than 0 asks for other values.
+            the last sample on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
         sample_once: takes one sample of one call, as a lone process on a GPU takes them behind a hold; likewise.
         hold_together: of several ranks on GPUs, holds all GPUs until every host has launched what follows; likewise.
@@ -259,8 +259,12 @@ class Sensor(Generic[F_co]):
     def after_call(self, call: Call) -> None:
         """The device is idle, the outputs stand."""
 
+    def alone(self) -> None:
+        """The last sample of this replica was taken on a GPU, and no other process of the run is at work there. In a
+        quick run one process of each arm has such a moment."""
+
     def after_timing(self) -> None:
-        """The last sample of this replica was taken."""
+        """The last sample of this replica was taken. Other processes of the run may be at work."""
 
     def facts(self) -> F_co:
         """What was noted. The struct that it is annotated with is what the engine decodes."""

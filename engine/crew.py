@@ -254,8 +254,8 @@ class Crew:
     async def inspected(self, child: Process, patience_s: float, whose: str) -> reports.Inspected:
         """What its sensors noted; of groups of ranks on GPUs one after another. Raises ArmEnd.
 
-        A sensor traces a call there behind a hold. Beside another's hold a GPU would take turns between both, and a
-        rank that has its turn would be busy waiting for one that has not.
+        Sensors make calls. A GPU would take turns between the calls of two groups, and a rank that has its turn would
+        be busy waiting for one that has not.
         """
         alone = self.device == "cuda" and self._target.ranks > 1
         async with self._traces if alone else contextlib.nullcontext():

@@ -9,10 +9,11 @@ import time
 from collections.abc import Collection, Sequence
 
 from aisp.engine import challenges, contention, verdicts
-from aisp.engine.arms import Stint
+from aisp.engine.arms import Stint, ask
 from aisp.engine.crew import RunCrew
 from aisp.engine.outside import Outside
 from aisp.engine.plan import Plan
+from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.turns import Alternation, StintFailure, Turns
@@ -93,10 +94,10 @@ class Measuring:
 
     async def challenge(self, stints: Sequence[Stint], clocked: Collection[Stint], judged: Collection[Stint]) -> None:
         """One after the other: the last timed call's outputs in full, and the engine's own clock; then batches by the
-        judge's clock, on inputs that are new.
+        judge's clock, on inputs that are new; then records of what calls have a GPU do.
 
         Args:
-            clocked, judged: those of them that the engine's clock and the judge's are for.
+            clocked, judged: those of them that the engine's clock and the records, and the judge's clock, are for.
         """
         async with self._reporter.step("challenge"):
             for stint in stints:
@@ -105,6 +106,14 @@ class Measuring:
                 if stint.running and stint in clocked:
                     await self._crew.guarded(stint, self._sustain)
         await self._outside.take([stint for stint in stints if stint.running and stint in judged])
+        if self._plan.device == "cuda":
+            async with self._reporter.step("trace"):
+                for stint in stints:
+                    if stint.running and stint in clocked:
+                        await self._crew.guarded(stint, self._trace)
+
+    async def _trace(self, stint: Stint) -> None:
+        await ask(stint.child, jobs.Trace(), reports.Traced, self._limits.progress_s, stint.name)
 
     async def _sustain(self, stint: Stint) -> None:
         sustained = await challenges.sustain(stint, self._plan.case.name, self._limits.progress_s)

@@ -281,6 +281,10 @@ class ReadPairs(Job, tag="read_pairs", frozen=True, kw_only=True):
     cache: Cache
 
 
+class Trace(Job, tag="trace", frozen=True, kw_only=True):
+    """Worker, on a GPU: have sensors record what calls do there, while no other process of the run works on it."""
+
+
 class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
     """Say what the sensors noted (worker), or what the task itself is like (verifier)."""
 
@@ -380,6 +384,7 @@ AnyJob: TypeAlias = (
     | Measure
     | Sustain
     | ServeBatches
+    | Trace
     | TimeBatches
     | ReadPairs
     | Inspect

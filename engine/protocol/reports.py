@@ -167,6 +167,10 @@ class BatchesServed(Report, tag="batches_served", frozen=True, kw_only=True):
     """The judge has had enough."""
 
 
+class Traced(Report, tag="traced", frozen=True, kw_only=True):
+    """Calls were recorded; `Inspected` has what sensors noted."""
+
+
 class BatchesTimed(Report, tag="batches_timed", frozen=True, kw_only=True):
     """What the judge saw of a worker's batches.
 
@@ -391,6 +395,7 @@ AnyReport: TypeAlias = (
     | Samples
     | Sustained
     | BatchesServed
+    | Traced
     | BatchesTimed
     | Inspected
     | TaskInspected

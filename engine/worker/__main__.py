@@ -372,6 +372,8 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             channel.send(arm.sustain(job))
         case jobs.ServeBatches():
             channel.send(arm.serve_batches(job))
+        case jobs.Trace():
+            channel.send(arm.trace())
         case jobs.Inspect():
             channel.send(arm.inspect())
         case jobs.Try():

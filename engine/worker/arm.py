@@ -798,23 +798,33 @@ class Arm:
             self._refill(bound, 0)
         return bound.takes_others
 
+    def trace(self) -> reports.Traced:
+        """Let sensors record calls."""
+        self._call_sensors("alone")
+        return reports.Traced()
+
     def inspect(self) -> reports.Inspected:
         """What the sensors noted."""
-        timed = next((b for b in self._bound.values() if b.call is not None), None)
-        if self._timer is not None and timed is not None:
-            sample = self._timer.sample
-            self._refill(timed, 0)
-            self._drop()
-            self._synchronize()
-            self._site.call_once = functools.partial(self._call_once, timed)
-            self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
-            if isinstance(self._timer, CudaTimer):
-                self._site.hold_together = self._timer.hold_together
-                if self._timer.hold is not None and not self._ranks.several:
-                    one = single(self._site.launch_once)
-                    self._site.sample_once = lambda: sample(one, lambda: self._refill(timed, 0))
-            self._sensors.call("after_timing")
+        self._call_sensors("after_timing")
         return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
+
+    def _call_sensors(self, hook: str) -> None:
+        """Call a hook that may make calls of its own, where the rung was timed."""
+        timed = next((b for b in self._bound.values() if b.call is not None), None)
+        if self._timer is None or timed is None:
+            return
+        sample = self._timer.sample
+        self._refill(timed, 0)
+        self._drop()
+        self._synchronize()
+        self._site.call_once = functools.partial(self._call_once, timed)
+        self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
+        if isinstance(self._timer, CudaTimer):
+            self._site.hold_together = self._timer.hold_together
+            if self._timer.hold is not None and not self._ranks.several:
+                one = single(self._site.launch_once)
+                self._site.sample_once = lambda: sample(one, lambda: self._refill(timed, 0))
+        self._sensors.call(hook)
 
     def _call_once(self, bound: _Bound, number: int = 0) -> object:
         self._refill(bound, number % len(bound.sets))

@@ -39,6 +39,7 @@ _STAGES = {
     "warm-up": Stage.QUICK,
     "measure": Stage.QUICK,
     "challenge": Stage.QUICK,
+    "trace": Stage.QUICK,
     "inspect": Stage.QUICK,
 }
 """By a step of a run (store.record.Step): the stage that it belongs to."""

@@ -182,6 +182,7 @@ STEP_WORDS: Mapping[str, str] = {
     "measure": "measure",
     "challenge": "check timed calls",
     "outside": "time by the judge's clock",
+    "trace": "record what the GPU does",
     "values": "check other values",
     "inspect": "collect what checks saw",
     "again": "ask again what looked suspect",

@@ -134,7 +134,7 @@ def test_samples_that_were_not_held_are_no_witness(monkeypatch: pytest.MonkeyPat
         recording.activities = []
 
     monkeypatch.setattr(cuda, "read_trace", read)
-    sensor.after_timing()
+    sensor.alone()
     assert sensor.facts().span_ms == pytest.approx(1.0)
     assert len(recording.activities) == 3 * (2 + cuda.SAMPLES)
 
@@ -213,7 +213,7 @@ def test_a_trace_without_its_marks_says_nothing() -> None:
 
 def test_a_rung_that_was_not_timed_is_not_traced() -> None:
     sensor = cuda.Trace(Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset()))
-    sensor.after_timing()
+    sensor.alone()
     assert sensor.facts() == TraceFacts(traced=None, span_ms=None)
 
 

@@ -981,6 +981,9 @@ def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
         def after_call(self, call: registry.Call) -> None:
             self.seen.append(f"after {call.stage} {len(call.outputs)} {call.sample is not None}")
 
+        def alone(self) -> None:
+            self.seen.append(f"alone {self.site.launch_once is not None}")
+
         def after_timing(self) -> None:
             self.seen.append("after_timing")
             if self.site.call_once is not None:
@@ -1013,6 +1016,7 @@ def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
         play.warm(arm)
         before = len(arm._sensors.all[1].seen)  # type: ignore[attr-defined]
         play.measure(arm, [0])
+        arm.trace()
         inspected = arm.inspect()
     (sensed,) = inspected.sensed
     seen = msgspec.msgpack.decode(sensed.facts["witness"])["seen"]

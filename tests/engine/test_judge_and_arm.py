@@ -415,5 +415,5 @@ def test_sensors_see_the_import_every_call_and_the_end(told: Told) -> None:
         "after verify 1 False",
         "before_timing",
     ]
-    assert found["timed"] == ["before timed 0", "after timed 1 True", "after_timing"]
+    assert found["timed"] == ["before timed 0", "after timed 1 True", "alone True", "after_timing"]
     assert found["cost"] == ["clumsy", "witness"]

@@ -109,6 +109,8 @@ class StandIn:
                 return reports.Sustained(calls=job.calls)
             case jobs.ServeBatches():
                 return reports.BatchesServed()
+            case jobs.Trace():
+                return reports.Traced()
             case jobs.ReadPairs():
                 return reports.PairsRead(pair_ms=None, note="a stand-in has no events")
             case jobs.TimeBatches():
