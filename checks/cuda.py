@@ -160,8 +160,8 @@ def _described(activity: Activity, beyond_ns: int) -> str:
 
 
 class Trace(Sensor[TraceFacts]):
-    """One call and some samples under CUPTI, after the last sample: whoever works on the GPU beside would take slices of
-    its time. Uses `Site.launch_once`: one bare call, no refill and no waiting.
+    """One call and some samples under CUPTI, after the last sample: whoever is at work beside takes slices of a GPU's
+    time. Uses `Site.launch_once`: one bare call, no refill and no waiting.
     """
 
     name = "trace"
