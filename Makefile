@@ -20,10 +20,14 @@ endif
 STAMP := $(VENV)/.installed-$(TORCH)
 TOOLS := $(STAMP)-tools
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
+# CONSTRAINTS=constraints.txt installs the very versions that the tests last passed with.
+ifdef CONSTRAINTS
+export PIP_CONSTRAINT := $(CONSTRAINTS)
+endif
 # The one version of torch for a CPU stands in pyproject.toml.
 CPU_TORCH = $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: run test slow evil audit chaos lint bench env clean
+.PHONY: run test check slow evil audit chaos lint bench env clean
 
 run: $(STAMP)
 	@$(BIN)/aisp-tui
@@ -32,6 +36,13 @@ run: $(STAMP)
 # Of three tests at once one waits: on two cores that takes a tenth less time than two.
 test: $(TOOLS)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup
+
+# What a change needs before it is committed, in a minute or two: lint, types, and the tests that import what was changed
+# since SINCE.
+SINCE ?= HEAD
+check: lint
+	@affected="$$($(BIN)/python -m tests.affected $(SINCE))"; if [ -z "$$affected" ]; then echo "no test imports what was changed"; \
+	else PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup $$affected; fi
 
 # The tests that take more than two seconds each: most play whole runs. A quarter of an hour.
 slow: $(TOOLS)

@@ -72,8 +72,15 @@ def test_the_pages_of_commands_are_short_and_the_readme_is() -> None:
     assert words(MAIN / "README.md") <= 600
 
 
+def test_the_index_names_every_page() -> None:
+    """By what one wants to do; commands and findings have their own lists."""
+    index = (MAIN / "docs/README.md").read_text("utf-8")
+    for page in sorted((MAIN / "docs").glob("*.md")):
+        assert page.name == "README.md" or f"({page.name})" in index, page.name
+
+
 @pytest.mark.parametrize(
-    "page", [MAIN / "README.md", *sorted((MAIN / "docs").rglob("*.md"))], ids=lambda page: page.name
+    "page", [*sorted(MAIN.glob("*.md")), *sorted((MAIN / "docs").rglob("*.md"))], ids=lambda page: page.name
 )
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     """To a file that is there, and in it to a head."""

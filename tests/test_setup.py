@@ -7,9 +7,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,6 +58,24 @@ def test_a_machine_keeps_the_torch_that_it_has(tmp_path: Path) -> None:
     assert brought.stdout.split() == ["aisp"], "every other name belongs to who installs it"
     told = subprocess.run([venv / "bin/aisp", "--help"], capture_output=True, text=True, check=True)
     assert "watch" in told.stdout
+
+
+def test_the_constraints_have_a_version_of_all_that_is_asked_for() -> None:
+    """Of what a CPU installs: `make test CONSTRAINTS=constraints.txt`."""
+    pins = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] != "#"]
+    version = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for line in [*project["dependencies"], *(line for name in ("cpu", "cuda", "dev") for line in extras[name])]:
+        wanted = Requirement(line)
+        assert wanted.specifier.contains(version[canonicalize_name(wanted.name)]), line
+
+
+def test_every_dependency_has_an_upper_bound_or_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
+    for line in [*project["dependencies"], *extras]:
+        assert any(each.operator in ("<", "==") for each in Requirement(line).specifier), line
 
 
 def test_a_machine_without_torch_is_told_what_would_work(tmp_path: Path) -> None:
