@@ -29,7 +29,7 @@ from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 
-ROUNDS = 2  # of a replica; in a quick run the second is for those of whom one pair says too little
+ROUNDS = 2  # of a replica; the second is for those of whom one pair says too little
 AGREE = 1.3  # times what its samples say may be a pair's time that is enough
 CLEAR = 1.4  # is a ratio to a baseline of which one pair of each is enough: beyond what these say (LONE_ERROR)
 BUDGET_S = 12.0  # of a replica, beyond which no pair begins
@@ -50,11 +50,10 @@ class Outside:
     async def take(self, stints: Sequence[Stint]) -> None:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
-            once = self._plan.side_by_side  # for both replicas
-            until = time.monotonic() + BUDGET_S * (1 + once)
+            until = time.monotonic() + BUDGET_S * (1 + self._plan.side_by_side)  # of both replicas
             for number in range(ROUNDS):
                 self._round += 1
-                left = open_still(stints) if number and once else list(stints)
+                left = open_still(stints) if number else list(stints)
                 random.shuffle(left)
                 for stint in sorted(left, key=lambda stint: len(stint.arm.outside_ms)):  # none is left out twice
                     if stint.running and not stint.arm.inside and time.monotonic() < until:
@@ -84,7 +83,7 @@ class Outside:
                     per_call_ms=stint.per_call_ms,
                     calls=arm.batch_calls,
                     round=self._round,
-                    both=self._plan.side_by_side and not _slopes_ms(stint),
+                    both=not _slopes_ms(stint),
                     held=arm.batch_held,
                     clones=arm.batch_clones,
                     patience_s=patience_s,

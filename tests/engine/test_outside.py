@@ -15,8 +15,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -767,3 +767,31 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
     stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0, per_call_ms=1.0)
     await of_run._pair(stint)
     assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize(("judge_ms", "pairs"), [(1.0, 1), (1.6, 2)], ids=["clear", "close"])
+async def test_no_run_makes_a_second_pair_of_whoever_one_says_enough_of(
+    judge_ms: float, pairs: int, side_by_side: bool
+) -> None:
+    stints = [seen("baseline", Role.BASELINE, 2.0, 2.0), seen("optimized", Role.OPTIMIZED, 1.0, judge_ms)]
+    for stint in stints:
+        stint.arm.outside_ms.clear()
+    times = {"baseline": 2.0, "optimized": judge_ms}
+
+    @asynccontextmanager
+    async def step(name: str) -> AsyncIterator[None]:
+        yield
+
+    async def guarded(stint: Stint, work: Callable[[Stint], Awaitable[None]]) -> None:
+        await work(stint)
+
+    async def pair(stint: Stint) -> None:
+        stint.arm.outside_ms.append((stint.replica, times[stint.name]))
+
+    of_run = object.__new__(taking.Outside)
+    of_run._plan = SimpleNamespace(side_by_side=side_by_side)  # type: ignore[assignment]
+    of_run._reporter, of_run._crew = SimpleNamespace(step=step), SimpleNamespace(guarded=guarded)  # type: ignore[assignment]
+    of_run._round, of_run._pair = 0, pair  # type: ignore[method-assign]
+    await of_run.take(stints)
+    assert [len(stint.arm.outside_ms) for stint in stints] == [pairs, pairs]
