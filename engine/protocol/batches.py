@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import time
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -165,6 +166,13 @@ class Line:
             return _decoder.decode(data), files
         except (msgspec.DecodeError, RecursionError) as error:
             raise LineError(f"what came is no message ({error})") from None
+
+    def spin(self, seconds: float) -> None:
+        """Wait awake until something comes, so many seconds at most: who sleeps is some 0.1 ms late, and now and then a
+        whole millisecond in a virtual machine."""
+        until_ns = time.monotonic_ns() + int(seconds * 1e9)
+        while not self.waits(0.0) and time.monotonic_ns() < until_ns:
+            pass
 
     def waits(self, seconds: float) -> bool:
         """Whether a message comes within so many seconds, or the other side leaves."""

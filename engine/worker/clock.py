@@ -49,6 +49,7 @@ from aisp.engine.protocol.batches import (
 from aisp.engine.worker import ipc
 from aisp.engine.worker.probe import LINE_WORDS
 from aisp.engine.worker.tensors import mixed
+from aisp.engine.worker.timers import CORES
 from aisp.kernels.catalog.model import Flag, Target
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ DEVICE_SHARE = 0.2  # of the free memory
 ONCE_MS = 0.3  # what a batch may cost once, and no call: it wakes two processes, and says that it is over
 ARMED_S = 0.25  # within which calls are launched behind a hold: one that waits for the GPU never is
 FEWER = 4  # a GPU takes some thousand launches ahead of time: where calls are many each, a batch has fewer calls
+AWAKE_S = 0.1  # that the end of a batch is waited for without sleeping, where the worker does not need the core
+AWAKE_CORES = 4
 COPY_TRIES = 5
 COPIED_BYTES = {
     "cpu": 1 << 26,
@@ -650,6 +653,8 @@ class _DeviceSide(_Side):
             line.send(Run(calls=calls, clones=self.clones))
         if held and where is None:
             where, _ = line.receive()
+        if CORES >= AWAKE_CORES:
+            line.spin(AWAKE_S)
         message, _ = line.receive()
         end = time.perf_counter_ns()
         if not isinstance(message, Done | Cannot):

@@ -108,6 +108,21 @@ def test_a_line_says_what_came_and_that_the_other_side_has_left() -> None:
         mine.receive()
 
 
+def test_who_waits_awake_sees_a_message_or_an_end_and_takes_neither() -> None:
+    mine, theirs = (Line(end.detach(), 1.0) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    start_s = time.monotonic()
+    mine.spin(0.02)
+    assert time.monotonic() - start_s >= 0.02 and not mine.waits(0.0)
+    theirs.send(Done())
+    start_s = time.monotonic()
+    mine.spin(60.0)
+    assert isinstance(mine.receive()[0], Done)
+    theirs.close()
+    mine.spin(60.0)
+    assert time.monotonic() - start_s < 30.0
+    mine.close()
+
+
 def test_the_judges_time_is_the_median_over_replicas_and_its_error_what_they_differ_by() -> None:
     assert outside([]) is None
     assert outside([(0, -1.0)]) is None
