@@ -96,3 +96,10 @@ _RANDOM = (
 )
 RANDOM = frozenset(_RANDOM.split())
 """Operators whose values are drawn: there is no one right answer."""
+
+_UNDEFINED = (
+    "_empty_affine_quantized _empty_per_channel_affine_quantized empty empty_like empty_permuted empty_quantized "
+    "empty_strided new_empty new_empty_strided resize resize_ resize_as_ "
+)
+UNDEFINED = frozenset(_UNDEFINED.split())
+"""Operators that return memory which nobody has written."""

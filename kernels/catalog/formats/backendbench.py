@@ -129,6 +129,8 @@ class Operator:
             return f"{self} writes into `out`, which no rung may"
         if f"{self.base}.{self.overload}" in aten.LISTS:
             return f"{self} returns a list, as long as its arguments say"
+        if self.base in aten.UNDEFINED:
+            return f"{self} returns memory that nobody has written: no values are the right ones"
         return f"{self} is random: there is no one right answer" if self.base in aten.RANDOM else ""
 
 

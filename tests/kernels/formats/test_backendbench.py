@@ -159,6 +159,8 @@ REFUSED = {
     "an operator that is not in the trace": ("mul__Tensor", "aten.mul.Tensor: has no line of it"),
     "one that writes into out": ("add__out", "aten.add.out writes into `out`"),
     "a random one": ("dropout__default", "aten.dropout.default is random"),
+    "one without values": ("empty_like__default", "aten.empty_like.default returns memory that nobody has written"),
+    "one that grows without values": ("resize___default", "aten.resize_.default returns memory that nobody has"),
 }
 
 
