@@ -60,6 +60,7 @@ class Replicas:
         self.sampled = False
         self.environment = ""
         self.notes: list[str] = []
+        self._settled: set[str] = set()
         self.task: TaskFacts | None = None
         self.free_bytes = 0
 
@@ -78,11 +79,16 @@ class Replicas:
             await self._part_with_verifier()
 
     async def _all_replicas(self) -> None:
-        """One replica after the other, until a look finds every comparison decided or there are no more."""
+        """One replica after the other, until a look finds every comparison decided or there are no more. Rungs of which
+        a look has nothing open take no more of them; baselines do, which others are held against."""
         rule, order = self._plan.rule, Alternation(self._plan.chance("replicas"))
         for replica in range(rule.replicas):
             self._reporter.begin_replica(replica)
-            taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
+            taking_part = [
+                arm
+                for arm in self._arms
+                if arm.running and (arm.timed or not replica) and arm.rung.name not in self._settled
+            ]
             if rule.interleaved:
                 groups = [taking_part] if taking_part else []
             else:
@@ -125,7 +131,7 @@ class Replicas:
                 await self._measuring.take_samples(timed, replica)
                 await self._measuring.challenge(timed, timed, self._asked_once(timed))
         over = closing and await asyncio.to_thread(self._over, replica)
-        running = [stint.arm for stint in timed if stint.running]
+        running = [stint.arm for stint in timed if stint.running and stint.arm.rung.name not in self._settled]
         if over:
             self._last_sample_taken()
         else:
@@ -407,7 +413,19 @@ class Replicas:
             return True
         if not any(look.replicas == replica + 1 for look in rule.looks):
             return False
-        return verdicts.decided(self._reporter.compared()[0])
+        compared, _ = self._reporter.compared()
+        if verdicts.decided(compared):
+            return True
+        rungs = [
+            arm.rung.name for arm in self._arms if arm.running and arm.timed and arm.rung.role is not Role.BASELINE
+        ]
+        newly = verdicts.settled(compared) & set(rungs) - self._settled
+        if newly:
+            self._settled |= newly
+            self.notes.append(
+                f"{len(newly)} of {len(rungs)} rungs decided after {replica + 1} of {rule.replicas} replicas"
+            )
+        return False
 
     def _expect_again(self, arms: Sequence[Arm]) -> None:
         """Have the processes of these arms made for the next replica, while those of this one end."""

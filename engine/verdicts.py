@@ -362,6 +362,11 @@ def decided(compared: Sequence[records.Comparison]) -> bool:
     return bool(compared) and all(found.verdict is not Verdict.UNDECIDED for found in compared)
 
 
+def settled(compared: Sequence[records.Comparison]) -> set[str]:
+    """Names of arms of which a comparison was made, and none is open."""
+    return {one.rung for one in compared} - {one.rung for one in compared if one.verdict is Verdict.UNDECIDED}
+
+
 def widest(arms: Sequence[Arm], replica: int, clear: float = 0.0) -> float | None:
     """The greatest half-width of a running rung against the first baseline within one replica, relative; of those that
     are not `clear` (statistics.half_width).
@@ -372,8 +377,12 @@ def widest(arms: Sequence[Arm], replica: int, clear: float = 0.0) -> float | Non
     measured = [arm for arm in arms if arm.running and arm.timed and not arm.twin]
     if len(measured) < 2 or measured[0].rung.role is not Role.BASELINE:
         return None
-    base, *rest = (_newest(arm, replica) for arm in measured)
-    found = [statistics.log_ratios(base, rung) for rung in rest]
+    base, *rungs = measured
+    # Who is settled takes no part in this one.
+    turns = [newest for arm in rungs if len(newest := _newest(arm, replica)) or not arm.samples.replica]
+    if not turns:
+        return None
+    found = [statistics.log_ratios(_newest(base, replica), rung) for rung in turns]
     widths = [statistics.half_width(ratios[0], clear) if ratios else math.inf for ratios in found]
     greatest = max(widths)
     return greatest if math.isfinite(greatest) else None

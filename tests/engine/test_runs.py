@@ -596,6 +596,22 @@ async def test_a_run_that_no_look_decides_takes_every_replica(tmp_path: Path, mo
     assert not [flag for flag in record.flags if "decided" in flag]
 
 
+@pytest.mark.slow
+async def test_a_rung_that_a_look_decides_takes_no_more_replicas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "decided", lambda compared: False)
+    monkeypatch.setattr(verdicts, "settled", lambda compared: {"optimized", "baseline"})
+    rungs = {"optimized_late.py": "def run(x):\n    return x + x\n"}
+    looks = (Look(2, 0.02), Look(3, 0.03))
+    record, told = await carried_out(tmp_path, replicas=3, looks=looks, rungs=rungs)
+    assert record.state is State.OK, record.reason
+    assert "1 of 2 rungs decided after 2 of 3 replicas" in record.flags
+    compared = {one.rung: one for one in record.comparisons}
+    assert compared["optimized"].speedup is not None
+    assert told.count(("measure", "ends")) == 3
+
+
 def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_long() -> None:
     record = examined(planned())
     assert reported(record) is record

@@ -428,6 +428,25 @@ def test_of_a_quick_run_only_those_intervals_count_that_are_not_clear_of_one() -
     assert verdicts.widest(arms, 0) == pytest.approx(half_width(0.09 * np.arange(6)))
 
 
+def test_who_takes_no_part_in_a_replica_keeps_nobody_in_its_rounds() -> None:
+    arms = [running("baseline", 6, 0.0), running("optimized", 6, 0.002), running("optimized_early", 6, 0.09)]
+    for arm in arms[:2]:
+        arm.samples.replica = [1] * len(arm.samples.replica)
+    assert verdicts.widest(arms, 2) is None, "nobody has a round of it"
+    assert verdicts.widest(arms, 1) == pytest.approx(half_width(0.002 * np.arange(6)))
+    assert verdicts.widest([arms[0], arms[2]], 1) is None
+
+
+def test_a_rung_with_an_open_comparison_is_not_settled() -> None:
+    ratio = {"speedup": 2.0, "low": 1.9, "high": 2.1}
+    compared = [
+        records.Comparison(rung="a", baseline="baseline", verdict=Verdict.FASTER, **ratio),
+        records.Comparison(rung="b", baseline="baseline", verdict=Verdict.SAME, **ratio),
+        records.Comparison(rung="b", baseline="baseline_torch", verdict=Verdict.UNDECIDED, **ratio),
+    ]
+    assert verdicts.settled(compared) == {"a"}
+
+
 def test_there_is_no_widest_interval_before_three_rounds_or_without_a_rung() -> None:
     assert verdicts.widest([running("baseline", 2, 0.0), running("optimized", 2, 0.0)], 0) is None
     assert verdicts.widest([running("baseline", 6, 0.0)], 0) is None
