@@ -497,7 +497,6 @@ class RunFacts:
     case: Case
     device: str
     quick: bool
-    replicas: int
     arms: tuple[ArmFacts, ...]
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)

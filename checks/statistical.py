@@ -373,8 +373,8 @@ def _enough(arm: ArmFacts, run: RunFacts) -> Answer:
     rule = run.manifest.get("stop_rule")
     rounds = rule.get("least_rounds") if isinstance(rule, Mapping) else None
     told = f"{sum(counts)} samples of {len(counts)} processes, {min(counts, default=0)} in the one with fewest"
-    if len(counts) < run.replicas:
-        return suspect(f"{told}; the run was to have {run.replicas} processes")
+    if len(counts) < (processes := len({each.replica for each in arm.sensed})):
+        return suspect(f"{told}; it had {processes} processes")
     if min(counts, default=0) < LEAST_PER_REPLICA:
         return suspect(f"{told}; {LEAST_PER_REPLICA} are the least that say anything of a spread")
     quick = ", a quick run" if run.quick else ""

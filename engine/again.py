@@ -47,7 +47,7 @@ class Again:
     async def ask(self, left_s: float) -> None:
         """Take the replica where an arm is suspected, in the `left_s` that are left of the run's time."""
         own = [arm for arm in self._reporter.arms if arm.running and arm.timed]
-        first = await asyncio.to_thread(self._findings, own, self._replicas.taken)
+        first = await asyncio.to_thread(self._findings, own)
         suspected = {found.arm for found in first if found.status is FindingStatus.SUSPECT}
         if not suspected:
             return
@@ -58,7 +58,7 @@ class Again:
         if why := await self._replica(min(BUDGET_S, left_s - LEAST_S)):
             self._unasked = dict.fromkeys(suspected, why)
             return
-        seconds = await asyncio.to_thread(self._findings, self.arms, 1, own)
+        seconds = await asyncio.to_thread(self._findings, self.arms, own)
         self._second = {(found.check, found.arm): found for found in seconds}
         pairs = list(zip(own, self.arms, strict=True))
         apart = [self._contradiction(*pairs[0], *pair) for pair in pairs]
@@ -87,7 +87,7 @@ class Again:
             await self._crew.end_verifier()
         return why
 
-    def _findings(self, arms: Sequence[Arm], replicas: int, earlier: Sequence[Arm] = ()) -> list[Finding]:
+    def _findings(self, arms: Sequence[Arm], earlier: Sequence[Arm] = ()) -> list[Finding]:
         """What checks whose suspicions may be asked again say of these arms; asked again about the `earlier` ones."""
         plan = self._plan
         known = registry.RunFacts(
@@ -95,7 +95,6 @@ class Again:
             plan.case,
             plan.device,
             plan.record.quick,
-            replicas,
             tuple(map(self._facts, arms)),
             telemetry=self._reporter.telemetry(),
             files=plan.files,

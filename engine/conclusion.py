@@ -173,7 +173,6 @@ class Conclusion:
             folder, source = replicas.folder, self._plan.source
             known = facts.run_facts(
                 self._plan,
-                replicas.taken,
                 [facts.arm_facts(a, r, source(a.rung)) for a, r in zip(self._arms, arms, strict=True)],
                 before=self.before,
                 after=self._after,

@@ -78,7 +78,6 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
 
 def run_facts(
     plan: Plan,
-    replicas: int,
     arms: Sequence[registry.ArmFacts],
     *,
     before: Mapping[str, Any],
@@ -95,7 +94,6 @@ def run_facts(
         case=plan.case,
         device=plan.record.device,
         quick=plan.record.quick,
-        replicas=replicas,
         arms=tuple(arms),
         before=before,
         after=after,

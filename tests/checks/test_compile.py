@@ -41,7 +41,7 @@ def arm(sensor: str, *replicas: dict[str, Any]) -> ArmFacts:
     return ArmFacts("cheat", TARGET.rung("cheat"), "cpu", True, State.OK, Timing.HOST, sensed=sensed)
 
 
-RUN = RunFacts(TARGET, TARGET.cases[0], "cpu", quick=True, replicas=1, arms=())
+RUN = RunFacts(TARGET, TARGET.cases[0], "cpu", quick=True, arms=())
 
 
 def call(stage: str, device_ms: float = 1.0) -> Call:

@@ -45,7 +45,7 @@ def arm_of(*processes: dict[str, Any], name: str = "optimized", **facts: Any) ->
 
 
 def run_of(*arms: ArmFacts, target: Target = TARGET, **facts: Any) -> RunFacts:
-    return RunFacts(target, target.case("default"), "cuda", False, 3, arms, **facts)
+    return RunFacts(target, target.case("default"), "cuda", False, arms, **facts)
 
 
 RUN = run_of()

@@ -378,7 +378,7 @@ BASE = arm_of("baseline", facts(), facts())
 
 def judged(judge: Any, *ranks: dict[str, Any], base: ArmFacts = BASE, target: Target = TARGET, **given: Any) -> Any:
     rung = arm_of("optimized", *ranks, target=target, **given)
-    return judge(rung, RunFacts(target, target.case("cpu"), rung.device, False, 1, (base, rung)))
+    return judge(rung, RunFacts(target, target.case("cpu"), rung.device, False, (base, rung)))
 
 
 JUDGES = (distributed.every_rank, distributed.exchange, distributed.awaited, distributed.topology)
@@ -387,7 +387,7 @@ JUDGES = (distributed.every_rank, distributed.exchange, distributed.awaited, dis
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_lesson_of_one_rank_has_nothing_to_ask(judge: Any) -> None:
     rung = ArmFacts("optimized", ALONE.rung("optimized"), "cpu", ended_well=True, state=State.OK, timing=Timing.HOST)
-    found = judge(rung, RunFacts(ALONE, ALONE.case("cpu"), "cpu", False, 1, (rung,)))
+    found = judge(rung, RunFacts(ALONE, ALONE.case("cpu"), "cpu", False, (rung,)))
     assert found == (Status.NOT_APPLICABLE, "the lesson has one rank")
 
 
@@ -408,7 +408,7 @@ def test_an_honest_rung_its_baseline_and_the_baseline_again_pass(judge: Any) -> 
     assert judged(judge, facts(), facts(), facts(), facts())[0] is Status.PASSED
     for name in ("baseline", "baseline (A/A)"):
         arm = arm_of(name, facts(), facts())
-        run = RunFacts(TARGET, TARGET.case("cpu"), "cpu", False, 1, (BASE, arm))
+        run = RunFacts(TARGET, TARGET.case("cpu"), "cpu", False, (BASE, arm))
         assert judge(arm, run)[0] is Status.PASSED
 
 

@@ -112,7 +112,7 @@ def arm(target: Target, name: str, *told: Mapping[str, Any], device: str = "cuda
 
 def run(target: Target, *arms: ArmFacts, **fields: Any) -> RunFacts:
     fields = {"before": BEFORE, "after": after(), **fields}
-    return RunFacts(target, target.cases[0], "cuda", False, 5, arms, **fields)
+    return RunFacts(target, target.cases[0], "cuda", False, arms, **fields)
 
 
 def ask(check: str, facts: RunFacts, whose: str = "") -> Finding:

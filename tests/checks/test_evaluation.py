@@ -123,7 +123,7 @@ def sense(
 
 def run_facts(target: Target, **more: Any) -> RunFacts:
     files = {name: (target.folder / name).read_bytes() for name in target.files}
-    return RunFacts(target, target.cases[0], "cpu", False, 2, (), files=files, **more)
+    return RunFacts(target, target.cases[0], "cpu", False, (), files=files, **more)
 
 
 def arm_facts(target: Target, rung: str, *sensed: dict[str, Any], **more: Any) -> ArmFacts:
@@ -656,7 +656,7 @@ def test_a_helper_that_the_rung_imports_is_read_too_and_one_that_it_does_not_is_
     target = lesson(tmp_path / "one", f"import helper\n{PLAIN}")
     run = run_facts(target)
     files = {**run.files, "helper.py": b"import aisp.engine.arms\n", "other.py": b"import reference\n"}
-    run = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    run = RunFacts(run.target, run.case, "cpu", True, (), files=files)
     status, text = ev.names(arm_facts(target, "optimized"), run)
     assert (status, text.partition(": ")[2]) == (Status.CAUGHT, "import of aisp.engine.arms at helper.py:1")
 
@@ -733,18 +733,18 @@ def test_a_helper_may_call_back_and_one_that_only_unreached_code_imports_is_not_
     target = lesson(tmp_path / "one", f"import helper\n{PLAIN}{IN_A_FUNCTION}")
     run = run_facts(target)
     files = {**run.files, "helper.py": b"import optimized\nkept = optimized.error\n"}
-    called = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    called = RunFacts(run.target, run.case, "cpu", True, (), files=files)
     assert ev.names(arm_facts(target, "optimized"), called)[0] is Status.CAUGHT
     source = f"{PLAIN}def check():\n    import helper\n".encode()
     files = {**run.files, "optimized.py": source, "helper.py": b"import reference\n"}
-    unread = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    unread = RunFacts(run.target, run.case, "cpu", True, (), files=files)
     assert ev.names(arm_facts(target, "optimized"), unread)[0] is Status.PASSED
 
 
 def test_a_folder_may_have_helpers_named_as_our_packages(tmp_path: Path) -> None:
     target = lesson(tmp_path / "one", f"import store\n{PLAIN}")
     run = run_facts(target)
-    run = RunFacts(run.target, run.case, "cpu", True, 1, (), files={**run.files, "store.py": b""})
+    run = RunFacts(run.target, run.case, "cpu", True, (), files={**run.files, "store.py": b""})
     assert ev.names(arm_facts(target, "optimized"), run)[0] is Status.PASSED
 
 
@@ -772,7 +772,7 @@ def test_held_out_shapes_are_named_and_a_target_without_any_has_nothing_to_ask(t
     status, text = ev.held_out(arm_facts(target, "optimized"), asked)
     assert status is Status.SUSPECT
     assert "none of the 2 shapes that were drawn (N=3; N=1)" in text
-    alone = RunFacts(target, Case("ragged", {}, timed=False), "cpu", True, 1, ())
+    alone = RunFacts(target, Case("ragged", {}, timed=False), "cpu", True, ())
     assert ev.held_out(arm_facts(target, "optimized"), alone)[0] is Status.NOT_APPLICABLE
     twin = replace(arm_facts(target, "baseline"), arm="baseline (A/A)")
     for check in (ev.held_out, ev.value_families):

@@ -151,7 +151,7 @@ def said(sent: dict[str, Any], check: Check) -> Finding:
     rung = TARGET.rung("optimized")
     arm = ArmFacts("optimized", rung, "cuda", True, State.OK, Timing.COLD, sensed=sensed, median_ms=1.0)
     target = replace(TARGET, ranks=2 if check.category == "distributed" else 1)
-    run = RunFacts(target, TARGET.cases[0], "cuda", False, 1, (arm,))
+    run = RunFacts(target, TARGET.cases[0], "cuda", False, (arm,))
     return next(found for found in registry.examine(run) if (found.check, found.arm) == (check.id, "optimized"))
 
 
@@ -223,6 +223,6 @@ def test_a_sensor_that_failed_is_unavailable_by_its_own_words_and_only_where_fac
     rung = TARGET.rung("optimized")
     for sensed, status in (((failed,), Status.UNAVAILABLE), ((failed, torn), Status.SUSPECT)):
         arm = ArmFacts("optimized", rung, "cpu", True, State.OK, Timing.HOST, sensed=sensed)
-        run = RunFacts(TARGET, TARGET.cases[0], "cpu", False, 1, (arm,))
+        run = RunFacts(TARGET, TARGET.cases[0], "cpu", False, (arm,))
         assert registry._ask(check, arm, run)[0] is status
     assert Need.GPU not in check.needs

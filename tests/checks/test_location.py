@@ -53,7 +53,7 @@ def arm(*replicas: dict[str, Any], sensor: str, target: Target = TARGET, timing:
 
 
 def run_of(target: Target, *arms: ArmFacts, device: str = "cuda") -> RunFacts:
-    return RunFacts(target, target.cases[0], device, quick=True, replicas=1, arms=arms)
+    return RunFacts(target, target.cases[0], device, quick=True, arms=arms)
 
 
 def site(target: Target = TARGET) -> Site:

@@ -43,7 +43,7 @@ def arm(sensor: str, *replicas: dict[str, Any], rung: str = "cheat", timing: Tim
 
 
 def run_of(*arms: ArmFacts, target: Target = TARGET, device: str = "cpu") -> RunFacts:
-    return RunFacts(target, CASE, device, quick=True, replicas=1, arms=arms)
+    return RunFacts(target, CASE, device, quick=True, arms=arms)
 
 
 def with_margins(values: torch.Tensor, margin_bytes: int = 256) -> torch.Tensor:

@@ -36,7 +36,7 @@ def arm(target: Target, name: str = "optimized", **facts: Any) -> ArmFacts:
 
 def run(target: Target, *arms: ArmFacts, **facts: Any) -> RunFacts:
     """What is known of a run."""
-    known: dict[str, Any] = {"device": "cpu", "quick": False, "replicas": 3}
+    known: dict[str, Any] = {"device": "cpu", "quick": False}
     return RunFacts(target, target.case("default"), arms=arms, **(known | facts))
 
 

@@ -307,7 +307,7 @@ def arm(**given: Any) -> ArmFacts:
 
 def run(*arms: ArmFacts, device: str = "cpu") -> RunFacts:
     target: Any = SimpleNamespace(id="ch00:nothing", ranks=1)
-    return RunFacts(target, Case("cpu", {}), device, quick=False, replicas=5, arms=arms or (arm(),))
+    return RunFacts(target, Case("cpu", {}), device, quick=False, arms=arms or (arm(),))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 from aisp.checks import registry, statistical
-from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status, Sustained
+from aisp.checks.registry import ArmFacts, Call, RunFacts, Sensed, Site, Status, Sustained
 from aisp.engine.statistics import LOOKS
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
@@ -68,7 +68,7 @@ def arm(target: Target, name: str, taken: Samples | None = None, **fields: Any) 
 
 def run(target: Target, *arms: ArmFacts, replicas: int = 1, **fields: Any) -> RunFacts:
     fields = {"files": FILES, "manifest": RULE, **fields}
-    return RunFacts(target, target.cases[0], "cpu", replicas == 1, replicas, arms, **fields)
+    return RunFacts(target, target.cases[0], "cpu", replicas == 1, arms, **fields)
 
 
 def ask(check: str, facts: RunFacts, whose: str = "") -> Finding:
@@ -80,10 +80,11 @@ def ask(check: str, facts: RunFacts, whose: str = "") -> Finding:
 
 
 def test_too_few_samples_or_processes_are_suspect(target: Target) -> None:
-    enough = arm(target, "baseline", samples(noisy(24), noisy(24)))
+    two, three = ([Sensed(replica=number) for number in range(count)] for count in (2, 3))
+    enough = arm(target, "baseline", samples(noisy(24), noisy(24)), sensed=two)
     assert ask("sample_count", run(target, enough, replicas=2), "baseline").status is Status.PASSED
-    lost = ask("sample_count", run(target, enough, replicas=5), "baseline")
-    assert (lost.status, "was to have 5 processes" in lost.evidence) == (Status.SUSPECT, True)
+    lost = ask("sample_count", run(target, replace(enough, sensed=three), replicas=3), "baseline")
+    assert (lost.status, "it had 3 processes" in lost.evidence) == (Status.SUSPECT, True)
     few = arm(target, "baseline", samples(noisy(24), noisy(3)))
     assert ask("sample_count", run(target, few, replicas=2), "baseline").status is Status.SUSPECT
     untimed = replace(arm(target, "baseline"), timing=Timing.NONE)

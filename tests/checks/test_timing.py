@@ -50,7 +50,7 @@ def arm_of(*processes: dict[str, Any], **facts: Any) -> ArmFacts:
 
 
 def run_of(*arms: ArmFacts, **facts: Any) -> RunFacts:
-    return RunFacts(TARGET, TARGET.case("default"), "cuda", False, 3, arms, **facts)
+    return RunFacts(TARGET, TARGET.case("default"), "cuda", False, arms, **facts)
 
 
 RUN = run_of()

@@ -609,6 +609,7 @@ async def test_a_rung_that_a_look_decides_takes_no_more_replicas(
     assert "1 of 2 rungs decided after 2 of 3 replicas" in record.flags
     compared = {one.rung: one for one in record.comparisons}
     assert compared["optimized"].speedup is not None
+    assert not [f for f in record.findings if f.check == "statistical.sample_count" and f.status != "passed"]
     assert told.count(("measure", "ends")) == 3
 
 
