@@ -396,7 +396,7 @@ def test_judges_ask_of_a_machine_only_what_is_observed(machine: Path, known: boo
     folder = Path(__file__).parents[2] / "kernels/ch07_memory_access/transpose"
     target = catalog.load_target(folder, root=folder.parent.parent, chapter="ch07")
     assert isinstance(target, Target)
-    run = registry.RunFacts(target, target.cases[0], "cuda", False, 1, (), before=before, after=after)
+    run = registry.RunFacts(target, target.cases[0], "cuda", False, (), before=before, after=after)
     found = [finding for finding in registry.examine(run) if "the check itself failed" in finding.evidence]
     assert found == []
 
