@@ -354,7 +354,7 @@ class Replicas:
     async def _close(self, stints: Sequence[Stint], asked: Sequence[Stint]) -> None:
         """What is asked of processes behind their last sample; then the end of each, and how the run stands.
 
-        A process of several ranks is not asked beside one whose sensors make calls, in which ranks wait for one another.
+        A process of several ranks is not asked beside one whose sensors make calls: in these ranks wait for each other.
 
         Args:
             asked: those that are asked for more than that.
