@@ -178,7 +178,6 @@ class Workbench(App[None]):
             self.notify(problem, title="Settings", severity="warning", timeout=15)
 
     def keys_of(self, name: str) -> str:
-        """The keys of an action of KEYS, as Textual names them, with those that the settings gave it."""
         return self._keymap.get(name, KEYS[name].keys)
 
     async def on_unmount(self) -> None:
@@ -194,7 +193,6 @@ class Workbench(App[None]):
 
     @property
     def link(self) -> EngineLink | None:
-        """The connection to the engine, None before the first frame."""
         return self._link
 
     async def _load_files(self) -> None:
@@ -242,7 +240,6 @@ class Workbench(App[None]):
         self._forward(changed)
 
     def reload(self) -> None:
-        """Read the catalogue and the last results again."""
         self.catalog = None
         begin(self, self._load_files, group="catalog", exclusive=True)
 
@@ -358,7 +355,6 @@ class Workbench(App[None]):
         return by_id[result.id] if result else None, by_id[attempt.id] if attempt else None
 
     def held(self, target: Target) -> dict[str, Bar]:
-        """Rungs of a target that are in quarantine."""
         if not self.model.quarantines:
             return {}
         return self.model.held(os.fsencode(target.folder))
@@ -427,7 +423,6 @@ class Workbench(App[None]):
             self.open_screen(name, subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
-        """Compare two sources of a target."""
         self.open_screen("diff", target_id=target_id, left=left, right=right)
 
     def compare_marked(self) -> None:
@@ -595,7 +590,6 @@ class Workbench(App[None]):
         self.cancel([run.id for run in active])
 
     def cancel(self, run_ids: Sequence[str]) -> None:
-        """Cancel runs, planned or running; "" is all of them."""
         begin(self, partial(self._cancel, run_ids))
 
     async def _cancel(self, run_ids: Sequence[str]) -> None:
@@ -606,7 +600,6 @@ class Workbench(App[None]):
         self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} jobs")
 
     def measure_ceilings(self) -> None:
-        """Ask the engine to measure the ceilings of this GPU, and show them."""
         begin(self, self._measure_ceilings, group="ceilings", exclusive=True)
 
     async def _measure_ceilings(self, again: bool = False) -> None:
@@ -771,17 +764,14 @@ class Workbench(App[None]):
             self.notify(f"Copied {size} to the terminal's clipboard and to {path}")
 
     def on_diff_view_copied(self, message: Any) -> None:
-        """A pane handed over what it copied."""
         self.copy_to_clipboard(message.text)
 
     def action_next_theme(self) -> None:
-        """Change to the next of our themes and remember it."""
         names = list(themes.THEME_NAMES)
         at = names.index(self.theme) if self.theme in names else -1
         self.set_theme(names[(at + 1) % len(names)])
 
     def set_theme(self, name: str) -> None:
-        """Change the theme and write it into the settings."""
         self.theme = name
         self._remember("theme", name)
         self.notify(f"Theme {name}", timeout=2)
@@ -828,11 +818,9 @@ class Workbench(App[None]):
 
     @property
     def ascii(self) -> bool:
-        """Whether signs must be plain ASCII."""
         return self.graph_style is GraphStyle.ASCII
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        """Save the screen as an SVG in the state folder and say where."""
         self.save_picture()
 
     def save_picture(self, file: Path | None = None) -> Path | None:
@@ -858,7 +846,6 @@ def _read_board(
 
 
 def _read_shipped(catalog: Catalog) -> dict[str, Shipped]:
-    """What the catalogue's collections say of other hardware."""
     from aisp.kernels.catalog import expected as files  # with 60 KiB of TOML, in a thread
     from aisp.store.results import expected
 

@@ -26,7 +26,6 @@ class Row(NamedTuple):
 
 
 def rows(gpu: str, ceilings: Iterable[Ceiling]) -> list[Row]:
-    """The ceilings beside the datasheet."""
     from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
 
     return [Row(ceiling, ceiling_value(gpu, ceiling.name)) for ceiling in ceilings]

@@ -68,7 +68,6 @@ def ratio(pair: Pair) -> str:
 
 
 def cycles(pair: Pair) -> str:
-    """The same ratio in SM cycles, where that is told."""
     return plain.speedup(pair.cycles, pair.cycles_low, pair.cycles_high, verdict=_sign(pair))
 
 
@@ -77,7 +76,6 @@ def _sign(pair: Pair) -> Verdict:
 
 
 def times(pair: Pair, *, interval: bool) -> list[str]:
-    """The rung's time in A and in B, in ms."""
     return [
         plain.milliseconds(*((arm.median_ms, arm.low_ms, arm.high_ms)[: 3 if interval else 1] if arm else (None,)))
         for arm in (pair.a, pair.b)

@@ -41,7 +41,6 @@ class Against(StrEnum):
 
     @property
     def following(self) -> Against:
-        """The next of them, in a circle."""
         every = list(Against)
         return every[(every.index(self) + 1) % len(every)]
 
@@ -50,24 +49,20 @@ class Against(StrEnum):
 
 
 def run_of(model: Model, edit: WatchEdit) -> RunView | None:
-    """The edit's run; None where it has none, or the model none of it."""
     return model.runs.get(edit.run_id) or model.watched.get(edit.run_id)
 
 
 def time_of(model: Model, edit: WatchEdit) -> Arm | None:
-    """The arm whose time is the edit's, None where none can be believed."""
     run = run_of(model, edit)
     return None if run is None else edits.time_of(run)
 
 
 def median_ms(model: Model, edit: WatchEdit) -> float | None:
-    """The edit's time, None where none can be believed."""
     arm = time_of(model, edit)
     return None if arm is None else arm.median_ms
 
 
 def going(model: Model, edit: WatchEdit) -> bool:
-    """Whether the edit's run waits or is under way."""
     run = run_of(model, edit)
     return run is not None and not run.record.state.final
 
@@ -78,12 +73,10 @@ def awaited(model: Model, watch: WatchView, edit: WatchEdit) -> bool:
 
 
 def in_order(watch: WatchView) -> list[WatchEdit]:
-    """The edits, oldest first."""
     return sorted(watch.edits, key=lambda edit: edit.number)
 
 
 def by_number(watch: WatchView, number: int | None) -> WatchEdit | None:
-    """The edit of that number."""
     return next((edit for edit in watch.edits if edit.number == number), None)
 
 
@@ -93,7 +86,6 @@ def edit_before(watch: WatchView, edit: WatchEdit) -> WatchEdit | None:
 
 
 def running_edit(model: Model, watch: WatchView) -> WatchEdit | None:
-    """The edit whose run is under way, else the first that waits; None where nothing of the watch goes on."""
     active = [edit for edit in in_order(watch) if going(model, edit)]
     begun = [edit for edit in active if model.runs[edit.run_id].record.state is not State.PLANNED]
     return next(iter(begun or active), None)
@@ -189,7 +181,6 @@ Known: TypeAlias = dict[str, tuple[Run, Mapping[str, Held], Told]]
 
 
 def told_of(model: Model, watch: WatchView, edit: WatchEdit, known: Known | None = None) -> Told:
-    """What is told of one edit."""
     run = run_of(model, edit)
     if run is not None and known is not None and run.id in known:
         record, quarantined, found = known[run.id]
@@ -208,7 +199,6 @@ def told_of(model: Model, watch: WatchView, edit: WatchEdit, known: Known | None
 
 
 def all_told(model: Model, watch: WatchView, known: Known | None = None) -> dict[int, Told]:
-    """What is told of every edit, by number, oldest first."""
     return {edit.number: told_of(model, watch, edit, known) for edit in in_order(watch)}
 
 
@@ -218,7 +208,6 @@ def times_of(told: Mapping[int, Told]) -> list[tuple[int, Arm | None]]:
 
 
 def best_edit(model: Model, watch: WatchView, known: Known | None = None) -> WatchEdit | None:
-    """The best of the edits whose runs have ended."""
     return by_number(watch, edits.best(times_of(all_told(model, watch, known))))
 
 

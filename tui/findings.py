@@ -85,7 +85,6 @@ def status_text(status: FindingStatus, ascii: bool) -> Text:
 
 
 def bar_sign(ascii: bool) -> str:
-    """The mark of a rung whose figures are no result."""
     return BAR_SIGNS[ascii]
 
 
@@ -187,7 +186,6 @@ OWN_RULE = " (own rule)"  # behind a rung's name: the key of the row below its o
 
 
 def number_columns(width: int) -> list[Column]:
-    """Columns of the table of the two numbers."""
     if width < 100:
         return [
             Column("rung", "rung", 18),
@@ -304,7 +302,6 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
 
 
 def said_columns() -> list[Column]:
-    """Columns of the list of what each check said."""
     return [
         Column("check", "check", 21),  # the longest name that there is
         Column("said", "said", 13),
@@ -367,7 +364,6 @@ def read_book() -> Book:
 
 
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Texts one below the other, the label before the first."""
     return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
 
 

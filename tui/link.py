@@ -65,7 +65,6 @@ class EngineLink:
 
     @property
     def connected(self) -> bool:
-        """Whether requests reach an engine now."""
         return self._connection is not None and not self._connection.closed
 
     def start(self, app: App[Any]) -> None:

@@ -129,7 +129,6 @@ class PointLog:
         self._low = self._high = (0.0, 0.0)
 
     def add(self, x: float, y: float) -> None:
-        """Take one point."""
         if self.count % self._every == 0:
             if len(self.usual) == MAX_USUAL:
                 self.usual, self._every = self.usual[::2], 2 * self._every
@@ -169,7 +168,6 @@ class PointLog:
         self.group = 4 if self.group == 1 else self.group * 2
 
     def points(self) -> tuple[array[float], array[float]]:
-        """All points kept, the unfinished last group among them."""
         if not self._pending:
             return self.x, self.y
         x, y = self.x[:], self.y[:]
@@ -311,7 +309,6 @@ class RunView(Reading):
         return self.placed or self.record.device
 
     def samples(self, rung: str) -> Drawn:
-        """What is drawn of the rung's samples."""
         return self.drawn.get(rung) or Drawn()
 
     def take_samples(self, rung: str) -> Drawn:
@@ -375,7 +372,6 @@ class ConnectionView:
 
 
 def stored_peak(peak: Peak) -> PeakView:
-    """A measurement of the store in the shape of a live one."""
     return PeakView(peak.id, peak.gpu, peak.wall, len(peak.ceilings), list(peak.ceilings), finished=True)
 
 
@@ -408,7 +404,6 @@ def stored_run(record: Run, samples: Mapping[str, Samples], telemetry: Telemetry
 
 
 def _line(text: str) -> str:
-    """One line of output, with its indentation kept."""
     return text.replace("\n", " ").expandtabs(8)
 
 
@@ -859,7 +854,6 @@ class Model:
         return min(runs, key=lambda run: run.record.start_ns is None, default=None)
 
     def active_watches(self) -> list[WatchView]:
-        """Watches that are on."""
         return [watch for watch in self.watches.values() if watch.active]
 
     def fuzzes_of(self, target: str) -> list[FuzzView]:

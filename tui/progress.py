@@ -46,7 +46,6 @@ def short_words(told: Progress) -> str:
 
 
 def words(told: Progress, dot: str = " \u00b7 ") -> str:
-    """Process and time."""
     return dot.join(part for part in (process_words(told), time_words(told)) if part)
 
 

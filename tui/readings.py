@@ -273,12 +273,10 @@ def limiter_word(arm: Arm) -> str:
 
 
 def score_word(arm: Arm) -> str:
-    """The arm's score to two places; a dash where it has none."""
     return plain.DASH if arm.light is None or arm.light.score is None else f"{arm.light.score:.2f}"
 
 
 def on_gpu(run: RunView) -> bool:
-    """Whether a run is on a GPU; so it is taken to be before its plan is known."""
     return not run.record.device.startswith("cpu")
 
 
@@ -354,7 +352,6 @@ def throttle_now(run: RunView) -> str:
 
 
 def reading_row(run: RunView, status: events.Status | None) -> Text:
-    """The newest readings on one row."""
     missing = no_readings(run, status)
     if missing:
         return Text(missing, style="dim")
@@ -371,7 +368,6 @@ def reading_row(run: RunView, status: events.Status | None) -> Text:
 
 
 def reading_rows(run: RunView, status: events.Status | None, width: int) -> list[Text]:
-    """The newest readings one below the other."""
     missing = no_readings(run, status)
     if missing:
         rows: list[Text] = []
@@ -416,7 +412,6 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
 
 
 def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
-    """One arm in full."""
     count = max(arm.sample_count, run.samples(arm.rung).points.count)
     rule = labelled("own rule", [said]) if (said := by_own_rule(arm)) else []
     if arm.median_ms is None:

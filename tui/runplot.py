@@ -216,5 +216,4 @@ def distributions(run: RunView) -> tuple[list[Distribution], float | None]:
 
 
 def arm_name(rung: str) -> str:
-    """An arm's name in a picture."""
     return "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")

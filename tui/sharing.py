@@ -134,7 +134,6 @@ def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:
 
 
 def commit(shared: Shared) -> str:
-    """The commit of the checkout that it ran in; "" where there was none."""
     return clean_line(str(shared.facts.get("git") or ""))
 
 
@@ -168,7 +167,6 @@ def _rung(run: Reading, arm: Arm) -> list[str]:
 
 
 def markdown(shared: Shared) -> str:
-    """At most some 30 lines, the one line first."""
     every = rungs(shared)
     rows = [[_prose(cell) for cell in row] for row in every[:MOST_RUNGS]]
     more = [f"and {len(every) - MOST_RUNGS} more rungs", ""] if len(every) > MOST_RUNGS else []
@@ -273,7 +271,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def made_by() -> str:
-    """The version of aisp that writes."""
     try:
         return version("aisp")
     except PackageNotFoundError:  # a checkout that was not installed

@@ -141,7 +141,6 @@ class Found:
 
     @property
     def ratio(self) -> Comparison | None:
-        """Its speed-up, None where none may be shown."""
         return self.lesson.ratio if self.shown else None
 
     @property

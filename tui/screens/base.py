@@ -42,7 +42,6 @@ WORDY_COLUMNS = 100  # from here on the header has room for "running" rather tha
 
 
 def same_text(one: Text, other: Text) -> bool:
-    """Whether two texts are drawn alike."""
     return one.plain == other.plain and one.style == other.style and one.spans == other.spans
 
 
@@ -78,7 +77,6 @@ class OneRow(Widget):
     _drawn: tuple[int, Text] | None = None  # the width and the text drawn last
 
     def row(self, width: int) -> Text:
-        """The text for `width` columns."""
         raise NotImplementedError
 
     def renew(self) -> None:
@@ -182,7 +180,6 @@ class BannerLine(OneRow):
         self._text = ""
 
     def say(self, text: str) -> None:
-        """Show `text`, or nothing for ""."""
         if text != self._text:
             self._text = text
             self.set_class(bool(text), "-shown")
@@ -290,7 +287,6 @@ class KeyLine(OneRow):
         return text
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a key is a press of it."""
         for start, end, key in self._where:
             if start <= event.x < end:
                 self.app.simulate_key(key)
@@ -337,12 +333,10 @@ class WorkScreen(Screen[None]):
 
     @property
     def workbench(self) -> Workbench:
-        """The app, with its type."""
         return cast("Workbench", self.app)
 
     @property
     def header_title(self) -> str:
-        """What the header says: where one is."""
         return type(self).__name__.removesuffix("Screen")
 
     @property
@@ -374,7 +368,6 @@ class WorkScreen(Screen[None]):
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """The panes between header and keys."""
         yield from ()
 
     def refresh_from(self, names: set[str]) -> None:
@@ -387,7 +380,6 @@ class WorkScreen(Screen[None]):
             self.show_banner()
 
     def show_banner(self) -> None:
-        """Take the banner's text from the app."""
         text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
         for banner in self.query(BannerLine):
             banner.say(text)
@@ -460,18 +452,15 @@ class WorkScreen(Screen[None]):
             await self.app.pop_screen()
 
     def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, and back."""
         if self.maximized is not None:
             self.minimize()
         elif self.focused is not None:
             self.maximize(self.focused, container=False)
 
     def action_focus_next_pane(self) -> None:
-        """Move to the next pane."""
         self.focus_next()
 
     def action_focus_previous_pane(self) -> None:
-        """Move to the pane before."""
         self.focus_previous()
 
     def copy_text(self) -> str:
@@ -479,7 +468,6 @@ class WorkScreen(Screen[None]):
         return self.target_id
 
     def action_copy(self) -> None:
-        """Copy to the terminal's clipboard and to a file."""
         text = self.copy_text()
         if text:
             self.workbench.copy_to_clipboard(text)
@@ -489,7 +477,6 @@ class WorkScreen(Screen[None]):
     # -- keys about the target ---------------------------------------------------------------------------------
 
     def action_accept_installed(self) -> None:
-        """Ask, then accept what the banner says of the import path."""
         banner = self.workbench.model.banners.get("installed")
         if banner is None or banner.severity != "error":
             self.notify("Nothing on the import path is held against a run", timeout=4)
@@ -506,11 +493,9 @@ class WorkScreen(Screen[None]):
                 self.notify(reply.detail, timeout=8)
 
     def action_run_quick(self) -> None:
-        """Run quickly."""
         self._run_targets(quick=True)
 
     def action_run_full(self) -> None:
-        """Run in full."""
         self._run_targets(quick=False)
 
     def _run_targets(self, *, quick: bool) -> None:
@@ -523,7 +508,6 @@ class WorkScreen(Screen[None]):
             self.notify(self.no_target, severity="warning")
 
     async def _run_several(self, targets: list[str], quick: bool) -> None:
-        """Ask before a whole chapter is queued: how many runs, and about how long."""
         from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
         question = f"Queue {len(targets)} {'quick' if quick else 'full'} runs?"
@@ -531,11 +515,9 @@ class WorkScreen(Screen[None]):
             self.workbench.start_runs(targets, quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:
-        """Show a run that was started from here."""
         self.workbench.open_screen("run", run_id=run_id)
 
     def action_open_running(self) -> None:
-        """Open the target's run that is under way, or waits."""
         run = self.workbench.model.active_run(self.target_id)
         if run is not None:
             self.workbench.open_screen("run", run_id=run.id)
@@ -545,7 +527,6 @@ class WorkScreen(Screen[None]):
             self.notify(self.no_target, severity="warning")
 
     def action_cancel(self) -> None:
-        """Cancel what is under way for the target."""
         self.workbench.cancel_runs(self.target_ids)
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
@@ -560,11 +541,9 @@ class WorkScreen(Screen[None]):
         return {"target_id": self.target_id}
 
     def action_open(self, name: str) -> None:
-        """Open a screen of SCREENS about what is highlighted here."""
         about = self.opened_about(name)
         if about is not None:
             self.workbench.open_screen(name, **about)
 
     def action_edit(self) -> None:
-        """Open the rung's file in the person's editor."""
         self.workbench.edit(self.target_id, self.rung_name)

@@ -53,7 +53,6 @@ class CeilingsScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """One row per ceiling."""
         return self.query_one("#table", LiveTable)
 
     def compose_body(self) -> ComposeResult:
@@ -212,7 +211,6 @@ class CeilingsScreen(WorkScreen):
         return "" if binding.id == "measure" and self.workbench.no_gpu else super().key_label(binding)
 
     def action_measure(self) -> None:
-        """Ask the engine to measure; say why where it cannot."""
         if self.workbench.no_gpu:
             self.notify(f"The ceilings are not measured: {self.workbench.no_gpu}", timeout=5)
             return

@@ -94,11 +94,9 @@ class ChecklistScreen(FoldingScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The list."""
         return self.query_one("#checks", LiveTable)
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
-        """Title and lines of the pane about a row."""
         raise NotImplementedError
 
     @property
@@ -132,7 +130,6 @@ class ChecklistScreen(FoldingScreen):
             self.action_evidence()
 
     def action_evidence(self) -> None:
-        """Read about the highlighted row in full, and go back; fold or unfold a category."""
         pane = self.query_one("#about", LogPane)
         if self.focused is pane:
             self._close_reading()
@@ -155,7 +152,6 @@ class ChecklistScreen(FoldingScreen):
             await super().action_back()
 
     def action_step_check(self, by: int) -> None:
-        """Go to the next check, or the one before; a text that is being read changes with it."""
         table = self.table
         while True:
             before = table.cursor_key
@@ -171,12 +167,10 @@ class ChecklistScreen(FoldingScreen):
         return f"category {group}"
 
     def action_only(self) -> None:
-        """Show every check, only what is not passed, or only what was caught or is suspect."""
         self.only = (self.only + 1) % len(findings.FILTERS)
         self.draw()
 
     def action_proof(self) -> None:
-        """Open the lesson of the gallery that proves the highlighted check."""
         targets = self.proofs()
         if not targets:
             self.notify("No cheat of the gallery is about this row")
@@ -191,7 +185,6 @@ class ChecklistScreen(FoldingScreen):
         self.notify(f"{targets[0]} is in the gallery: open it with `{repeating.shell('aisp-tui', str(folder))}`")
 
     def proofs(self) -> Sequence[str]:
-        """Ids of the gallery targets about the highlighted row."""
         kind, name = self.highlighted
         if self.book is None:
             return ()
@@ -203,7 +196,6 @@ class ChecklistScreen(FoldingScreen):
         return ()
 
     def copy_text(self) -> str:
-        """What is known of the highlighted row, in full."""
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("", ())
         return "\n".join([title, *lines]) if title else ""

@@ -98,7 +98,6 @@ class ChecksScreen(ChecklistScreen):
         return trust.by_check(self._run.record.findings) if self._run is not None else {}
 
     def draw(self) -> None:
-        """Draw everything."""
         if not self.is_mounted:
             return
         book, run, table = self.book, self._run, self.table
@@ -244,7 +243,6 @@ class ChecksScreen(ChecklistScreen):
     # -- keys -------------------------------------------------------------------------------------------
 
     def action_issues(self) -> None:
-        """List the issues with what answers them, or the checks again."""
         category = self.group()
         self._issues = not self._issues
         self.draw()

@@ -233,7 +233,6 @@ class CompareScreen(WorkScreen):
             subtitle(table, plain.fit(clean_line(text, limit=2000), max(0, table.size.width - 4)))
 
     def copy_text(self) -> str:
-        """The two runs and the ratio of each rung, a line each."""
         found = self._compared
         if found is None:
             return ""
@@ -246,7 +245,6 @@ class CompareScreen(WorkScreen):
     # -- keys --------------------------------------------------------------------------------------------------
 
     def _rungs(self) -> tuple[str, str]:
-        """Names of the highlighted rung in A and in B."""
         chosen = self.query_one("#pairs", LiveTable).cursor_key if self.is_mounted else None
         pairs = self._compared.pairs if self._compared is not None else []
         return next((pair.rungs for pair in pairs if pair.rung == chosen), ("", ""))
@@ -256,7 +254,6 @@ class CompareScreen(WorkScreen):
         self.action_diff()
 
     def action_diff(self) -> None:
-        """Compare the highlighted rung's sources as they ran."""
         found = self._compared
         if found is None:
             return
@@ -268,10 +265,8 @@ class CompareScreen(WorkScreen):
         self.workbench.open_diff(self.target_id, *sources)
 
     def action_swap(self) -> None:
-        """Swap A and B."""
         self._ids = (self._ids[1], self._ids[0])
         begin(self, self._read, group="read", exclusive=True)
 
     def action_open_side(self, side: int) -> None:
-        """Open one of the two runs."""
         self.workbench.open_screen("run", run_id=self._ids[side])

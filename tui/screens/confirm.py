@@ -79,7 +79,6 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
             self._show()
 
     def on_resize(self, event: events.Resize) -> None:
-        """A low terminal has no row to spare for a margin."""
         self.set_class(event.size.height < 20, "-low")
 
     def _show(self) -> None:
@@ -100,7 +99,6 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
         return action != "file" or len(self._rewrites) > 1
 
     def action_file(self, by: int) -> None:
-        """Show another of the files."""
         self._shown = (self._shown + by) % len(self._rewrites)
         self._show()
 
@@ -115,7 +113,6 @@ class ConfirmScreen(QuestionScreen[bool]):
     )
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
         self.dismiss(yes)
 
 
@@ -129,5 +126,4 @@ class CopyScreen(QuestionScreen[str]):
     )
 
     def action_answer(self, what: str) -> None:
-        """Close with the answer."""
         self.dismiss(what)

@@ -80,7 +80,6 @@ class DiffScreen(WorkScreen):
 
     @property
     def view(self) -> DiffView:
-        """The diff."""
         return self.query_one(DiffView)
 
     def refresh_from(self, names: set[str]) -> None:
@@ -201,7 +200,6 @@ class DiffScreen(WorkScreen):
         self._compare()
 
     def action_choose(self, side: int) -> None:
-        """Pick a source from a list."""
         current = self._sides[side]
         if current is None:
             return
@@ -224,6 +222,5 @@ class DiffScreen(WorkScreen):
         self.app.push_screen(PickerScreen(f"Source for the {which} half", rows, here), take)
 
     def action_swap(self) -> None:
-        """Swap the halves."""
         self._sides.reverse()
         self._compare()

@@ -153,7 +153,6 @@ class EngineLogScreen(WorkScreen):
     # -- keys -------------------------------------------------------------------------------------------
 
     def action_start_engine(self) -> None:
-        """Look for an engine now."""
         link = self.workbench.link
         if link is None or link.connected:
             self.notify("The engine is connected")
@@ -162,14 +161,12 @@ class EngineLogScreen(WorkScreen):
         self.notify("Looking for the engine, starting one if need be")
 
     def action_restart_engine(self) -> None:
-        """Replace an engine of another version when it is idle."""
         if self.workbench.model.connection.state == "mismatch":
             self.workbench.restart_engine_when_idle()
         else:
             self.notify("The engine is of this version; there is no need to restart it")
 
     def action_reload(self) -> None:
-        """Fetch the log and the state again."""
         self.run_worker(self._fetch(), group="fetch", exclusive=True, exit_on_error=False)
 
     def copy_text(self) -> str:

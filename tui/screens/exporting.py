@@ -35,7 +35,6 @@ class ExportingScreen(WorkScreen):
         raise NotImplementedError
 
     def action_export(self) -> None:
-        """Ask for the form, then write the run."""
         run_id = self.shared_run
         if not run_id:
             self.notify("Highlight a run first", severity="warning")
@@ -75,7 +74,6 @@ class ExportingScreen(WorkScreen):
         self.notify(f"Wrote {file}", timeout=8)
 
     def action_copy(self) -> None:
-        """Copy what the screen has to copy, else the run on one line."""
         run_id = self.shared_run
         if (text := self.copy_text()) or not run_id:
             self.workbench.copy_to_clipboard(text) if text else super().action_copy()

@@ -74,11 +74,9 @@ class FilteringScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The rows."""
         return self.query_one(LiveTable)
 
     def draw(self) -> None:
-        """Draw the rows, filtered."""
         raise NotImplementedError
 
     def nothing(self, one: str = "target") -> str:
@@ -90,12 +88,10 @@ class FilteringScreen(WorkScreen):
         return f"No {one} is left by {' and '.join(wanted)}; {', '.join(ways)}"
 
     def action_sort(self) -> None:
-        """Sort by the next order."""
         self._sort = _next(self._sort, self.sorts)
         self.draw_from_top()
 
     def action_only(self) -> None:
-        """Show the next choice."""
         self._only = _next(self._only, self.choices)
         self.draw_from_top()
 
@@ -105,7 +101,6 @@ class FilteringScreen(WorkScreen):
         self.table.action_end(-1)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
         field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
@@ -117,7 +112,6 @@ class FilteringScreen(WorkScreen):
         self.draw()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Enter keeps the words and goes back to the table."""
         message.stop()
         if self.filter_words:
             self.table.focus()
@@ -135,7 +129,6 @@ class FilteringScreen(WorkScreen):
 
     @property
     def filtering(self) -> bool:
-        """Whether the line of the filter is open: escape closes it."""
         return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
 
     def key_label(self, binding: Binding) -> str:

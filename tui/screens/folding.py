@@ -28,7 +28,6 @@ class FoldingScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The list."""
         raise NotImplementedError
 
     def group(self) -> str:
@@ -44,30 +43,25 @@ class FoldingScreen(WorkScreen):
         raise NotImplementedError
 
     def draw(self) -> None:
-        """Draw everything."""
         raise NotImplementedError
 
     def action_fold(self) -> None:
-        """Fold the group and highlight it."""
         if group := self.group():
             self.folded.add(group)
             self.draw()
             self.table.move_to(self.head(group))
 
     def action_unfold(self) -> None:
-        """Unfold the group."""
         self.folded.discard(self.group())
         self.draw()
 
     def action_toggle_fold(self) -> None:
-        """Fold or unfold the group."""
         if self.group() in self.folded:
             self.action_unfold()
         else:
             self.action_fold()
 
     def action_fold_all(self) -> None:
-        """Fold every group, or unfold them all."""
         every, group = set(self.groups()), self.group()
         self.folded = set() if every <= self.folded else every
         self.draw()

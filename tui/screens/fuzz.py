@@ -170,12 +170,10 @@ class FuzzScreen(WorkScreen):
 
     @property
     def cases(self) -> LogPane:
-        """The cases as they come."""
         return self.query_one("#cases", LogPane)
 
     @property
     def table(self) -> LiveTable:
-        """The failures, newest first."""
         return self.query_one("#failures", LiveTable)
 
     # -- which fuzz -------------------------------------------------------------------------------------
@@ -191,13 +189,11 @@ class FuzzScreen(WorkScreen):
 
     @property
     def fuzz(self) -> FuzzView | None:
-        """The one that is shown."""
         known = self.all_fuzzes
         return next((fuzz for fuzz in known if fuzz.id == self._fuzz_id), known[0] if known else None)
 
     @property
     def failure(self) -> Failure | None:
-        """The highlighted failure."""
         fuzz = self.fuzz
         return fuzz.failures.get(self.table.cursor_key or "") if fuzz is not None else None
 
@@ -251,7 +247,6 @@ class FuzzScreen(WorkScreen):
             self._draw_cases(fuzz)
 
     def draw(self) -> None:
-        """Draw everything."""
         if not self.is_mounted:
             return
         fuzz = self.fuzz
@@ -412,7 +407,6 @@ class FuzzScreen(WorkScreen):
         return self.focused is not None and self.focused.id in ("detail", "script")
 
     def _draw_detail(self) -> None:
-        """Say all about the highlighted failure; of the fuzz where there is none."""
         fuzz = self.fuzz
         if not self.is_mounted or fuzz is None:
             return
@@ -441,7 +435,6 @@ class FuzzScreen(WorkScreen):
         return fuzzes.replay_text(found) if found is not None else ""
 
     def _tell_replays(self) -> None:
-        """Say what became of the replays that were asked for here."""
         model = self.workbench.model
         for replay_id, failure_id in list(self._replay_ids.items()):
             found, view = model.replays.get(failure_id), model.fuzzes.get(replay_id)
@@ -468,7 +461,6 @@ class FuzzScreen(WorkScreen):
             self.action_failure()
 
     def action_failure(self) -> None:
-        """Read all about the highlighted failure, and go back."""
         if self._reading:
             self._close_reading()
             return
@@ -495,11 +487,9 @@ class FuzzScreen(WorkScreen):
             await super().action_back()
 
     def action_step_failure(self, by: int) -> None:
-        """Go to the next failure, or the one before; a text that is being read changes with it."""
         self.table.action_cursor(by)
 
     def action_script(self) -> None:
-        """Show the failure's script whole, and go back."""
         if self.has_class("-script"):
             self.remove_class("-script")
             back: Widget = self.table
@@ -524,7 +514,6 @@ class FuzzScreen(WorkScreen):
         )
 
     def copy_text(self) -> str:
-        """The highlighted failure's script; without one what is said of the rungs."""
         fuzz, failure = self.fuzz, self.failure
         if failure is not None and failure.script:
             return failure.script
@@ -539,19 +528,16 @@ class FuzzScreen(WorkScreen):
         return "\n".join([*head, *(line for line, _ in fuzzes.summary_lines(fuzz, ascii, 120))])
 
     def action_only(self) -> None:
-        """Show only the failing cases, or every case."""
         self._only = not self._only
         self.draw()
 
     def action_pick_rung(self, by: int) -> None:
-        """Show the next rung alone, after the last all of them."""
         fuzz = self.fuzz
         names = ["", *fuzz.rungs] if fuzz is not None else [""]
         self._rung = names[(names.index(self._rung) + by) % len(names)]
         self.draw()
 
     def action_pick_fuzz(self, by: int) -> None:
-        """Show the fuzz before or after this one; at the newest it follows what comes."""
         fuzz, known = self.fuzz, self.all_fuzzes
         at = known.index(fuzz) + by if fuzz is not None else 0
         if fuzz is None or not 0 <= at < len(known):
@@ -561,7 +547,6 @@ class FuzzScreen(WorkScreen):
         self.draw()
 
     def action_start(self) -> None:
-        """Start a fuzz of the chosen rung, or of all."""
         if self.workbench.ready(self._target_id):
             begin(self, self._start, group="start", exclusive=True)
 
@@ -604,7 +589,6 @@ class FuzzScreen(WorkScreen):
         return "" if binding.id in idle else super().key_label(binding)
 
     def action_stop(self) -> None:
-        """Stop the fuzz that is shown."""
         if (fuzz := self.fuzz) is not None:
             begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
 
@@ -613,7 +597,6 @@ class FuzzScreen(WorkScreen):
             self.notify("Stopping; what was judged is kept", timeout=4)
 
     def action_replay(self) -> None:
-        """Do the highlighted failure again."""
         failure = self.failure
         if failure is None:
             self.notify("Highlight a failure first", severity="warning")

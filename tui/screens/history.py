@@ -137,7 +137,6 @@ class HistoryScreen(ExportingScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The runs."""
         return self.query_one("#runs", LiveTable)
 
     def refresh_from(self, names: set[str]) -> None:
@@ -307,12 +306,10 @@ class HistoryScreen(ExportingScreen):
         self._both.look_up(list(reversed(alike)), self._draw)
 
     def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
-        """The cursor goes where the plot was clicked."""
         message.stop()
         self.table.move_to(self._drawn[message.number - 1])
 
     def action_plot_rung(self, by: int) -> None:
-        """Plot another rung."""
         rungs = self._rungs()
         if rungs:
             self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
@@ -347,12 +344,10 @@ class HistoryScreen(ExportingScreen):
         return super().check_action(action, parameters)
 
     def action_only(self) -> None:
-        """Show the cancelled runs, or leave them out."""
         self._all = not self._all
         self._fill()
 
     def action_open_run(self) -> None:
-        """Open the stored run."""
         result = self._highlighted()
         if result is not None:
             self.workbench.open_screen("run", run_id=result.id)
@@ -364,7 +359,6 @@ class HistoryScreen(ExportingScreen):
         return {"target_id": self._target_id, "run_id": result.id if result is not None else ""}
 
     def action_mark(self) -> None:
-        """Mark or unmark the run; a third mark takes the place of the oldest."""
         result = self._highlighted()
         if result is None:
             return
@@ -377,7 +371,6 @@ class HistoryScreen(ExportingScreen):
         self._draw()
 
     def action_compare(self) -> None:
-        """Compare the two marked runs, or the one that is marked with the highlighted one."""
         highlighted = self._highlighted()
         marked = self.workbench.marked
         if len(marked) == 1 and highlighted is not None and highlighted.id not in marked:
@@ -386,7 +379,6 @@ class HistoryScreen(ExportingScreen):
         self.workbench.compare_marked()
 
     def action_diff_runs(self) -> None:
-        """Compare the sources of the two marked runs, or of the highlighted one with now."""
         chosen = [result for result in self._results if result.id in self.workbench.marked]
         highlighted = self._highlighted()
         if len(chosen) == 2:

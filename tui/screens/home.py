@@ -200,7 +200,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     @property
     def _run_here(self) -> RunView | None:
-        """The run of the highlighted target that is under way."""
         active = self._active.get(self.target_id)
         return active if active is not None and active.record.start_ns is not None else None
 
@@ -210,7 +209,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         return super().key_label(binding)
 
     def copy_text(self) -> str:
-        """The details as they are shown."""
         return self._shown_details
 
     # -- drawing -----------------------------------------------------------------------------------------------
@@ -227,7 +225,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         super().theme_changed()
 
     def result(self, target_id: str) -> Reading | None:
-        """The last result of a target, None where there is none."""
         return self._last(target_id)[0]
 
     def _last(self, target_id: str) -> tuple[Reading | None, Reading | None]:
@@ -235,7 +232,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         return self.workbench.last(target_id, self._runs.get(target_id, ()))
 
     def draw(self) -> None:
-        """Draw the tree, and what is known of its highlighted row."""
         model = self.workbench.model
         # The runs of each target, and the newest unended one: one pass over the runs.
         self._runs: dict[str, list[RunView]] = {}
@@ -260,7 +256,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         self._describe()
 
     def _what(self) -> str:
-        """What stands below, and how much of it can be timed here."""
         here = [self.workbench.here(target) for target in self._targets]
         count = here.count(Here.TIMED)
         return WHAT if count == len(here) or None in here else WHAT_OF_IT.format(count, len(here))
@@ -600,11 +595,9 @@ class HomeScreen(FilteringScreen, FoldingScreen):
             self.draw_from_top()
 
     def action_leave(self) -> None:
-        """Leave the app."""
         self.app.exit(return_code=0)
 
     def action_reload(self) -> None:
-        """Read everything again."""
         self.workbench.reload()
 
 
@@ -665,7 +658,6 @@ def prediction_text(said: Answer, expect: Expectation) -> str:
 
 
 def rung_summary(rung: Rung) -> str:
-    """The rung's one line."""
     return clean_line(rung.summary)
 
 
@@ -721,7 +713,6 @@ def paragraphs(markdown: str) -> str:
 
 
 def _unmarked(raw: str) -> str:
-    """A line without marks of emphasis and addresses of links."""
     line = _LINK.sub(r"\1", " ".join(raw.split())).replace("**", "").replace("`", "")
     return _EMPHASIS.sub(r"\1", line)
 

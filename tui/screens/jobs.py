@@ -47,7 +47,6 @@ _COLUMNS = (
 
 
 def columns_for(width: int) -> list[Column]:
-    """The table's columns on a terminal of `width` columns."""
     shown = [column for least, column in _COLUMNS if width >= least]
     return [replace(one, width=20) if one.key == "state" and width >= ASKED_COLUMNS else one for one in shown]
 
@@ -89,14 +88,12 @@ class JobsScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The jobs and watches."""
         return self.query_one("#jobs", LiveTable)
 
     # -- what is highlighted -----------------------------------------------------------------------------------
 
     @property
     def chosen(self) -> QueueItem | WatchView | None:
-        """The highlighted job or watch."""
         kind, _, name = (self.table.cursor_key or "").partition(" ")
         model = self.workbench.model
         if kind == "watch":
@@ -109,7 +106,6 @@ class JobsScreen(WorkScreen):
         return chosen.target if chosen is not None and getattr(chosen, "kind", "") != "peak" else ""
 
     def copy_text(self) -> str:
-        """The highlighted job's id, a watch's folder."""
         chosen = self.chosen
         if chosen is None:
             return ""
@@ -160,7 +156,6 @@ class JobsScreen(WorkScreen):
         return [cells[column.key] for column in self.table.columns]
 
     def _bar(self, job: QueueItem, now_ns: int) -> str:
-        """How much of the job's time has passed, by how long the last one like it took."""
         elapsed_s = jobs.elapsed_s(job, now_ns)
         share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
         return progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
@@ -232,7 +227,6 @@ class JobsScreen(WorkScreen):
         self.action_open_job()
 
     def action_open_job(self) -> None:
-        """Open what is highlighted."""
         app, chosen = self.workbench, self.chosen
         if chosen is None:
             self.notify(EMPTY)
@@ -248,7 +242,6 @@ class JobsScreen(WorkScreen):
             app.open_screen("fuzz", target_id=chosen.target)  # what a lint or a replay is about
 
     def action_cancel(self) -> None:
-        """Cancel the job, or stop the watch after a question."""
         chosen = self.chosen
         if chosen is None:
             self.notify(EMPTY)
@@ -265,7 +258,6 @@ class JobsScreen(WorkScreen):
             await self.workbench.ask_engine("The watch goes on", requests.StopWatch, target=target)
 
     def action_move_up(self) -> None:
-        """Let the job go before the one that waits before it."""
         chosen = self.chosen
         if isinstance(chosen, QueueItem):
             begin(self, partial(self._move_up, chosen.run_id), group="move")
@@ -276,7 +268,6 @@ class JobsScreen(WorkScreen):
         await self.workbench.ask_engine("Not moved up", requests.MoveUp, run_id=job)
 
     def action_cancel_waiting(self) -> None:
-        """Cancel what waits, after a question."""
         if jobs.places(self.workbench.model.queue):
             begin(self, self._cancel_waiting, group="cancel", exclusive=True)
         else:

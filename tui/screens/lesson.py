@@ -52,22 +52,18 @@ MAX_FILE_BYTES = 2_000_000
 
 
 def mark(word: str, ascii_only: bool) -> Text:
-    """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine, "wrong" is a mistake."""
     return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
 
 
 def _refusal(target: Target, rung: str) -> str:
-    """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
     return repeating.command("run", target.id, target.folder, "--rungs", rung, "--quick")
 
 
 def _figure(number: str, earlier: bool) -> str:
-    """A time in the table, in brackets where it is of an earlier run than the last."""
     return f"({number})" if number and earlier else number
 
 
 def file_of(target: Target, name: str) -> Path:
-    """The file that a rung's name or a file's name means."""
     for rung in target.rungs:
         if rung.name == name:
             return rung.path
@@ -185,7 +181,6 @@ class LessonScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The rungs and files."""
         return self.query_one("#rungs", LiveTable)
 
     def refresh_from(self, names: set[str]) -> None:
@@ -211,7 +206,6 @@ class LessonScreen(WorkScreen):
         return result
 
     def _find_earlier(self, result: Reading | None, target: Target) -> None:
-        """Look in the store for what still stands beside the last run."""
         if result is not None and result.id != self._earlier_of:
             begin(self, partial(self._read_earlier, result, target), group="earlier", exclusive=True)
 
@@ -415,7 +409,6 @@ class LessonScreen(WorkScreen):
         return lines
 
     def _tell_samples(self) -> None:
-        """Fill the pane of `i`, where it is shown."""
         if self.query_one("#main", ContentSwitcher).current != "samples":
             return
         pane, name = self.query_one("#samples", LogPane), self.rung_name
@@ -439,7 +432,6 @@ class LessonScreen(WorkScreen):
         pane.border_title = Content(f"What the samples say{when}")
 
     def action_samples(self) -> None:
-        """Show what the samples say, or the lesson's text again."""
         switcher = self.query_one("#main", ContentSwitcher)
         switcher.current = "text" if switcher.current == "samples" else "samples"
         if self.focused is not self.table:
@@ -483,7 +475,6 @@ class LessonScreen(WorkScreen):
         self.action_source()
 
     def action_source(self) -> None:
-        """Show the highlighted rung's source."""
         self.query_one("#main", ContentSwitcher).current = "source"
         if self.focused is not self.table:
             self.query_one(SourceView).focus()
@@ -504,7 +495,6 @@ class LessonScreen(WorkScreen):
         view.show(text, path.name)
 
     def action_lesson_text(self) -> None:
-        """Show the lesson's text, or the source again."""
         if self.query_one("#main", ContentSwitcher).current == "text":
             self.action_source()
             return
@@ -518,7 +508,6 @@ class LessonScreen(WorkScreen):
         await self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
-        """Go to the next rung or file, or to the one before."""
         target = self.workbench.target(self._target_id)
         if target is None:
             return

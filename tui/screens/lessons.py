@@ -128,7 +128,6 @@ class LessonsScreen(LessonRows):
     # -- what there is -----------------------------------------------------------------------------------------
 
     def _lessons(self) -> list[Lesson]:
-        """Every lesson of the catalogue with what is known of it."""
         catalog, app = self.workbench.catalog, self.workbench
         if catalog is None:
             return []
@@ -151,7 +150,6 @@ class LessonsScreen(LessonRows):
         return found
 
     def _look_up(self, lessons: Sequence[Lesson]) -> None:
-        """Ask the store what is not known of these lessons yet."""
         wanted = [
             lesson
             for lesson in lessons
@@ -277,7 +275,6 @@ class LessonsScreen(LessonRows):
         subtitle(self.table, plain.fit(clean_line(told), max(0, self.table.size.width - 4)))
 
     def copy_text(self) -> str:
-        """The rows as they are shown, as text."""
         return "\n".join(copied(LESSONS, lesson) for lesson in self._shown)
 
     # -- keys --------------------------------------------------------------------------------------------------
@@ -287,7 +284,6 @@ class LessonsScreen(LessonRows):
         self.action_open("lesson")
 
     def action_reload(self) -> None:
-        """Read everything again."""
         self._facts, self._answers, self._problem = {}, {}, ""
         self.workbench.reload()
 

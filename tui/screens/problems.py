@@ -154,7 +154,6 @@ class ProblemsScreen(FilteringScreen):
         self._describe()
 
     def _describe(self) -> None:
-        """Read the highlighted problem, in a thread, once."""
         key = self.table.cursor_key
         pair = next((pair for pair in self._found or () if str(pair[1].path) == key), None)
         if pair is None or pair[1].path == self._shown:
@@ -180,5 +179,4 @@ class ProblemsScreen(FilteringScreen):
             self._draw_about()
 
     def copy_text(self) -> str:
-        """The command that judges an answer to the highlighted problem."""
         return self._command

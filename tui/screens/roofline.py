@@ -139,7 +139,6 @@ class RooflineScreen(WorkScreen):
 
     @property
     def table(self) -> LiveTable:
-        """The legend: one row per timed rung."""
         return self.query_one("#rungs", LiveTable)
 
     def compose_body(self) -> ComposeResult:
@@ -334,7 +333,6 @@ class RooflineScreen(WorkScreen):
             super()._run_targets(quick=quick)
 
     def action_open_run(self) -> None:
-        """Open the run whose rungs are shown."""
         run = self._chart.run if self._chart is not None else None
         if run is None:
             self.notify(self._next_move("there is no run yet"))

@@ -146,7 +146,6 @@ class RunScreen(ExportingScreen):
         self.refresh_from(set())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Beside each other from WIDE_COLUMNS on, else below each other."""
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.call_after_refresh(self._redraw_all)
 
@@ -223,7 +222,6 @@ class RunScreen(ExportingScreen):
             self._draw(names)
 
     def _tick(self) -> None:
-        """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and not run.record.state.final and not self.paused:
             self._draw_title(run)
@@ -288,7 +286,6 @@ class RunScreen(ExportingScreen):
             self._plot_timer = self.set_timer(left_s, self._draw_late_plot)
 
     def _draw_late_plot(self) -> None:
-        """Draw what came since the plot was drawn, unless it was drawn meanwhile."""
         late, self._plot_timer = self._plot_timer, None
         run = self.run_view
         if late is not None and run is not None and self.is_mounted:
@@ -386,7 +383,6 @@ class RunScreen(ExportingScreen):
         entitle(pane, title)
 
     def _arrange(self) -> None:
-        """Give the rows to what has something to show."""
         run = self.run_view
         if run is None:
             return
@@ -418,11 +414,9 @@ class RunScreen(ExportingScreen):
         return super().check_action(action, parameters)
 
     def action_cancel(self) -> None:
-        """Cancel this run."""
         self.workbench.cancel([self.run_id])
 
     def show_run(self, run_id: str) -> None:
-        """Draw the new run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
@@ -465,7 +459,6 @@ class RunScreen(ExportingScreen):
         self.workbench.edit(self.target_id, *place)
 
     def action_output(self) -> None:
-        """Show what the kernels printed."""
         self._toggle("output")
 
     def action_samples(self) -> None:
@@ -477,7 +470,6 @@ class RunScreen(ExportingScreen):
         self._toggle("samples")
 
     def action_steps(self) -> None:
-        """Show every step."""
         self._toggle("steps")
 
     def _toggle(self, mode: str) -> None:
@@ -496,7 +488,6 @@ class RunScreen(ExportingScreen):
         self._draw_text(run)
 
     def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, and back; the rungs with all that their samples say."""
         if self.zoomed or (self.focused is not None and self.focused.id == "arms"):
             self.zoomed = not self.zoomed
             self._redraw_all()
@@ -511,14 +502,12 @@ class RunScreen(ExportingScreen):
             await super().action_back()
 
     def action_log(self) -> None:
-        """Make the axis of times logarithmic, or linear."""
         run = self.run_view
         if run is not None:
             self.log_axis = not (runplot.wants_log(run) if self.log_axis is None else self.log_axis)
             self._draw_plot(run)
 
     def action_metric(self) -> None:
-        """Put the next reading right below the samples."""
         self.metric = (self.metric + 1) % len(runplot.METRICS)
         run = self.run_view
         if run is None:
@@ -529,7 +518,6 @@ class RunScreen(ExportingScreen):
         self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
-        """Stop drawing, or draw on."""
         self.paused = not self.paused
         run = self.run_view
         if self.paused and run is not None:
@@ -543,7 +531,6 @@ class RunScreen(ExportingScreen):
         return self.run_id if self.run_view is not None else ""
 
     def copy_text(self) -> str:
-        """What the kernels printed, where that is looked at."""
         run = self.run_view
         if run is not None and self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
             return "\n".join(f"{arm}: {line}" for arm, line in run.output)

@@ -184,7 +184,6 @@ class SuiteScreen(LessonRows):
 
     @property
     def _loaded(self) -> Loaded | None:
-        """The suite that is shown."""
         return self._suites.get(self._chosen)
 
     def compose_body(self) -> ComposeResult:
@@ -234,7 +233,6 @@ class SuiteScreen(LessonRows):
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The targets of the suite."""
         return self._loaded.entries if self._loaded is not None else ()
 
     def _found(self) -> list[tuple[Entry, Found | None]]:
@@ -293,7 +291,6 @@ class SuiteScreen(LessonRows):
     # -- drawing -------------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw the rows, sorted and filtered, and ask the store what is not known."""
         self._load_suites()
         table = self.table
         every = self._stay(self._found())
@@ -445,7 +442,6 @@ class SuiteScreen(LessonRows):
         )
 
     def _change(self, against: Against) -> Text:
-        """ "▼ 3.1 %", "= same", "– not comparable"."""
         ascii_only = self.workbench.ascii
         sign = verdict_text(_SIGN_OF[against.change], None, ascii_only)
         if against.change in (Change.SAME, Change.NOT_COMPARABLE) or against.ratio is None:
@@ -479,7 +475,6 @@ class SuiteScreen(LessonRows):
     _about_drawn: Text | None = None
 
     def copy_text(self) -> str:
-        """The rows as they are shown, as text."""
         return "\n".join(
             entry.target.id if found is None else copied(TARGETS, Target(found.row)) for entry, found in self._shown
         )
@@ -494,7 +489,6 @@ class SuiteScreen(LessonRows):
             self.action_open("lesson")
 
     def action_step_suite(self, by: int) -> None:
-        """Go to another suite."""
         names = list(self._suites)
         if len(names) < 2:
             self.notify("There is no other suite")
@@ -504,7 +498,6 @@ class SuiteScreen(LessonRows):
         super().refresh_from(set())
 
     def action_reload(self) -> None:
-        """Read everything again."""
         self._known, self._problem, self._of_catalog = {}, "", None
         self.workbench.reload()
 
@@ -518,7 +511,6 @@ class SuiteScreen(LessonRows):
         self._start_of([self.target_id], quick, self.show_run)
 
     def action_run_suite(self) -> None:
-        """Run all of it, after a question."""
         if self.entries:
             begin(self, self._run_suite, group="ask", exclusive=True)
         else:
@@ -598,7 +590,6 @@ def about(entry: Entry, found: Found | None) -> Text:
 
 
 def sentence_of(found: Found) -> str:
-    """What a target came to, in a sentence that begins with a capital."""
     if found.lesson.run is None:
         return found.lesson.why or "No run of this kind is stored yet: R runs it in full, a runs the whole suite."
     sentence = found.row.sentence()

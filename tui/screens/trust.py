@@ -76,7 +76,6 @@ class TrustScreen(ChecklistScreen):
 
     @property
     def run_view(self) -> RunView | None:
-        """The run as far as it is known."""
         model = self.workbench.model
         live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
         stored = self._stored
@@ -155,13 +154,11 @@ class TrustScreen(ChecklistScreen):
         self.set_interval(CLOCK_PERIOD_S, self._draw_title)
 
     def _draw_title(self) -> None:
-        """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and self.is_mounted:
             self.say("title", readings.title_text(run, self.workbench.model.now_ns()))
 
     def draw(self) -> None:
-        """Draw everything."""
         if not self.is_mounted:
             return
         self._look()
@@ -240,7 +237,6 @@ class TrustScreen(ChecklistScreen):
         return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:
-        """All that the checks said, as text; the row's where its text is being read."""
         run = self.run_view
         if run is None or (self.focused is not None and self.focused.id == "about"):
             return super().copy_text()

@@ -161,7 +161,6 @@ class WatchScreen(WorkScreen):
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """All panes side by side from WIDE_COLUMNS on, else one at a time."""
         self._arrange()
         self.call_after_refresh(self._draw)
         self.refresh_bindings()
@@ -184,7 +183,6 @@ class WatchScreen(WorkScreen):
 
     @property
     def watch_view(self) -> WatchView | None:
-        """The watch as the engine tells it; None before it began."""
         return self.workbench.model.watches.get(self._target)
 
     @property
@@ -220,7 +218,6 @@ class WatchScreen(WorkScreen):
             self._draw()
 
     def _state(self, watch: WatchView) -> str:
-        """What the watch does now, in a sentence."""
         model = self.workbench.model
         connection = model.connection
         if connection.silent_since:
@@ -244,7 +241,6 @@ class WatchScreen(WorkScreen):
         return state
 
     def _told(self, watch: WatchView) -> dict[int, edits.Told]:
-        """What is told of each edit."""
         return edits.all_told(self.workbench.model, watch, self._known)
 
     def _title(self, watch: WatchView | None) -> list[Text]:
@@ -382,7 +378,6 @@ class WatchScreen(WorkScreen):
             self._plot_timer = self.set_timer(left_s, self._draw_samples)
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        """Show what became of the edit, and what it changed."""
         watch = self.watch_view
         if watch is not None:
             self._draw_plot(watch)
@@ -391,16 +386,13 @@ class WatchScreen(WorkScreen):
         self._draw_samples_in_time()
 
     def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
-        """The cursor goes where the plot was clicked."""
         self.query_one("#edits", LiveTable).move_to(str(message.number))
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        """Enter on a row."""
         self.action_open_edit()
 
     @property
     def chosen(self) -> WatchEdit | None:
-        """The highlighted edit."""
         key = self.query_one("#edits", LiveTable).cursor_key if self.is_mounted else None
         return self._edit(int(key)) if key is not None else None
 
@@ -426,7 +418,6 @@ class WatchScreen(WorkScreen):
         self.notify(text, severity="warning")
 
     def action_pane(self) -> None:
-        """Show the next pane."""
         names = list(PANES)
         self.pane = names[(names.index(self.pane) + 1) % len(names)]
         self._arrange()
@@ -434,7 +425,6 @@ class WatchScreen(WorkScreen):
         self.call_after_refresh(self._draw)
 
     def action_against(self) -> None:
-        """Compare with the next of edit before, best edit and baseline."""
         self.against = self.against.following
         self._draw_diff()
         if not self.has_class("-wide") and self.pane != "diff":
@@ -458,7 +448,6 @@ class WatchScreen(WorkScreen):
         self.workbench.edit(self._target, last or ("optimized" if "optimized" in names else names[-1] if names else ""))
 
     def action_open_edit(self) -> None:
-        """Open the edit's run."""
         edit = self.chosen
         if edit is None:
             self._say("There is no edit yet: save a file of the target")
@@ -468,7 +457,6 @@ class WatchScreen(WorkScreen):
             self.workbench.open_screen("run", run_id=edit.run_id)
 
     def action_diff(self) -> None:
-        """Compare with the marked edit, else with the edit before."""
         watch, edit = self.watch_view, self.chosen
         if watch is None or edit is None:
             self._say("There is no edit yet: save a file of the target")
@@ -481,7 +469,6 @@ class WatchScreen(WorkScreen):
         self._compare(other, edit)
 
     def action_diff_best(self) -> None:
-        """Compare the best edit with the highlighted one."""
         watch, edit = self.watch_view, self.chosen
         best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if edit is None or best is None:
@@ -508,14 +495,12 @@ class WatchScreen(WorkScreen):
         return run.lead.rung if run is not None and run.lead is not None else "optimized"
 
     def action_mark(self) -> None:
-        """Mark the edit, or take the mark away."""
         edit = self.chosen
         if edit is not None:
             self.marked = None if self.marked == edit.number else edit.number
             self._draw()
 
     def action_toggle_watch(self) -> None:
-        """Stop the watch, or start it again."""
         watch = self.watch_view
         stop = watch is not None and watch.active
         self.run_worker(self._stop() if stop else self._start(), group="watch", exit_on_error=False)
@@ -539,7 +524,6 @@ class WatchScreen(WorkScreen):
             self.notify("Not watching any more; the edits stay, and their runs in the history (t)", timeout=4)
 
     def action_restore_best(self) -> None:
-        """Ask, then write the best edit's files back."""
         watch = self.watch_view
         best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if watch is None or best is None:
@@ -581,7 +565,6 @@ class WatchScreen(WorkScreen):
             self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
     async def _rewrites(self, watch: WatchView, edit: WatchEdit) -> list[Rewrite] | None:
-        """What restoring the edit would write; None after saying that nobody can tell."""
         from aisp.tui.screens.confirm import Rewrite
 
         target = self.workbench.target(self._target)

@@ -223,17 +223,14 @@ class DiffView(LineView, Findable, can_focus=True):
 
     @property
     def ready(self) -> bool:
-        """Whether what was last given to `show` is on the screen."""
         return self._comparison is not None and self._wanted is None
 
     @property
     def hunks(self) -> int:
-        """How many stretches of changed lines there are."""
         return len(self._comparison.hunks) if self._comparison else 0
 
     @property
     def unified(self) -> bool:
-        """Whether both texts share one column."""
         return self.size.width < UNIFIED_UNDER_COLUMNS if self._unified is None else self._unified
 
     def show(
@@ -425,13 +422,11 @@ class DiffView(LineView, Findable, can_focus=True):
         self.refresh()
 
     def action_changes_only(self) -> None:
-        """Leave out equal lines far from any change, or show all again."""
         self._changes_only = not self._changes_only
         self._lay_out()
         self._back_to_hunk()
 
     def action_unified(self) -> None:
-        """Change between side by side and unified."""
         self._unified = not self.unified
         self._lay_out()
         self._back_to_hunk()
@@ -442,18 +437,15 @@ class DiffView(LineView, Findable, can_focus=True):
         self.refresh()
 
     def action_copy_hunk(self) -> None:
-        """Hand the hunk to the app, which copies it."""
         if text := self.hunk_text():
             self.post_message(self.Copied(self, text))
         else:
             self.notify("there is no change to copy", severity="warning")
 
     def action_lines(self, count: int) -> None:
-        """Scroll by lines."""
         self.go_to(min(self.top + count, self.max_scroll_y))
 
     def action_pages(self, halves: int) -> None:
-        """Scroll by half pages."""
         self.action_lines(halves * max(1, (self.size.height - 2) // 2))
 
     def action_edge(self, side: int) -> None:
@@ -506,7 +498,6 @@ class DiffView(LineView, Findable, can_focus=True):
             self.go_to(max(0, item - self.size.height // 2))
 
     def _part_of(self, match: Match) -> int:
-        """In which of a text's lines a match begins."""
         if self._comparison is None or self._text_width < LEAST_CELLS:
             return 0
         item, side = self._items[match.line // 2], match.line % 2
@@ -532,12 +523,10 @@ class DiffView(LineView, Findable, can_focus=True):
 
     @property
     def _left_width(self) -> int:
-        """Cells of the left side when side by side, without the marker and the bar between."""
         return max(0, (self.size.width - 3) // 2)
 
     @property
     def _text_width(self) -> int:
-        """Cells for the text of one side."""
         if self.unified:
             return max(0, self.size.width - 2 * self._number_width - 5)
         return max(0, self._left_width - self._number_width - 3)
@@ -578,7 +567,6 @@ class DiffView(LineView, Findable, can_focus=True):
         return Strip([marker, *strip]).adjust_cell_length(width, self.rich_style)
 
     def _marker(self, row: int) -> str:
-        """What stands before the lines of the current hunk."""
         if self._current and self._comparison:
             start, end = self._comparison.hunks[self._current - 1]
             if start <= row < end:
@@ -658,7 +646,6 @@ class DiffView(LineView, Findable, can_focus=True):
         return Strip([Segment(gutter, self._gutter_style(row, side)), *strip])
 
     def _behind(self, row: Row, side: int) -> Style:
-        """What lies behind a line's text."""
         return self.rich_style if row.equal else self.style(("on $diff-del", "on $diff-add")[side])
 
     def _gutter_style(self, row: Row, side: int) -> Style:
@@ -674,7 +661,6 @@ class DiffView(LineView, Findable, can_focus=True):
         return self.marked(strip, 2 * index + side, comparison.lines[side][row[side]])
 
     def _side(self, row: Row, side: int) -> Strip:
-        """The whole text of one side of a row, coloured and marked."""
         comparison = self._comparison
         line = row[side]
         key = (side, line)

@@ -110,7 +110,6 @@ class Layout(NamedTuple):
 
 
 def lay_out(points: Sequence[EditPoint], width: int, height: int, chosen: int | None) -> Layout:
-    """Share the cells out."""
     legend, line = height >= 5, height >= 6
     count = height - legend - line - 1
     span = y_range(points)
@@ -282,7 +281,6 @@ class EditPlot(FrameView, can_focus=True):
         self._styles = list(STYLES)
 
     def show(self, points: Sequence[EditPoint], *, y_label: str = "ms", chosen: int | None = None) -> None:
-        """Draw these edits; see `draw_edits`."""
         self._points, self._label, self._chosen = list(points), y_label, chosen
         self.redraw()
 
@@ -299,7 +297,6 @@ class EditPlot(FrameView, can_focus=True):
         )
 
     def action_step(self, by: int) -> None:
-        """Pick the edit before or after the chosen one."""
         numbers = [point.number for point in self._points]
         if self._chosen in numbers:
             at = max(0, min(len(numbers) - 1, numbers.index(self._chosen) + by))

@@ -48,15 +48,12 @@ class Findable(Widget):
     match_at = 0
 
     def find_lines(self) -> Sequence[str]:
-        """The pane's lines as they are drawn."""
         raise NotImplementedError
 
     def show_match(self, match: Match) -> None:
-        """Bring a match into sight."""
         raise NotImplementedError
 
     def show_marks(self) -> None:
-        """Draw the marks anew."""
         self.refresh()
 
     @property
@@ -119,7 +116,6 @@ class Findable(Widget):
         self.screen.set_focus(line.query_one(Input))
 
     def action_find_step(self, by: int) -> None:
-        """Go to the next match, or to the one before; behind the last comes the first."""
         if not self.matches:
             return
         self.match_at = (self.match_at + by) % len(self.matches)
@@ -129,7 +125,6 @@ class Findable(Widget):
             line.tell()
 
     def action_find_end(self) -> None:
-        """End the search."""
         self.find("")
         for line in self.screen.query(FindLine):
             line.remove()
@@ -189,7 +184,6 @@ class FindLine(Horizontal):
         self.query_one("#count", Static).update(self._pane.match_told)
 
     def action_end(self) -> None:
-        """End the search."""
         self._pane.action_find_end()
 
 

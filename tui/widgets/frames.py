@@ -65,7 +65,6 @@ class FrameView(Widget):
 
     @property
     def graph_style(self) -> GraphStyle:
-        """Braille, block or ASCII."""
         return self._chosen_style or glyphs.of(self.app)
 
     @graph_style.setter
@@ -76,12 +75,10 @@ class FrameView(Widget):
 
     @property
     def clipped(self) -> int:
-        """How many points lie outside what is shown."""
         return self._frame.clipped
 
     @property
     def lines(self) -> list[str]:
-        """What is shown, as text."""
         return [row.text for row in self._frame.rows]
 
     def on_mount(self) -> None:
@@ -99,7 +96,6 @@ class FrameView(Widget):
         self._frame = self.make_frame(width, height, self._frame)
 
     def redraw(self) -> None:
-        """Draw, and repaint what differs."""
         if not self.is_attached:
             return  # drawn when it is first rendered: then there is a size and an app
         old = self._frame.rows

@@ -123,7 +123,6 @@ class LineView(ScrollView):
 
     @property
     def graph_style(self) -> GraphStyle:
-        """Which characters may be used."""
         return self._chosen_style or glyphs.of(self.app)
 
     @graph_style.setter
@@ -133,7 +132,6 @@ class LineView(ScrollView):
 
     @property
     def ascii(self) -> bool:
-        """Whether only characters of 7 bits may be used."""
         return self.graph_style is GraphStyle.ASCII
 
     @property
@@ -162,7 +160,6 @@ class LineView(ScrollView):
 
     @property
     def top(self) -> int:
-        """The first line of the content that is shown."""
         return self.scroll_offset.y
 
     def set_line_count(self, count: int) -> None:

@@ -69,7 +69,6 @@ class LogPane(LineView, Findable, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All lines that are kept, for copying."""
         return "\n".join(line for line, _ in self._lines)
 
     def extend(self, lines: Sequence[Line], style: str = "") -> None:
@@ -135,7 +134,6 @@ class LogPane(LineView, Findable, can_focus=True):
     # -- keys and mouse --------------------------------------------------------------------------------------
 
     def action_lines(self, count: int) -> None:
-        """Scroll by lines."""
         self._scroll(self.top + count)
 
     def action_pages(self, count: int) -> None:
@@ -143,15 +141,12 @@ class LogPane(LineView, Findable, can_focus=True):
         self._scroll(self.top + count * max(1, self.size.height - 1))
 
     def action_oldest(self) -> None:
-        """Go to the first line that is kept."""
         self._scroll(0)
 
     def action_newest(self) -> None:
-        """Go to the last line and follow."""
         self._scroll(len(self._lines))
 
     def action_sideways(self, steps: int) -> None:
-        """Move the text sideways."""
         last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.inner_width)
         shift = max(0, min(self._shift + steps * _SIDEWAYS_CELLS, last if steps > 0 else self._shift))
         if shift != self._shift:

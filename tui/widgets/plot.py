@@ -219,7 +219,6 @@ def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
 
 
 def _end_labels(span: Span | None) -> tuple[str, ...]:
-    """What stands at the top and at the bottom of a lane."""
     if span is None:
         return ()
     return f"{round(span.high, 6):g}", f"{round(span.low, 6):g}"

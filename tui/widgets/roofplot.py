@@ -218,7 +218,6 @@ class RoofPlot(FrameView, can_focus=True):
         self._intensity: float | None = None
 
     def show(self, roofs: Sequence[Roof], points: Sequence[RoofPoint], *, intensity: float | None = None) -> None:
-        """Draw these roofs and points; see `draw_roofs`."""
         self._roofs, self._points, self._intensity = list(roofs), list(points), intensity
         self._styles = ["bold $foreground", "$foreground", *(f"bold $series-{n % 6 + 1}" for n in range(len(points)))]
         self.redraw()

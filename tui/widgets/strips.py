@@ -49,7 +49,6 @@ class Distribution:
 
 
 def place(ratio: float, scale: float) -> float:
-    """Where a ratio stands on the axis."""
     return math.asinh(math.log(ratio) / scale)
 
 
@@ -191,7 +190,6 @@ class DistributionStrips(FrameView):
         self._floor: float | None = None
 
     def show(self, items: Sequence[Distribution], floor: float | None) -> None:
-        """Draw these; the colours are those of the plot's series of the same numbers."""
         self._items, self._floor = list(items), floor
         self.redraw()
 

@@ -179,7 +179,6 @@ class LiveTable(LineView, can_focus=True):
 
     @property
     def keys(self) -> list[str]:
-        """The rows' keys, in their order."""
         return [key for key, _ in self._rows]
 
     def rows_in_sight(self) -> list[tuple[int, str]]:
@@ -188,7 +187,6 @@ class LiveTable(LineView, can_focus=True):
         return [(number, key) for number, (key, _) in enumerate(shown, 1)]
 
     def row(self, key: str) -> list[Cell] | None:
-        """The cells of a row, or None."""
         index = self._index.get(key)
         return None if index is None else list(self._rows[index][1])
 
@@ -233,7 +231,6 @@ class LiveTable(LineView, can_focus=True):
     # -- keys and mouse --------------------------------------------------------------------------------------
 
     def action_cursor(self, rows: int) -> None:
-        """Move by `rows`."""
         self._move(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
@@ -245,7 +242,6 @@ class LiveTable(LineView, can_focus=True):
         self._move(0 if side < 0 else len(self._rows) - 1)
 
     def action_choose(self) -> None:
-        """Say that the row under the cursor was chosen."""
         key = self.cursor_key
         if key is not None:
             self.post_message(self.Chosen(self, key))
