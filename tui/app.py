@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from aisp.store import History
     from aisp.store.results.expected import Shipped
     from aisp.tui.link import EngineLink, ModelChanged
+    from aisp.tui.screens.confirm import Rewrite
 
 Result = TypeVar("Result")
 
@@ -97,6 +98,8 @@ class Workbench(App[None]):
     CSS = """
     .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
     .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
+    .ruled { border-top: solid $panel; border-title-color: $text; }
+    .ruled:focus { border-top: solid $accent; }
     .-maximized { width: 1fr; height: 1fr; max-height: 100%; }
     Screen.-maximized-view { hatch: none; }
     ToastRack { dock: top; align: right top; margin: 0; scrollbar-size: 0 0; }
@@ -265,6 +268,13 @@ class Workbench(App[None]):
             return ask(self._history)
 
         return await aside(read)
+
+    async def read(self, ask: Callable[[History], Result]) -> tuple[Result | None, str]:
+        """Ask the store as `stored` does; with the answer why it cannot be read, "" where it can."""
+        try:
+            return await self.stored(ask), ""
+        except Exception as error:  # whatever the store or a run has against it is told
+            return None, clean_line(str(error), limit=400)
 
     # -- what the engine says ----------------------------------------------------------------------------------
 
@@ -565,10 +575,13 @@ class Workbench(App[None]):
         if not known:
             self.notify(f"{what}: already queued: following it; ask once more for another", timeout=6)
             return False
+        return await self.confirmed(f"Queue it once more? {what}", "The same is queued or under way already.")
+
+    async def confirmed(self, question: str, detail: str = "", rewrites: Sequence[Rewrite] = ()) -> bool:
+        """Ask the person; see `QuestionScreen`. Called by a worker."""
         from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
-        question = f"Queue it once more? {what}"
-        yes = await self.push_screen_wait(ConfirmScreen(question, "The same is queued or under way already."))
+        yes: bool | None = await self.push_screen_wait(ConfirmScreen(question, detail, rewrites))
         return bool(yes)
 
     def run_fields(self, target_id: str) -> dict[str, Any]:
@@ -637,6 +650,15 @@ class Workbench(App[None]):
             refused(problem)
         self.notify(f"{failure}: {problem}", severity="error", timeout=12)
         return None
+
+    def tell_engine(self, failure: str, kind: type[requests.Request], /, *, done: str = "", **fields: Any) -> None:
+        """Send a request beside the loop, and say `done` once it was taken."""
+
+        async def send() -> None:
+            if await self.ask_engine(failure, kind, **fields) is not None and done:
+                self.notify(done, timeout=4)
+
+        begin(self, send, group=kind.__name__)
 
     def restart_engine_when_idle(self) -> None:
         """Let the engine end after its queue; the link starts a new one."""

@@ -1,4 +1,4 @@
-"""What the app knows of a fuzz, live or stored, and how it is told in words: no Textual and no numpy.
+"""What the app knows of a fuzz, live or stored, and how it is told in words: no screen and no numpy.
 
 A live fuzz and a stored one look the same. Taking a case costs a constant, and memory is bounded however long a fuzz
 is: the newest `MAX_CASES` cases, the first `MAX_FAILURES` failures, and exact counts.
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
@@ -22,6 +25,7 @@ from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungRe
 from aisp.store.results.progress import Progress, counted_progress
 from aisp.store.text import clean_line
 from aisp.tui import plain, progress
+from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -32,6 +36,7 @@ RATE_STEP_NS = 250_000_000
 RATE_MARKS = 40  # 10 s
 PICTURE_ROWS = 24
 STORED_FUZZES = 50
+SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
 @dataclass(slots=True)
@@ -177,6 +182,43 @@ def tally_word(tally: Tally | None) -> str:
     if tally is None or not tally.cases:
         return plain.DASH
     return f"{tally.failing}/{tally.cases}" if tally.failing else str(tally.cases)
+
+
+def tally_columns(fuzz: FuzzView, ascii: bool, *, wide: bool) -> list[Column]:
+    """Columns of the tally: the rung, what is said of it, a count for each strategy, its worst right case."""
+    # On a wide terminal a column that takes what is left would tear the counts away from their rung.
+    said = [verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
+    columns = [Column("rung", "rung", None, ratio=0 if wide else 1)]
+    columns.append(Column("said", "said", max(map(plain.cells, [*said, "right so far"]))))
+    for name in fuzz.strategies:
+        head = name if wide or len(name) <= SHORT_HEAD else f"{name[: SHORT_HEAD - 2]}."
+        columns.append(Column(f"strategy {name}", head, None, "right"))
+    columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
+    if _asks_naive(fuzz):
+        columns.append(Column("naive", "naive harness" if wide else "naive", None))
+    return columns
+
+
+def tally_rows(fuzz: FuzzView, chosen: str, ascii: bool, style: Callable[[str], Style]) -> list[tuple[str, list[Cell]]]:
+    """A row per rung; the `chosen` one, shown alone, is marked. `style`: of a theme's words, see tui.themes."""
+    rows: list[tuple[str, list[Cell]]] = []
+    mark = "> " if ascii else "▸ "
+    for name, rung in fuzz.rungs.items():
+        word, word_style = verdict_word(rung, fuzz.state, ascii, fuzz.asked)
+        head = Text(f"{mark if name == chosen else '  ' if chosen else ''}{name}", "bold" if name == chosen else "")
+        cells: list[Cell] = [head, Text(word, style(word_style)) if word_style else word]
+        for tally in map(rung.tallies.get, fuzz.strategies):
+            failing = tally is not None and tally.failing
+            cells.append(Text(tally_word(tally), style(WRONG_STYLE)) if failing else tally_word(tally))
+        cells.append(plain.number(rung.worst, 2))
+        opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.naive]
+        cells.append(Text(opinion, style(f"bold {WRONG_STYLE}")) if rung.fooled else opinion)
+        rows.append((name, cells if _asks_naive(fuzz) else cells[:-1]))
+    return rows
+
+
+def _asks_naive(fuzz: FuzzView) -> bool:
+    return any(rung.naive is not None for rung in fuzz.rungs.values())
 
 
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:

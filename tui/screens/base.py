@@ -7,8 +7,10 @@ target, says which by `target_id`; then run, edit, cancel and the screens about 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -22,18 +24,24 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import Theme
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from aisp.engine.protocol import requests
 from aisp.store.text import clean_line
 from aisp.tui import plain
+from aisp.tui.aside import begin
 from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
 from aisp.tui.widgets.finding import WordsInput
+from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.tui.app import Workbench
+
+Sizes: TypeAlias = Mapping[str, Callable[[Size], bool]]
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
@@ -312,15 +320,68 @@ class TooSmall(Static):
         )
 
 
+class Paced:
+    """Draws at most once in `period_s`: now, or when that has passed since it drew."""
+
+    def __init__(self, screen: Screen[Any], draw: Callable[[], None], period_s: float) -> None:
+        self._screen, self._draw, self._period_s = screen, draw, period_s
+        self._drawn_s = float("-inf")  # when, on the monotonic clock
+        self._timer: Timer | None = None  # draws what is not shown yet
+
+    @property
+    def late(self) -> bool:
+        """Whether something is not drawn yet."""
+        return self._timer is not None
+
+    def soon(self) -> None:
+        """Draw now, or as soon as it may be."""
+        left_s = self._drawn_s + self._period_s - time.monotonic()
+        if left_s <= 0:
+            self.now()
+        elif self._timer is None:
+            self._timer = self._screen.set_timer(left_s, self.now)
+
+    def now(self) -> None:
+        """Draw all that came."""
+        self._drawn_s = time.monotonic()
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._screen.is_mounted:
+            self._draw()
+
+
 class WorkScreen(Screen[None]):
-    """Base of the app's screens."""
+    """Base of the app's screens.
+
+    Attributes:
+        heading: what the header says: where one is; "{}" stands for the target.
+        shown: names of what, once it changed in the model, makes the screen draw anew.
+        redrawn: whether it is drawn anew when its size changes.
+        sizes: classes that it has while its size is so.
+        main_table: id of the table that the screen is about; "" for its first one.
+        chooses: the action that choosing a row of that table starts.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bind(*EVERYWHERE)
     DEFAULT_CSS = """
     WorkScreen { layout: vertical; background: $background; }
     WorkScreen.-tiny > * { display: none; }
     WorkScreen.-tiny > TooSmall { display: block; }
+    WorkScreen #title { background: $surface; text-style: bold; }
+    WorkScreen #state { background: $surface; }
+    WorkScreen #panes { height: 1fr; layout: vertical; }
+    WorkScreen #empty { display: none; height: 1fr; padding: 1 2; }
+    WorkScreen.-empty #empty { display: block; }
+    WorkScreen.-empty #panes { display: none; }
+    WorkScreen.-wide #panes { layout: horizontal; }
     """
+    heading: ClassVar[str] = ""
+    shown: ClassVar[frozenset[str]] = frozenset()
+    redrawn: ClassVar[bool] = False
+    sizes: ClassVar[Sizes] = {}
+    main_table: ClassVar[str] = ""
+    chooses: ClassVar[str] = ""
     ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
@@ -331,18 +392,22 @@ class WorkScreen(Screen[None]):
     _focused_before: Widget | None = None  # while the window is too small
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
+    def __init__(self, target_id: str = "") -> None:
+        super().__init__()
+        self._target_id = target_id
+
     @property
     def workbench(self) -> Workbench:
         return cast("Workbench", self.app)
 
     @property
     def header_title(self) -> str:
-        return type(self).__name__.removesuffix("Screen")
+        return self.heading.format(self.target_id).rstrip()
 
     @property
     def target_id(self) -> str:
         """The target that run, diff, watch, history and edit are about; "" where there is none."""
-        return ""
+        return self._target_id
 
     @property
     def target_ids(self) -> list[str]:
@@ -353,6 +418,16 @@ class WorkScreen(Screen[None]):
     def rung_name(self) -> str:
         """The rung that edit opens; "" for the best known guess."""
         return ""
+
+    @property
+    def table(self) -> LiveTable:
+        """The table that the screen is about."""
+        return self.query_one(f"#{self.main_table}" if self.main_table else "LiveTable", LiveTable)
+
+    @property
+    def chosen_key(self) -> str:
+        """The key of its highlighted row; "" for none."""
+        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def key_label(self, binding: Binding) -> str:
         """What the footer calls a key, as things stand; "" leaves it out."""
@@ -370,19 +445,47 @@ class WorkScreen(Screen[None]):
     def compose_body(self) -> ComposeResult:
         yield from ()
 
+    def draw(self) -> None:
+        """Draw everything."""
+
+    def row_changed(self) -> None:
+        """Say all about the row that is highlighted now."""
+
     def refresh_from(self, names: set[str]) -> None:
-        """Draw what changed in the model. A subclass calls this for the header and the banners."""
+        """Draw what changed in the model; everything for no names."""
         if not self.is_mounted:
             return
+        self.renew_header(banner=not names or "banners" in names or "connection" in names)
+        if self.shown and (not names or names & self.shown):
+            self.draw()
+
+    def renew_header(self, *, banner: bool = False) -> None:
+        """Draw the header again where it would read differently; with the banner's text from the app."""
         for header in self.query(HeaderLine):
             header.renew()
-        if not names or "banners" in names or "connection" in names:
-            self.show_banner()
+        if banner:
+            text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
+            for line in self.query(BannerLine):
+                line.say(text)
 
-    def show_banner(self) -> None:
-        text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
-        for banner in self.query(BannerLine):
-            banner.say(text)
+    def say_empty(self, text: str) -> None:
+        """Say this where the panes stand, for which there is nothing; "" for the panes."""
+        self.set_class(bool(text), "-empty")
+        if text:
+            self.query_one("#empty", Static).update(Text(text))
+            # A hidden pane must not keep the focus: its keys would do nothing that can be seen.
+            self.set_focus(None)
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        if not self.main_table or message.table is self.table:
+            self.row_changed()
+            self.refresh_bindings()
+
+    async def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        if not self.main_table or message.table is self.table:
+            await self.run_action(self.chooses)
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, self._theme_changed)
@@ -434,6 +537,14 @@ class WorkScreen(Screen[None]):
         elif not tiny and self.has_class("-tiny"):
             self.call_after_refresh(self._focus_again)
         self.set_class(tiny, "-tiny")
+        for name, holds in self.sizes.items():
+            self.set_class(holds(event.size), name)
+        if self.redrawn:
+            self.call_after_refresh(self._draw_again)
+
+    def _draw_again(self) -> None:
+        if self.is_mounted:
+            self.draw()
 
     def _focus_again(self) -> None:
         before, self._focused_before = self._focused_before, None
@@ -481,13 +592,10 @@ class WorkScreen(Screen[None]):
         if banner is None or banner.severity != "error":
             self.notify("Nothing on the import path is held against a run", timeout=4)
             return
-        self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
+        begin(self, partial(self._accept_installed, banner.text), group="accept", exclusive=True)
 
-    async def _accept_installed(self, told: str) -> None:
-        from aisp.engine.protocol import requests
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
-        if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
+    async def _accept_installed(self, evidence: str) -> None:
+        if await self.workbench.confirmed("Was that you, and should processes import it?", evidence):
             reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)
             if reply is not None:
                 self.notify(reply.detail, timeout=8)
@@ -501,17 +609,15 @@ class WorkScreen(Screen[None]):
     def _run_targets(self, *, quick: bool) -> None:
         targets = self.target_ids
         if len(targets) > 1:
-            self.run_worker(self._run_several(targets, quick), group="ask", exclusive=True, exit_on_error=False)
+            begin(self, partial(self._run_several, targets, quick), group="ask", exclusive=True)
         elif targets:
             self.workbench.start_runs(targets, quick=quick, show=self.show_run)
         else:
             self.notify(self.no_target, severity="warning")
 
     async def _run_several(self, targets: list[str], quick: bool) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         question = f"Queue {len(targets)} {'quick' if quick else 'full'} runs?"
-        if await self.app.push_screen_wait(ConfirmScreen(question, await self.workbench.expected_text(targets, quick))):
+        if await self.workbench.confirmed(question, await self.workbench.expected_text(targets, quick)):
             self.workbench.start_runs(targets, quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:

@@ -6,8 +6,8 @@ On a wide terminal the text stands beside the list; on a narrow one enter puts i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -17,7 +17,7 @@ from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key
-from aisp.tui.screens.base import entitle
+from aisp.tui.screens.base import Sizes, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
@@ -41,18 +41,19 @@ class ChecklistScreen(FoldingScreen):
     """See the module. A subclass fills the list in `draw` and says in `about` what is known of a row."""
 
     DEFAULT_CSS = """
-    ChecklistScreen #title { background: $surface; text-style: bold; }
-    ChecklistScreen #state { background: $surface; }
-    ChecklistScreen #panes { height: 1fr; min-height: 4; layout: vertical; }
+    ChecklistScreen #panes { min-height: 4; }
     ChecklistScreen #checks { height: 1fr; width: 1fr; }
     ChecklistScreen #about { height: 1fr; width: 1fr; display: none; }
     ChecklistScreen.-reading #about { display: block; }
     ChecklistScreen.-reading #checks { display: none; }
-    ChecklistScreen.-wide #panes { layout: horizontal; }
     ChecklistScreen.-wide #about { width: 45%; display: block; }
     ChecklistScreen.-wide #checks { width: 1fr; display: block; }
     """
     own_keys_first = True
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-wide": lambda size: size.width >= WIDE_COLUMNS}
+    main_table = "checks"
+    chooses = "evidence"
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,17 +85,9 @@ class ChecklistScreen(FoldingScreen):
         if self.is_mounted:
             self.draw()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.call_after_refresh(self.draw)
-
     def on_refitted(self, message: Refitted) -> None:
         if message.pane.id == "about":
-            self.tell()
-
-    @property
-    def table(self) -> LiveTable:
-        return self.query_one("#checks", LiveTable)
+            self.row_changed()
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         raise NotImplementedError
@@ -102,10 +95,10 @@ class ChecklistScreen(FoldingScreen):
     @property
     def highlighted(self) -> tuple[str, str]:
         """Kind ("category", "check", "issue" or "") and name of the row."""
-        kind, _, name = (self.table.cursor_key or "").partition(" ")
+        kind, _, name = self.chosen_key.partition(" ")
         return kind, name
 
-    def tell(self) -> None:
+    def row_changed(self) -> None:
         """Say all about the highlighted row, where the pane for it is in sight."""
         if not self.is_mounted:
             return
@@ -119,16 +112,6 @@ class ChecklistScreen(FoldingScreen):
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        if message.table is self.table:
-            self.tell()
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        if message.table is self.table:
-            self.action_evidence()
-
     def action_evidence(self) -> None:
         pane = self.query_one("#about", LogPane)
         if self.focused is pane:
@@ -138,7 +121,7 @@ class ChecklistScreen(FoldingScreen):
         elif self.highlighted[0]:
             self.add_class("-reading")
             pane.focus()
-            self.tell()
+            self.row_changed()
 
     def _close_reading(self) -> None:
         self.remove_class("-reading")

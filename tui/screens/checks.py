@@ -74,12 +74,8 @@ class ChecksScreen(ChecklistScreen):
                 found = trust.newest_checked(history.newest(trust.LOOK_BACK_RUNS))
                 return stored_run(found, {}) if found is not None else None
 
-            try:
-                self._run = await self.workbench.stored(read)
-            except Exception as error:
-                self._why = str(error)
-        if self._run is None and self._why == "reading the store":
-            self._why = "no run with findings is stored yet"
+            self._run, why = await self.workbench.read(read)
+            self._why = why or "no run with findings is stored yet"
         self.draw()
 
     def refresh_from(self, names: set[str]) -> None:
@@ -146,7 +142,7 @@ class ChecksScreen(ChecklistScreen):
             ]
             table.columns = columns
             table.show(self._check_rows(book, only, wide))
-        self.tell()
+        self.row_changed()
 
     def _last(self, said: trust.Said | None) -> Text:
         if said is None:
@@ -247,7 +243,7 @@ class ChecksScreen(ChecklistScreen):
         self._issues = not self._issues
         self.draw()
         self.table.move_to(f"category {category}")
-        super().refresh_from(set())
+        self.renew_header()
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         if name != "trust":

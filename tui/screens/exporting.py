@@ -53,13 +53,10 @@ class ExportingScreen(WorkScreen):
         def write(history: History) -> tuple[str, str]:
             return history.run(run_id).target, FORMS[form][1](history, run_id)
 
-        try:
-            found = await self.workbench.stored(write)
-        except Exception as error:  # whatever the store or the run has against it is told
-            self.notify(f"Not written: {clean_line(str(error), limit=400)}", severity="error", timeout=12)
-            return
+        found, why = await self.workbench.read(write)
         if found is None:
-            self.notify("Not written: the run is not in the store yet", severity="warning")
+            reason = why or "the run is not in the store yet"
+            self.notify(f"Not written: {reason}", severity="error" if why else "warning", timeout=12)
             return
         target, text = found
         if picked == COPY:

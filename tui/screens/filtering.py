@@ -20,7 +20,7 @@ from aisp.tui.screens.base import WorkScreen
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
-from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
+from aisp.tui.widgets.table import GAP, Cell, Column
 
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
 
@@ -72,12 +72,10 @@ class FilteringScreen(WorkScreen):
         if message.pane is self.table:
             self.draw()
 
-    @property
-    def table(self) -> LiveTable:
-        return self.query_one(LiveTable)
-
-    def draw(self) -> None:
-        raise NotImplementedError
+    def matches(self, *texts: str) -> bool:
+        """Whether all of the words stand in these texts."""
+        whole = " ".join(texts).casefold()
+        return all(word in whole for word in self.filter_words.casefold().split())
 
     def nothing(self, one: str = "target") -> str:
         """Why no row is left, and what brings some back."""
@@ -153,9 +151,11 @@ class LessonRows(FilteringScreen):
         self._active: dict[str, str] = {}  # a word for what goes on, by target
         self._problem = ""
 
+    shown = frozenset(("catalog", "board", "runs", "status", "connection", "quarantines"))
+
     @property
     def target_id(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
+        return self.chosen_key
 
     def cached(self, target_id: str, hangs_on: object, make: Callable[[], list[Cell]]) -> list[Cell]:
         """A row's cells; the same list as before where nothing in it can have changed."""

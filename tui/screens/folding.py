@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
-from aisp.tui.widgets.table import LiveTable
 
 
 def folding_keys(group: str) -> tuple[Key, ...]:
@@ -26,10 +25,6 @@ class FoldingScreen(WorkScreen):
         super().__init__()
         self.folded: set[str] = set()
 
-    @property
-    def table(self) -> LiveTable:
-        raise NotImplementedError
-
     def group(self) -> str:
         """The group that the highlighted row belongs to, "" where there is none."""
         raise NotImplementedError
@@ -40,9 +35,6 @@ class FoldingScreen(WorkScreen):
 
     def head(self, group: str) -> str:
         """Key of the row that stands for a group."""
-        raise NotImplementedError
-
-    def draw(self) -> None:
         raise NotImplementedError
 
     def action_fold(self) -> None:

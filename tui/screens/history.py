@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -17,7 +16,6 @@ from aisp.store.outcomes import SUPERSEDED, State
 from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
 from aisp.store.results.tables.runs import RUNS, Listed, note
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine, runs_of
@@ -25,7 +23,7 @@ from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import entitle, subtitle
+from aisp.tui.screens.base import Sizes, entitle, subtitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
@@ -72,21 +70,22 @@ class HistoryScreen(ExportingScreen):
     )
     words = ("noise floor", "verdict")
     DEFAULT_CSS = """
-    HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }
     HistoryScreen #plot { height: 50%; width: 100%; display: none; }
     HistoryScreen #plot.-filled { display: block; }
-    HistoryScreen #empty { display: none; height: 1fr; padding: 1 2; }
-    HistoryScreen.-empty #empty { display: block; }
-    HistoryScreen.-empty #panes { display: none; }
-    HistoryScreen.-wide #panes { layout: horizontal; }
     HistoryScreen.-wide #plot { width: 40%; height: 1fr; }
     HistoryScreen.-short #plot { display: none; }
     """
 
+    heading = "{}  history"
+    sizes: ClassVar[Sizes] = {
+        "-wide": lambda size: size.width >= WIDE_COLUMNS,
+        "-short": lambda size: size.height < 16,
+    }
+    chooses = "open_run"
+
     def __init__(self, target_id: str) -> None:
-        super().__init__()
-        self._target_id = target_id
+        super().__init__(target_id)
         self._results: list[Reading] = []  # newest first
         self._all = False  # whether runs that were cancelled have rows too
         self._machines: dict[str, str] = {}  # of the runs that were imported
@@ -94,14 +93,6 @@ class HistoryScreen(ExportingScreen):
         self._drawn: list[str] = []  # runs by id, as they are numbered in the plot
         self._both = ReplicaTimes(self)
         self._ended: set[str] = set()
-
-    @property
-    def target_id(self) -> str:
-        return self._target_id
-
-    @property
-    def header_title(self) -> str:
-        return f"{self._target_id}  history"
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -127,17 +118,9 @@ class HistoryScreen(ExportingScreen):
         self.table.focus()
         self._load()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.set_class(event.size.height < 16, "-short")
-
     def on_refitted(self, message: Refitted) -> None:
         if message.pane is self.table:
             self._say_reason()
-
-    @property
-    def table(self) -> LiveTable:
-        return self.query_one("#runs", LiveTable)
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -168,14 +151,13 @@ class HistoryScreen(ExportingScreen):
     async def _read(self) -> None:
         target = self.workbench.target(self._target_id)
         names = target.names if target is not None else (self._target_id,)
-        try:
-            found = await self.workbench.stored(partial(results_of, names))
-        except Exception as error:
-            self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
+        found, why = await self.workbench.read(partial(results_of, names))
+        if why:
+            self.say_empty(f"The history cannot be read: {why}")
             return
         self._results, self._machines = found or ([], {})
         if not self._results:
-            self._say_empty(
+            self.say_empty(
                 "No run of this target is stored yet.\n\n"
                 "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
@@ -183,15 +165,9 @@ class HistoryScreen(ExportingScreen):
                 f"or, in a shell: {self.workbench.typed('run', self._target_id)}"
             )
             return
-        self.remove_class("-empty")
+        self.say_empty("")
         self._fill()
         self._draw()
-
-    def _say_empty(self, text: str) -> None:
-        self.query_one("#empty", Static).update(Text(text))
-        self.add_class("-empty")
-        # A hidden table must not keep the focus: its keys would do nothing that can be seen.
-        self.set_focus(None)
 
     def _fill(self) -> None:
         if self.focused is None:
@@ -317,12 +293,7 @@ class HistoryScreen(ExportingScreen):
 
     # -- keys --------------------------------------------------------------------------------------------------
 
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_run()
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
+    def row_changed(self) -> None:
         self._say_reason()
         self._draw()
 
@@ -334,8 +305,7 @@ class HistoryScreen(ExportingScreen):
         subtitle(self.table, plain.fit(text, width))
 
     def _highlighted(self) -> Reading | None:
-        key = self.table.cursor_key
-        return next((result for result in self._results if result.id == key), None)
+        return next((result for result in self._results if result.id == self.chosen_key), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing is left out where nothing was cancelled."""
@@ -381,15 +351,13 @@ class HistoryScreen(ExportingScreen):
     def action_diff_runs(self) -> None:
         chosen = [result for result in self._results if result.id in self.workbench.marked]
         highlighted = self._highlighted()
+        if len(chosen) == 1 and highlighted is not None and highlighted is not chosen[0]:
+            chosen = [chosen[0], highlighted]
         if len(chosen) == 2:
             older, newer = sorted(chosen, key=lambda result: result.id)
-            pair: Sequence[str] = (older.record.snapshot, newer.record.snapshot)
-        elif chosen and highlighted is not None and highlighted is not chosen[0]:
-            older, newer = sorted((chosen[0], highlighted), key=lambda result: result.id)
-            pair = (older.record.snapshot, newer.record.snapshot)
+            pair = older.record.snapshot, newer.record.snapshot
         elif highlighted is not None:
-            newer = highlighted
-            pair = (highlighted.record.snapshot, "")
+            newer, pair = highlighted, (highlighted.record.snapshot, "")
         else:
             self.notify("Highlight a run first", severity="warning")
             return

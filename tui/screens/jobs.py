@@ -10,7 +10,6 @@ from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -21,7 +20,7 @@ from aisp.tui import jobs, plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import WatchView
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import Sizes, WorkScreen, entitle
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -62,6 +61,11 @@ class JobsScreen(WorkScreen):
         "history",
     )
     own_keys_first = True
+    heading = "Jobs"
+    shown = frozenset(("queue", "runs", "watches", "connection"))
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-short": lambda size: size.height < 16}
+    chooses = "open_job"
     DEFAULT_CSS = """
     JobsScreen #jobs { height: 1fr; }
     JobsScreen #about { height: 3; background: $surface; padding: 0 1; }
@@ -74,21 +78,8 @@ class JobsScreen(WorkScreen):
 
     def on_mount(self) -> None:
         self._idle: set[str] = set()  # the keys that the footer leaves out
-        self.table.focus()
         self.set_interval(CLOCK_PERIOD_S, self._tick)
-        self._draw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < 16, "-short")
-        self._draw()
-
-    @property
-    def header_title(self) -> str:
-        return "Jobs"
-
-    @property
-    def table(self) -> LiveTable:
-        return self.query_one("#jobs", LiveTable)
+        self.draw()
 
     # -- what is highlighted -----------------------------------------------------------------------------------
 
@@ -113,16 +104,11 @@ class JobsScreen(WorkScreen):
 
     # -- drawing -----------------------------------------------------------------------------------------------
 
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"queue", "runs", "watches", "connection"}):
-            self._draw()
-
     def _tick(self) -> None:
         if self.is_current and self.workbench.model.queue:
-            self._draw()
+            self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         model, now_ns = self.workbench.model, self.workbench.model.now_ns()
         table, queue = self.table, jobs.rows(model.queue, now_ns)
         table.columns = columns_for(self.size.width)
@@ -130,7 +116,7 @@ class JobsScreen(WorkScreen):
         rows += [(f"watch {watch.target}", self._watch_row(watch)) for watch in model.active_watches()]
         table.show(rows)
         entitle(table, self._title(sum(row.place is not None for row in queue), now_ns))
-        self._describe()
+        self.row_changed()
 
     def _title(self, waiting: int, now_ns: int) -> str:
         queue, watches = self.workbench.model.queue, self.workbench.model.active_watches()
@@ -147,18 +133,16 @@ class JobsScreen(WorkScreen):
         style = "bold" if under_way else ""
         cells["target"] = Text(job.target if job.kind != "peak" else "this GPU", style)
         if under_way:
-            cells["starts_in_s"] = self._bar(job, row.now_ns)
+            # How much of its time has passed, by how long the last one like it took.
+            elapsed_s = jobs.elapsed_s(job, row.now_ns)
+            share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
+            cells["starts_in_s"] = progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
         else:
             cells["elapsed_s"] = ""
         cells["place"] = Text(("*" if self.workbench.ascii else "●") if under_way else str(row.place), "bold")
         if under_way and self.size.width >= ASKED_COLUMNS and (doing := self._doing(job)):
             cells["state"] = doing
         return [cells[column.key] for column in self.table.columns]
-
-    def _bar(self, job: QueueItem, now_ns: int) -> str:
-        elapsed_s = jobs.elapsed_s(job, now_ns)
-        share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
-        return progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
 
     def _doing(self, job: QueueItem) -> str:
         """The step that a run is at; "" where that is not known."""
@@ -171,13 +155,9 @@ class JobsScreen(WorkScreen):
 
     def _edits(self, watch: WatchView) -> str:
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        return f"{count} edit{'' if count == 1 else 's'}"
+        return plain.counted(count, "edit")
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._describe()
-
-    def _describe(self) -> None:
+    def row_changed(self) -> None:
         """All about the highlighted row, of which narrow terminals have no column."""
         chosen, now_ns = self.chosen, self.workbench.model.now_ns()
         rows: list[Text] = []
@@ -222,10 +202,6 @@ class JobsScreen(WorkScreen):
             idle.add("move_up")
         return idle
 
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_job()
-
     def action_open_job(self) -> None:
         app, chosen = self.workbench, self.chosen
         if chosen is None:
@@ -251,21 +227,16 @@ class JobsScreen(WorkScreen):
             self.workbench.cancel([chosen.run_id])
 
     async def _stop_watch(self, target: str) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         detail = "Saves are not run any more; what was measured is kept."
-        if await self.app.push_screen_wait(ConfirmScreen(f"Stop watching {clean_line(target)}?", detail)):
+        if await self.workbench.confirmed(f"Stop watching {clean_line(target)}?", detail):
             await self.workbench.ask_engine("The watch goes on", requests.StopWatch, target=target)
 
     def action_move_up(self) -> None:
         chosen = self.chosen
         if isinstance(chosen, QueueItem):
-            begin(self, partial(self._move_up, chosen.run_id), group="move")
+            self.workbench.tell_engine("Not moved up", requests.MoveUp, run_id=chosen.run_id)
         else:
             self.notify("Highlight a job that waits: a watch has no place in the queue")
-
-    async def _move_up(self, job: str) -> None:
-        await self.workbench.ask_engine("Not moved up", requests.MoveUp, run_id=job)
 
     def action_cancel_waiting(self) -> None:
         if jobs.places(self.workbench.model.queue):
@@ -274,11 +245,9 @@ class JobsScreen(WorkScreen):
             self.notify("Nothing waits")
 
     async def _cancel_waiting(self) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         count = len(jobs.places(self.workbench.model.queue))
         question = f"Cancel {'the job that waits' if count == 1 else f'all {count} jobs that wait'}?"
-        if not await self.app.push_screen_wait(ConfirmScreen(question, "What is under way goes on, as watches do.")):
+        if not await self.workbench.confirmed(question, "What is under way goes on, as watches do."):
             return
         # The last one first: none of them begins because the one before it is gone.
         for job in reversed(jobs.places(self.workbench.model.queue)):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -27,7 +26,7 @@ from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import entitle, subtitle
+from aisp.tui.screens.base import Sizes, entitle, subtitle
 from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from aisp.store.results.reading import Bar, Reading
     from aisp.tui.model import RunView
 
-SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
 LEGEND_ROWS = 18  # from here on a row says how the bars are to be read
 LEAST_BAR = 14  # cells; where there is not so much room there is no bar
 BAR_SHARE = 0.25  # of the width, which columns that may give way leave it
@@ -97,6 +95,9 @@ class LessonsScreen(LessonRows):
     LessonsScreen #lessons { height: 1fr; }
     """
     own_keys_first = True
+    heading = "All lessons"
+    sizes: ClassVar[Sizes] = {"-tall": lambda size: size.height >= LEGEND_ROWS}
+    chooses = "open('lesson')"
     no_target = "Highlight a lesson first"
 
     def __init__(self) -> None:
@@ -108,22 +109,10 @@ class LessonsScreen(LessonRows):
         self._known: dict[str, Lesson] = {}  # as drawn last, by target: what did not change is worked out once
         self._reading = False  # whether the store is being asked: what changes meanwhile is asked for next
 
-    @property
-    def header_title(self) -> str:
-        return "All lessons"
-
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="legend")
         yield LiveTable(id="lessons", classes="pane", empty="Reading the catalogue")
         yield FilterInput(placeholder="words of an id, title, technique, limiter, verdict or hardware", id="filter")
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
-
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & SHOWN):
-            self.draw()
 
     # -- what there is -----------------------------------------------------------------------------------------
 
@@ -166,11 +155,8 @@ class LessonsScreen(LessonRows):
     async def _read(self, wanted: Sequence[Lesson]) -> None:
         for start in range(0, len(wanted), ASKED_AT_ONCE):
             some = wanted[start : start + ASKED_AT_ONCE]
-            try:
-                found = await self.workbench.stored(partial(_read_answers, some))
-            except Exception as error:
-                self._problem = clean_line(f"the store cannot be read: {error}")
-                break
+            found, why = await self.workbench.read(partial(_read_answers, some))
+            self._problem = f"the store cannot be read: {why}" if why else ""
             for lesson, facts, said in found or ():
                 assert lesson.run is not None
                 self._facts[lesson.run.record.environment] = facts
@@ -211,7 +197,7 @@ class LessonsScreen(LessonRows):
         keys = [column.key for column in columns]
         table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
         entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")
-        self._say_why()
+        self.row_changed()
         self.say("legend", self._legend())
         if ask:
             self._look_up(every)
@@ -260,17 +246,9 @@ class LessonsScreen(LessonRows):
 
     # -- the highlighted lesson --------------------------------------------------------------------------------
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._say_why()
-        self.refresh_bindings()
-
-    def _highlighted(self) -> Lesson | None:
-        return next((lesson for lesson in self._shown if lesson.target.id == self.target_id), None)
-
-    def _say_why(self) -> None:
+    def row_changed(self) -> None:
         """Under the table: the highlighted lesson's title, and why it has no figure or what must be known of it."""
-        lesson = self._highlighted()
+        lesson = next((lesson for lesson in self._shown if lesson.target.id == self.target_id), None)
         told = "" if lesson is None else "; ".join(text for text in (lesson.target.title, lesson.why) if text)
         subtitle(self.table, plain.fit(clean_line(told), max(0, self.table.size.width - 4)))
 
@@ -278,10 +256,6 @@ class LessonsScreen(LessonRows):
         return "\n".join(copied(LESSONS, lesson) for lesson in self._shown)
 
     # -- keys --------------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open("lesson")
 
     def action_reload(self) -> None:
         self._facts, self._answers, self._problem = {}, {}, ""

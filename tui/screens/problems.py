@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -54,11 +53,10 @@ class ProblemsScreen(FilteringScreen):
     sorts = ("as they lie there", "name", "cannot be judged")
     choices = ("all",)
     DEFAULT_CSS = """
-    ProblemsScreen #title { background: $surface; text-style: bold; }
     ProblemsScreen #table { height: 2fr; }
-    ProblemsScreen #about { height: 1fr; min-height: 6; border-top: solid $panel; border-title-color: $text; }
-    ProblemsScreen #about:focus { border-top: solid $accent; }
+    ProblemsScreen #about { height: 1fr; min-height: 6; }
     """
+    redrawn = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -73,15 +71,12 @@ class ProblemsScreen(FilteringScreen):
         yield TextRows(id="title")
         yield FilterInput(id="filter", placeholder="words of a name or format")
         yield LiveTable(id="table", name="Problems", empty="reading the folder")
-        yield LogPane(id="about", empty="")
+        yield LogPane(id="about", classes="ruled", empty="")
 
     def on_mount(self) -> None:
         super().on_mount()
         entitle(self.query_one("#about"), "problem")
         begin(self, self._list, group="problems", exclusive=True)
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self.draw)
 
     @property
     def header_title(self) -> str:
@@ -117,18 +112,14 @@ class ProblemsScreen(FilteringScreen):
         if counted:
             columns += [Column("level", "level", 5, align="right"), Column("number", "no.", 5, align="right")]
         table.columns = [*columns, Column("name", "problem", None, ratio=1), Column("reason", "", None, ratio=2)]
-        shown = [(dialect, each) for dialect, each in found if self._wanted(dialect, each)]
+        shown = [(dialect, each) for dialect, each in found if self.matches(dialect.TITLE, each.name, each.path.name)]
         if self._sort == "name":
             shown.sort(key=lambda pair: pair[1].name.casefold())
         elif self._sort == "cannot be judged":
             shown.sort(key=lambda pair: not pair[1].reason)
         table.show([(str(each.path), self._row(dialect, each, wide, counted)) for dialect, each in shown])
         self.say("title", Text(self._title(found, len(shown))))
-        self._describe()
-
-    def _wanted(self, dialect: Dialect, each: Listed) -> bool:
-        text = f"{dialect.TITLE} {each.name} {each.path.name}".casefold()
-        return all(word in text for word in self.filter_words.casefold().split())
+        self.row_changed()
 
     def _row(self, dialect: Dialect, each: Listed, wide: bool, counted: bool) -> list[Cell]:
         cells: list[Cell] = [dialect.TITLE] if wide else []
@@ -149,11 +140,7 @@ class ProblemsScreen(FilteringScreen):
             parts.append(f"{plain.count(shown)} shown")
         return ", ".join([plain.counted(len(found), "problem"), *parts, f"sorted: {self._sort}"])
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._describe()
-
-    def _describe(self) -> None:
+    def row_changed(self) -> None:
         key = self.table.cursor_key
         pair = next((pair for pair in self._found or () if str(pair[1].path) == key), None)
         if pair is None or pair[1].path == self._shown:

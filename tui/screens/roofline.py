@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -107,8 +106,11 @@ class RooflineScreen(WorkScreen):
         *("run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
     )
     own_keys_first = True
+    heading = "{}  roofline"
+    redrawn = True
+    main_table = "rungs"
+    chooses = "open_run"
     DEFAULT_CSS = """
-    RooflineScreen #title { background: $surface; text-style: bold; }
     RooflineScreen #facts { height: 3; background: $surface; }
     RooflineScreen #plot { height: 1fr; min-height: 5; }
     RooflineScreen #bars { display: none; height: 1fr; margin: 1 1 0 1; }
@@ -118,28 +120,15 @@ class RooflineScreen(WorkScreen):
     """
 
     def __init__(self, target_id: str, run_id: str = "") -> None:
-        super().__init__()
-        self._target_id = target_id
+        super().__init__(target_id)
         self._run_id = run_id
         self._chart: Chart | None = None
         self._problem = ""
         self._later: Timer | None = None
 
     @property
-    def target_id(self) -> str:
-        return self._target_id
-
-    @property
     def rung_name(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
-
-    @property
-    def header_title(self) -> str:
-        return f"{self._target_id}  roofline"
-
-    @property
-    def table(self) -> LiveTable:
-        return self.query_one("#rungs", LiveTable)
+        return self.chosen_key
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
@@ -152,25 +141,19 @@ class RooflineScreen(WorkScreen):
         self.table.focus()
         self._load()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._draw)
-
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
         if not self.is_mounted:
             return
+        run = self._chart.run if self._chart is not None else None
+        shown = run.id if run is not None else self._run_id
         if not names or "status" in names:
             self.refresh_bindings()
         if not names or names & {"catalog", "board", "peak", "status"}:
             self._load()
-        elif f"run:{self._shown_run}" in names and self._later is None:
+        elif f"run:{shown}" in names and self._later is None:
             # A run under way changes many times a second, and each look reads the store.
             self._later = self.set_timer(LIVE_PERIOD_S, self._load)
-
-    @property
-    def _shown_run(self) -> str:
-        run = self._chart.run if self._chart is not None else None
-        return run.id if run is not None else self._run_id
 
     def _load(self) -> None:
         if self._later is not None:
@@ -182,27 +165,22 @@ class RooflineScreen(WorkScreen):
         target = self.workbench.target(self._target_id)
         if target is None:
             self._problem = "" if self.workbench.catalog is None else "this target is not in the catalogue"
-            self._draw()
+            self.draw()
             return
         live = self.workbench.model.runs.get(self._run_id) if self._run_id else None
-        if live is not None and live.record.state.final and not live.whole:
-            live = None
         if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
         gpus = self.workbench.gpus
         machine = _Machine(gpus[0].name, gpus[0].uuid) if gpus else _Machine()
         ask = partial(look, target=target, run_id=self._run_id, live=live, machine=machine)
-        try:
-            found = await self.workbench.stored(lambda history: ask(history))
+        found, self._problem = await self.workbench.read(lambda history: ask(history))
+        if not self._problem:
             self._chart = found if found is not None else ask(None)
-            self._problem = ""
-        except Exception as error:
-            self._problem = str(error)
-        self._draw()
+        self.draw()
 
     # -- drawing ----------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
         chart = self._chart
@@ -316,10 +294,6 @@ class RooflineScreen(WorkScreen):
         self.give_rows(table, min(max(1, len(rows)), 8) + 1)
 
     # -- keys -------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_run()
 
     def key_label(self, binding: Binding) -> str:
         """A run without a GPU says nothing about its ceilings."""

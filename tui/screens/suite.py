@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -22,7 +21,7 @@ from textual.widgets import Static
 
 from aisp.engine.protocol.requests import FrozenContract
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.results import busy, hardware, regression, suite
+from aisp.store.results import busy, hardware, regression
 from aisp.store.results.overview import Lesson
 from aisp.store.results.regression import Against, Change, Row
 from aisp.store.results.tables import copied
@@ -32,9 +31,9 @@ from aisp.tui import plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import ScrollPane, entitle
+from aisp.tui.screens.base import ScrollPane, Sizes, entitle
 from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
-from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
+from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, mean_text, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog
     from aisp.kernels.catalog.suites import Entry
 
-SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
 FIRST_SUITE = "tier1"
 WIDE_COLUMNS = 160  # from here on the sentences stand beside the table
 LEGEND_ROWS = 20  # from here on a row says how the cells of a history are to be read
@@ -149,18 +147,22 @@ class SuiteScreen(LessonRows):
     SuiteScreen #score { background: $surface; }
     SuiteScreen #legend { display: none; background: $surface; }
     SuiteScreen.-tall #legend { display: block; }
-    SuiteScreen #panes { height: 1fr; layout: vertical; }
     SuiteScreen #left { width: 1fr; height: 1fr; }
     SuiteScreen #targets { height: 1fr; }
     SuiteScreen #about { height: 8; padding: 0 1; }
     SuiteScreen #about Static { height: auto; }
     SuiteScreen.-tall #about { height: 30%; min-height: 8; }
     SuiteScreen.-short #about { height: 3; border: none; }
-    SuiteScreen.-wide #panes { layout: horizontal; }
     SuiteScreen.-wide #about { width: 38%; height: 1fr; max-height: 100%; }
     """
     words = ("noise floor", "verdict")
     own_keys_first = True
+    sizes: ClassVar[Sizes] = {
+        "-tall": lambda size: size.height >= LEGEND_ROWS,
+        "-short": lambda size: size.height < 16,
+        "-wide": lambda size: size.width >= WIDE_COLUMNS,
+    }
+    chooses = "open('lesson')"
 
     def __init__(self, suite: str = "") -> None:
         super().__init__()
@@ -197,16 +199,6 @@ class SuiteScreen(LessonRows):
                 about.border_title = "Against earlier runs"
                 yield Static(markup=False)
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
-        self.set_class(event.size.height < 16, "-short")
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & SHOWN):
-            self.draw()
-
     def theme_changed(self) -> None:
         super().theme_changed()
         self._about_drawn = None
@@ -229,7 +221,7 @@ class SuiteScreen(LessonRows):
             self._chosen = FIRST_SUITE if FIRST_SUITE in self._suites else next(iter(self._suites), "")
         if self.is_mounted:
             self.draw()
-            super().refresh_from(set())
+            self.renew_header()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -263,10 +255,9 @@ class SuiteScreen(LessonRows):
     async def _read(self, wanted: Sequence[Wanted]) -> None:
         for start in range(0, len(wanted), ASKED_AT_ONCE):
             some = wanted[start : start + ASKED_AT_ONCE]
-            try:
-                told = await self.workbench.stored(partial(read_found, some))
-            except Exception as error:
-                self._problem = clean_line(f"the store cannot be read: {error}")
+            told, why = await self.workbench.read(partial(read_found, some))
+            if why:
+                self._problem = f"the store cannot be read: {why}"
                 break
             if told is None:  # there is no store yet
                 told = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
@@ -309,21 +300,17 @@ class SuiteScreen(LessonRows):
         entitle(table, f"Last {mode} runs{order}{self.choice_text(len(self._shown), len(every))}")
         self._say_score(every)
         self.say("legend", self._legend())
-        self._say_about()
+        self.row_changed()
 
     def _kept(self, entry: Entry, found: Found | None) -> bool:
         kind = found.kind if found is not None else ""
         if self._only not in ("all", kind):
             return False
-        words = self.filter_words.lower().split()
-        if not words:
-            return True
         target = entry.target
         said = [target.id, target.title, *target.techniques, kind, self._active.get(target.id, "")]
         if found is not None:
             said += [found.lesson.word, found.row.sentence(), found.lesson.on]
-        text = " ".join(said).lower()
-        return all(word in text for word in words)
+        return self.matches(*said)
 
     def _no_targets(self) -> str:
         if self._of_catalog is None or (not self._suites and not self._problems):
@@ -334,7 +321,7 @@ class SuiteScreen(LessonRows):
 
     def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
         """The suite in one number, how many came to what, and what is wrong with it."""
-        rows = [Text(" ").append(self._mean(every))]
+        rows = [Text(" ").append(mean_text(every, wide=self.size.width >= FIGURE_COLUMNS))]
         ran = [found.row for _, found in every if found is not None and found.kind != NOT_RUN]
         text = Text(" ")
         for change, count in regression.tally(ran).items():
@@ -356,33 +343,6 @@ class SuiteScreen(LessonRows):
             rows.append(Text(" ").append(told[0] + more, "bold"))
         self.give_rows(self.query_one("#score"), len(rows))
         self.say("score", *rows)
-
-    def _mean(self, every: Sequence[tuple[Entry, Found | None]]) -> str:
-        """The geometric mean over the targets whose figures may be shown, with and without launch-count ones, on the
-        hardware of the newest run."""
-        read = [(entry, found) for entry, found in every if found is not None and found.ratio is not None]
-        full = []
-        for entry, found in read:
-            run, facts = found.lesson.run, found.lesson.facts
-            assert run is not None
-            names = hardware.names(run.record.device, facts, on_host=entry.target.on_host)
-            full.append((entry, suite.Full(run, facts, names)))
-        named = suite.newest_hardware(one for _, one in full)
-        there = [(entry, one) for entry, one in full if one.names[0] == named]
-        score = suite.together(suite.part_of(one.run) for _, one in there)
-        if not score.count:
-            return "no geometric mean yet: no target has a speed-up"
-        rest = [suite.part_of(one.run) for entry, one in there if not entry.launch_count]
-        word = "geometric mean" if self.size.width >= FIGURE_COLUMNS else "mean"
-        figure = plain.speedup(score.geometric_mean, score.low, score.high)
-        text = f"{word} {figure} over {score.count} of {len(every)} on {hardware.short(clean_line(named))}"
-        if elsewhere := len(full) - len(there):
-            text += f" ({elsewhere} elsewhere)"
-        without = suite.together(rest)
-        if without.count != score.count:
-            figure = plain.speedup(without.geometric_mean, without.low, without.high)
-            text += f"; {figure} over {without.count} without launch counts"
-        return text
 
     def _legend(self) -> Text:
         ascii_only = self.workbench.ascii
@@ -455,18 +415,9 @@ class SuiteScreen(LessonRows):
 
     # -- the highlighted target ----------------------------------------------------------------------------------------
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._say_about()
-        self.refresh_bindings()
-
-    @property
-    def _highlighted(self) -> tuple[Entry, Found | None] | None:
-        return next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
-
-    def _say_about(self) -> None:
+    def row_changed(self) -> None:
         """What the highlighted target was compared with, what confirms it, which cause to look at first."""
-        chosen = self._highlighted
+        chosen = next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
         text = Text() if chosen is None else about(*chosen)
         if text != self._about_drawn:
             self._about_drawn = text
@@ -481,12 +432,12 @@ class SuiteScreen(LessonRows):
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        if self.workbench.model.active_run(self.target_id) is not None:
+    def action_open(self, name: str) -> None:
+        """Open a screen; in the place of a lesson the run that goes on."""
+        if name == "lesson" and self.workbench.model.active_run(self.target_id) is not None:
             self.action_open_running()
         else:
-            self.action_open("lesson")
+            super().action_open(name)
 
     def action_step_suite(self, by: int) -> None:
         names = list(self._suites)
@@ -495,7 +446,7 @@ class SuiteScreen(LessonRows):
             return
         self._chosen = names[(names.index(self._chosen) + by) % len(names)]
         self.draw_from_top()
-        super().refresh_from(set())
+        self.renew_header()
 
     def action_reload(self) -> None:
         self._known, self._problem, self._of_catalog = {}, "", None
@@ -517,8 +468,6 @@ class SuiteScreen(LessonRows):
             self.notify("There is no target to run", severity="warning")
 
     async def _run_suite(self) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         loaded = self._suites[self._chosen]
         chosen, entries = loaded.suite, loaded.entries
         contract, why = await aside(read_contract, chosen)
@@ -531,7 +480,7 @@ class SuiteScreen(LessonRows):
         detail = await self.workbench.expected_text(names, chosen.how.quick)
         if contract is not None:
             detail += f" Each is meant to keep the contract {contract.name}."
-        if await self.app.push_screen_wait(ConfirmScreen(question, detail)):
+        if await self.workbench.confirmed(question, detail):
             frozen = None
             if contract is not None:
                 frozen = FrozenContract(name=contract.name, sha256=contract.sha256, document=contract.document())

@@ -55,6 +55,8 @@ class TrustScreen(ChecklistScreen):
         ),
         *("history", "checks", "edit", "cancel"),
     )
+    heading = "Trust {}"
+    shown = frozenset(("runs", "quarantines", "status", "connection"))
     words = ("twin, A/A", "held-out inputs", "verdict")
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
@@ -93,10 +95,6 @@ class TrustScreen(ChecklistScreen):
         key = (self.query_one("#numbers", LiveTable).cursor_key or "") if self.is_mounted else ""
         return key.removesuffix(findings.OWN_RULE)
 
-    @property
-    def header_title(self) -> str:
-        return f"Trust {self.target_id}".rstrip()
-
     def _look(self) -> None:
         """Ask the store where the model does not have the run, or did not hear what its checks said."""
         model = self.workbench.model
@@ -126,29 +124,25 @@ class TrustScreen(ChecklistScreen):
             view.confined = hardware.confined(environment(history, found))
             return view
 
-        try:
-            found = await self.workbench.stored(read)
+        found, self._why = await self.workbench.read(read)
+        if not self._why:
             live = self.workbench.model.runs.get(found.id) if found is not None else None
             if found is not None and live is not None and live.record.findings:
                 live.confined = found.confined
             else:
                 self._stored = found
             self._why = "no run of this target is stored yet: r runs it quickly, R in full"
-        except Exception as error:
-            self._why = str(error)
         if self._stored is not None:
             self.workbench.model.mark(self._stored)
         self.draw()
-        super().refresh_from(set())
+        self.renew_header()
 
     # -- drawing ----------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
+        if self._stored is not None and "quarantines" in names:
+            self.workbench.model.mark(self._stored)
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"runs", "quarantines", "status", "connection"}):
-            if self._stored is not None and "quarantines" in names:
-                self.workbench.model.mark(self._stored)
-            self.draw()
 
     def on_mount(self) -> None:
         self.set_interval(CLOCK_PERIOD_S, self._draw_title)
@@ -194,7 +188,7 @@ class TrustScreen(ChecklistScreen):
             # The worst is what one comes for.
             table.move_to(next((key for key, _ in shown if key.startswith("check ")), ""))
         table.border_title = f"Checks: {only.words}"
-        self.tell()
+        self.row_changed()
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         run = self.run_view
