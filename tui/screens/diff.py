@@ -43,7 +43,6 @@ class DiffScreen(WorkScreen):
         Key("swap", "s", "", "Swap left and right."),
         *("run_quick", "run_full", "watch", "history", "edit"),
     )
-    own_keys_first = True
     DEFAULT_CSS = "DiffScreen #diff { height: 1fr; }"
 
     def __init__(self, target_id: str, left: Source | None = None, right: Source | None = None) -> None:

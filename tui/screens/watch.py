@@ -57,28 +57,19 @@ class WatchScreen(EditSourcesScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("pane", "p", "pane", "Show the next pane: the edits, the diff, the samples, what became of the edit."),
         Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
-        Key(
-            "against", "a", "against", "Show the diff against the edit before, the best edit, or the baseline, in turn."
-        ),
-        Key("cancel", "x", "cancel", "Cancel the run of the edit that is under way, and no other."),
-        Key(
-            "restore_best",
-            "b",
-            "restore best",
-            "Write the best edit's files back, after a question that shows the difference; what stands there is kept.",
-        ),
-        Key("toggle_watch", "w", "stop/start", "Stop watching; again: watch on."),
         "edit",
-        Key(
-            "diff",
-            "d",
-            "whole diff",
-            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
-        ),
+        Key("toggle_watch", "w", "stop", "Stop watching; again: watch on."),
+        Key("cancel", "x", "cancel", "Cancel the run of the edit that is under way, and no other."),
+        Key("restore_best", "b", "restore",
+            "Write the best edit's files back, after a question that shows the difference; what stands there is kept."),
+        Key("against", "a", "against",
+            "Show the diff against the edit before, the best edit, or the baseline, in turn."),
+        Key("diff", "d", "whole diff",
+            "Compare the highlighted edit's sources with the marked edit's, or with the edit before."),
         Key("diff_best", "D", "", "Compare the best edit's sources with the highlighted one's."),
         Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
         *("run_quick", "run_full", "history"),
-    )
+    )  # fmt: skip
     own_keys_first = True
     DEFAULT_CSS = """
     WatchScreen #title { height: 3; text-style: none; }
@@ -296,6 +287,9 @@ class WatchScreen(EditSourcesScreen):
         self._both.look_up([run for run in runs.values() if rule.time_of(run)], self.draw)
 
     def key_label(self, binding: Binding) -> str:
+        watch = self.watch_view
+        if binding.id == "toggle_watch" and watch is not None and not watch.active:
+            return "watch"
         return "" if binding.id == "open_edit" and not self._can_open else super().key_label(binding)
 
     def _draw_text(self) -> None:

@@ -154,10 +154,11 @@ class DiffView(LineView, Findable, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "hunk(1)", "Next change", tooltip="Go to the next change; after /: to the next match."),
-        Binding("N", "hunk(-1)", "Previous change", tooltip="Go to the change before; after /: to the match before."),
-        Binding("c", "changes_only", "Changes only"),
+        Binding("N", "hunk(-1)", "Previous change", show=False,
+                tooltip="Go to the change before; after /: to the match before."),
+        Binding("c", "changes_only", "Changes", tooltip="Changes only."),
         Binding("u", "unified", "Unified"),
-        Binding("y", "copy_hunk", "Copy change"),
+        Binding("y", "copy_hunk", "Copy change", show=False),
         Binding("up,k", "lines(-1)", "Up", show=False),
         Binding("down,j", "lines(1)", "Down", show=False),
         Binding("pageup,ctrl+b", "pages(-2)", "Page up", show=False),
@@ -167,7 +168,7 @@ class DiffView(LineView, Findable, can_focus=True):
         Binding("home,g", "edge(-1)", "Top", show=False),
         Binding("end,G", "edge(1)", "End", show=False),
         *FIND_KEYS,
-    ]
+    ]  # fmt: skip
 
     class Ready(Message):
         """The texts given to `show` are aligned and on the screen."""

@@ -26,7 +26,8 @@ from aisp.tui.widgets.glyphs import GraphStyle
 LEVELS, LEVELS_ASCII = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", ".:-=+*#%"
 BAND, BAND_ASCII = "\u2591", "_"
 LEAST_SCALE = 0.002  # of the linear part, where no floor is known or it is smaller
-LONGEST_NAME = 20
+NAME_SHARE = 3  # of the width, that a name takes at most; LEAST_NAME cells at least
+LEAST_NAME = 20
 IN_BAND = 1 << 16  # more than the owner of the same cell outside of the band
 LEAST_COLUMNS = 20
 # Ticks by how much they are wanted: differences from the baseline in percent, then factors.
@@ -84,7 +85,7 @@ def draw(
     """
     ascii = style is GraphStyle.ASCII
     names = tuple(item.name for item in items)
-    longest = min(LONGEST_NAME, max((cell_len(clean_line(name)) for name in names), default=0))
+    longest = min(max(LEAST_NAME, width // NAME_SHARE), max((cell_len(clean_line(name)) for name in names), default=0))
     left = longest + 4
     columns = width - left
     if not items or columns < LEAST_COLUMNS or height < 3:
@@ -146,7 +147,9 @@ def _strip(item: Distribution, scale: float, span: Span, columns: int, longest: 
     if 0 <= middle < columns:
         characters[middle], owners[middle] = sign, item.number + IN_BAND * (middle in band)
     name = clean_line(item.name)
-    name = set_cell_size(name, longest) if cell_len(name) != longest else name
+    if cell_len(name) > longest:
+        name = set_cell_size(name, longest - 1) + ("~" if ascii else "…")
+    name = set_cell_size(name, longest)
     head = text_row(
         [(f"{sign} ", item.number), (name, LABEL), (" ", BLANK), ("|" if ascii else "\u2502", AXIS)], longest + 4
     )
