@@ -74,14 +74,10 @@ class EngineLogScreen(WorkScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("start_engine", "S", "start engine", "Look for the engine now, and start one where there is none."),
-        Key(
-            "restart_engine",
-            "U",
-            "restart when idle",
-            "Let an engine of another version end after its queue, and start ours then.",
-        ),
+        Key("restart_engine", "U", "restart when idle",
+            "Let an engine of another version end after its queue, and start ours then."),
         "reload",
-    )
+    )  # fmt: skip
     DEFAULT_CSS = """
     EngineLogScreen #status { height: 6; background: $surface; }
     EngineLogScreen #log { height: 1fr; }

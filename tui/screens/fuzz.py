@@ -50,19 +50,14 @@ class FuzzScreen(FailureScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
-        Key(
-            "start", "r", "fuzz", "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."
-        ),
+        Key("start", "r", "fuzz",
+            "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."),
         Key("stop", "x", "stop", "Stop the fuzz; what was judged is kept."),
         Key("failure", "enter", "read", "Read all about the highlighted failure, and go back.", "⏎"),
         Key("script", "s", "script", "Show the highlighted failure's script whole, and go back."),
         Key("copy", "y", "copy", "Copy the highlighted failure's script; what was found, where nothing failed."),
-        Key(
-            "replay",
-            "p",
-            "replay",
-            "Do the highlighted failure again from its stored sources, and say what became of it.",
-        ),
+        Key("replay", "p", "replay",
+            "Do the highlighted failure again from its stored sources, and say what became of it."),
         Key("only", "o", "failing", "Show only the failing cases, or every case."),
         Key("pick_rung(1)", "right_square_bracket", "rung", "Show the next rung alone, after the last all.", "[ ]"),
         Key("pick_rung(-1)", "left_square_bracket", "", "Show the rung before alone, before the first all."),
@@ -71,7 +66,7 @@ class FuzzScreen(FailureScreen):
         Key("step_failure(1)", "n", "", "Go to the next failure."),
         Key("step_failure(-1)", "N", "", "Go to the failure before."),
         *("diff", "edit", "history", "trust"),
-    )
+    )  # fmt: skip
     own_keys_first = True
     heading = "Fuzz {}"
     shown = frozenset(("fuzzes", "replays", "connection"))

@@ -53,21 +53,16 @@ class HistoryScreen(ExportingScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
         Key("mark", "m,space", "mark", "Mark a run; the two marked last are compared, of whatever targets they are."),
-        Key(
-            "compare",
-            "C",
-            "compare",
-            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks.",
-        ),
-        Key(
-            "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
-        ),
+        Key("compare", "C", "compare",
+            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks."),
+        Key("diff_runs", "d", "diff",
+            "Compare the sources of the two marked runs, or of the highlighted run with now."),
         Key("only", "o", "all", "Show cancelled and superseded runs too, or leave them out again."),
         Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
         EXPORT,
         *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
-    )
+    )  # fmt: skip
     words = ("noise floor", "verdict")
     DEFAULT_CSS = """
     HistoryScreen #runs { height: 1fr; width: 1fr; }

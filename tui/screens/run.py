@@ -51,31 +51,19 @@ class RunScreen(RunTextScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("cancel", "x", "cancel", "Cancel this run, planned or running."),
         *("run_quick", "run_full"),
-        Key(
-            "samples",
-            "i",
-            "samples",
-            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
-        ),
+        Key("samples", "i", "samples",
+            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full."),
         "run_trust",
         *(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust")),
         Key("output", "o", "output", "Show what the kernels printed, and back."),
         Key("steps", "s", "steps", "Show every step with its duration, and back."),
-        Key(
-            "metric",
-            "m",
-            "metric",
-            "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
-        ),
-        Key(
-            "log",
-            "a",
-            "log axis",
-            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself.",
-        ),
+        Key("metric", "m", "metric",
+            "Put the next reading right below the samples: SM clock, memory clock, temperature, power."),
+        Key("log", "a", "log axis",
+            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself."),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
         EXPORT,
-    )
+    )  # fmt: skip
     words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
     RunScreen #title { text-style: none; }

@@ -47,14 +47,10 @@ class TrustScreen(ChecklistScreen):
         *WALKING,
         *("run_full", "run_quick"),
         *FOLDING,
-        Key(
-            "open('diff')",
-            "d",
-            "diff",
-            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
-        ),
+        Key("open('diff')", "d", "diff",
+            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran."),
         *("history", "checks", "edit", "cancel"),
-    )
+    )  # fmt: skip
     heading = "Trust {}"
     shown = frozenset(("runs", "quarantines", "status", "connection"))
     words = ("twin, A/A", "held-out inputs", "verdict")

@@ -276,25 +276,17 @@ class EditPlot(FrameView, can_focus=True):
         super().__init__(**kwargs)
         self._names = names
         self._points: list[EditPoint] = []
-        self._label = "ms"
         self._chosen: int | None = None
         self._styles = list(STYLES)
 
     def show(self, points: Sequence[EditPoint], *, y_label: str = "ms", chosen: int | None = None) -> None:
-        self._points, self._label, self._chosen = list(points), y_label, chosen
-        self.redraw()
+        self._points, self._chosen = list(points), chosen
+        options = {"y_label": y_label, "empty": self.empty}
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        return draw_edits(
-            self._points,
-            width,
-            height,
-            self.graph_style,
-            y_label=self._label,
-            chosen=self._chosen,
-            empty=self.empty,
-            names=self._names,
-        )
+        def picture(width: int, height: int, style: GraphStyle, _: Frame) -> Frame:
+            return draw_edits(self._points, width, height, style, chosen=chosen, names=self._names, **options)
+
+        self.draw(picture)
 
     def action_step(self, by: int) -> None:
         numbers = [point.number for point in self._points]

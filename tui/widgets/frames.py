@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,7 +17,7 @@ from textual.widget import Widget
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import glyphs
 from aisp.tui.widgets.axes import Span
-from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, Row
+from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, Row, message_rows
 from aisp.tui.widgets.glyphs import GraphStyle
 from aisp.tui.widgets.lines import Refitted
 
@@ -33,6 +34,10 @@ class Frame:
     clipped: int = 0
     log: bool = False  # whether the left axis is logarithmic: its range is of logarithms then
     names: tuple[str, ...] = field(default=())
+
+
+Picture: TypeAlias = Callable[[int, int, GraphStyle, Frame], Frame]
+"""Draws into so many columns and rows of cells, with these glyphs; the last is the frame that is shown."""
 
 
 class FrameView(Widget):
@@ -58,10 +63,14 @@ class FrameView(Widget):
         self._chosen_style = graph_style
         self._styles: list[str] = []  # by owner; "" for the next colour of the theme
         self._frame = Frame([])
+        self._picture: Picture | None = None
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        """Draw into `width` x `height` cells; `before` is the frame that is shown."""
-        raise NotImplementedError
+    def draw(self, picture: Picture, styles: Sequence[str] | None = None) -> None:
+        """Show a picture, which is drawn again for another size; `styles` by owner."""
+        self._picture = picture
+        if styles is not None:
+            self._styles = list(styles)
+        self.redraw()
 
     @property
     def graph_style(self) -> GraphStyle:
@@ -93,7 +102,11 @@ class FrameView(Widget):
 
     def _draw(self) -> None:
         width, height = self.size
-        self._frame = self.make_frame(width, height, self._frame)
+        if self._picture is None:
+            rows = message_rows(self.empty, width, height) if width > 0 and height > 0 else []
+            self._frame = Frame(rows)
+        else:
+            self._frame = self._picture(width, height, self.graph_style, self._frame)
 
     def redraw(self) -> None:
         if not self.is_attached:

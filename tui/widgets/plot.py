@@ -21,7 +21,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
@@ -516,13 +515,6 @@ class LivePlot(FrameView, can_focus=True):
     LivePlot { height: 1fr; min-height: 3; }
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._series: list[Series] = []
-        self._lanes: list[Lane] = []
-        self._labels = ("s", "ms", "")
-        self._log = False
-
     def show(
         self,
         series: Sequence[Series],
@@ -543,25 +535,11 @@ class LivePlot(FrameView, can_focus=True):
             lanes: other quantities on the same x axis; as many are drawn as there is room for.
             log: whether the left axis is logarithmic.
         """
-        self._log = log
-        self._series, self._lanes = list(series), list(lanes)
-        self._styles = [item.style for item in (*series, *(own for lane in lanes for own in lane.series))]
-        self._labels = (x_label, y_label, y_right_label)
-        self.redraw()
+        series, lanes = list(series), list(lanes)
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        x_label, y_label, y_right_label = self._labels
-        return draw(
-            self._series,
-            width,
-            height,
-            self.graph_style,
-            x_label=x_label,
-            y_label=y_label,
-            y_right_label=y_right_label,
-            log=self._log,
-            mono=self.app.no_color,
-            empty=self.empty,
-            before=before,
-            lanes=self._lanes,
-        )
+        def picture(width: int, height: int, style: GraphStyle, before: Frame) -> Frame:
+            labels = {"x_label": x_label, "y_label": y_label, "y_right_label": y_right_label, "empty": self.empty}
+            mono = self.app.no_color
+            return draw(series, width, height, style, log=log, mono=mono, before=before, lanes=lanes, **labels)
+
+        self.draw(picture, [item.style for item in (*series, *(own for lane in lanes for own in lane.series))])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -187,20 +186,12 @@ class DistributionStrips(FrameView):
 
     DEFAULT_CSS = "DistributionStrips { height: auto; }"
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._items: list[Distribution] = []
-        self._floor: float | None = None
-
     def show(self, items: Sequence[Distribution], floor: float | None) -> None:
-        self._items, self._floor = list(items), floor
-        self.redraw()
+        """Draw these; the colours are those of the plot's series of the same numbers."""
+        self.draw(lambda width, height, style, before: draw(items, floor, width, height, style, before=before))
 
     def _style(self, owner: int) -> Style:
         """A cell within the noise floor has the band behind it."""
         if owner < IN_BAND:
             return super()._style(owner)
         return super()._style(owner - IN_BAND) + style_of(self.app, "on $panel")
-
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        return draw(self._items, self._floor, width, height, self.graph_style, before=before)
