@@ -22,7 +22,7 @@ from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
 from aisp.tui.readings import CORRECT_WORDS, detail_lines, verdict_row
 from aisp.tui.results import STATE_WORDS, end_words
-from aisp.tui.runplot import Unit
+from aisp.tui.runplot import Unit, unit_for
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import EditPoint, Mark
 from aisp.tui.widgets.table import Cell, Column
@@ -212,9 +212,8 @@ def best_edit(model: Model, watch: WatchView, known: Known | None = None) -> Wat
 
 
 def unit_of(told: Mapping[int, Told], ascii: bool) -> Unit:
-    """Milliseconds, or microseconds where an edit takes less than 0.1 ms."""
-    times = [item.arm.median_ms for item in told.values() if item.arm is not None and item.arm.median_ms is not None]
-    return Unit("us" if ascii else "\u00b5s", 1e3) if times and min(times) < 0.1 else Unit("ms", 1.0)
+    arms = [item.arm for item in told.values() if item.arm is not None]
+    return unit_for([arm.median_ms for arm in arms if arm.median_ms is not None], ascii)
 
 
 # -- the table and the plot -------------------------------------------------------------------------------

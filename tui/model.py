@@ -51,6 +51,8 @@ STRIP_PERIOD_NS = 1_000_000_000  # between readings that the header shows
 MAX_CEILINGS = 500
 MAX_FUZZES = 40
 MAX_REPLAYS = 500
+# The columns of telemetry, live and stored, as `TelemetryLog.add` takes them.
+READINGS = ("at_ns", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle")
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
@@ -390,15 +392,7 @@ def stored_run(record: Run, samples: Mapping[str, Samples], telemetry: Telemetry
         for end_ns, device_ms, code, clock_mhz in zip(*(column.tolist() for column in columns), strict=True):
             drawn.take(end_ns, device_ms, code, run.origin_ns or 0, clock_mhz)
     if telemetry is not None:
-        readings = (
-            telemetry.at_ns,
-            telemetry.sm_clock_mhz,
-            telemetry.memory_clock_mhz,
-            telemetry.temperature_c,
-            telemetry.power_w,
-            telemetry.throttle,
-        )
-        for reading in zip(*(column.tolist() for column in readings), strict=True):
+        for reading in zip(*(getattr(telemetry, name).tolist() for name in READINGS), strict=True):
             run.telemetry.add(*reading)
     return run
 
@@ -698,15 +692,7 @@ class Model:
         ]
         for run in live:
             add = run.telemetry.add
-            for reading in zip(
-                event.at_ns,
-                event.sm_clock_mhz,
-                event.memory_clock_mhz,
-                event.temperature_c,
-                event.power_w,
-                event.throttle,
-                strict=False,
-            ):
+            for reading in zip(*(getattr(event, name) for name in READINGS), strict=False):
                 add(*reading)
         if live:
             names.add("telemetry")

@@ -7,6 +7,7 @@ markup.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Mapping
 
 from rich.text import Text
@@ -370,14 +371,7 @@ def reading_row(run: RunView, status: events.Status | None) -> Text:
 def reading_rows(run: RunView, status: events.Status | None, width: int) -> list[Text]:
     missing = no_readings(run, status)
     if missing:
-        rows: list[Text] = []
-        line = ""
-        for word in missing.split():
-            if line and plain.cells(line) + plain.cells(word) + 1 > width:
-                rows.append(Text(line))
-                line = ""
-            line = f"{line} {word}".strip()
-        return [*rows, Text(line)]
+        return [Text(line) for line in textwrap.wrap(missing, max(1, width))]
     rows = []
     for metric in METRICS:
         value = run.telemetry.latest(metric.key)

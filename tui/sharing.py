@@ -25,7 +25,7 @@ from aisp.tui.results import timing_words
 if TYPE_CHECKING:
     from aisp.store import History
     from aisp.store.record import Arm
-    from aisp.store.samples import Floats, Samples
+    from aisp.store.samples import Samples
 
 MOST_RUNGS = 8  # rows of a table in Markdown: what is pasted into a pull request must stay short
 SHORT_HASH = 12
@@ -293,7 +293,12 @@ def _kernelbench(history: History, run_id: str) -> str:
     from aisp.store.results import kernelbench
 
     shared = read(history, run_id)
-    stats = {rung: _stats(taken.kept_ms) for rung, taken in shared.samples.items() if len(taken.kept_ms)}
+    stats = {
+        rung: {name: float(getattr(times_ms, name)()) for name in ("mean", "std", "min", "max")}
+        | {"num_trials": len(times_ms)}
+        for rung, taken in shared.samples.items()
+        if len(times_ms := taken.kept_ms)
+    }
     return plain.json_document(kernelbench.document(shared.run, stats, shared.machine)) + "\n"
 
 
@@ -315,16 +320,6 @@ def _smaller(history: History, run_id: str) -> str:
 
     shared = read(history, run_id)
     return json.dumps(dashboards.smaller_is_better(shared.run, shared.machine), indent=1, allow_nan=False) + "\n"
-
-
-def _stats(times_ms: Floats) -> dict[str, float]:
-    return {
-        "mean": float(times_ms.mean()),
-        "std": float(times_ms.std()),
-        "min": float(times_ms.min()),
-        "max": float(times_ms.max()),
-        "num_trials": len(times_ms),
-    }
 
 
 FORMS: Mapping[str, tuple[str, Callable[[History, str], str]]] = {

@@ -23,7 +23,6 @@ from textual.css.scalar import Scalar
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
@@ -216,11 +215,8 @@ class KeyLine(OneRow):
     LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave")
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.renew())
         self._where: list[tuple[int, int, str]] = []
-
-    def _bindings_changed(self, _: Screen[Any]) -> None:
-        self.renew()
 
     @property
     def _asked(self) -> Screen[Any]:
@@ -488,10 +484,7 @@ class WorkScreen(Screen[None]):
             await self.run_action(self.chooses)
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self.theme_changed()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.theme_changed())
 
     def say(self, pane: str, *rows: Text) -> None:
         """Show these in a pane of rows, by its id."""

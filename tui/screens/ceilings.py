@@ -31,7 +31,6 @@ class CeilingsScreen(WorkScreen):
     heading = "Ceilings of the GPU"
     redrawn = True
     DEFAULT_CSS = """
-    CeilingsScreen #table { height: 1fr; }
     CeilingsScreen #note { height: 4; }
     """
 
@@ -167,16 +166,15 @@ class CeilingsScreen(WorkScreen):
         pane, peak = self.query_one("#note", LogPane), self.peak
         some = enumerate(peak.ceilings) if peak is not None else ()
         item = next((item for number, item in some if f"{number} {item.name}" == self.chosen_key), None)
-        pane.clear()
         if item is None:
+            pane.clear()
             return
         facts = [item.note] if item.note else []
         if item.footprint_bytes is not None:
             facts.append(f"footprint {plain.size(item.footprint_bytes)}")
         if item.memory_clock_mhz is not None:
             facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
-        text = f"{item.name}: {', '.join(facts) or plain.DASH}"
-        pane.extend(plain.wrapped([text], max(20, self.size.width - 2)))
+        pane.prose([f"{item.name}: {', '.join(facts) or plain.DASH}"])
 
     # -- keys -------------------------------------------------------------------------------------------
 

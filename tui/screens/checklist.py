@@ -14,12 +14,11 @@ from textual.containers import Container
 from aisp.store.results import repeating
 from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
-from aisp.tui import findings, plain
+from aisp.tui import findings
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import Sizes, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -42,7 +41,6 @@ class ChecklistScreen(FoldingScreen):
 
     DEFAULT_CSS = """
     ChecklistScreen #panes { min-height: 4; }
-    ChecklistScreen #checks { height: 1fr; width: 1fr; }
     ChecklistScreen #about { height: 1fr; width: 1fr; display: none; }
     ChecklistScreen.-reading #about { display: block; }
     ChecklistScreen.-reading #checks { display: none; }
@@ -85,10 +83,6 @@ class ChecklistScreen(FoldingScreen):
         if self.is_mounted:
             self.draw()
 
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "about":
-            self.row_changed()
-
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         raise NotImplementedError
 
@@ -105,9 +99,7 @@ class ChecklistScreen(FoldingScreen):
         pane = self.query_one("#about", LogPane)
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("evidence", [])
-        # Out of sight it has no width yet: it will have the screen's.
-        width = max(20, (pane.inner_width if self.has_class("-wide") else self.size.width - 2) - 2)
-        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True), about=(kind, name))
+        pane.prose(lines, labelled=True, about=(kind, name))
         entitle(pane, title)
 
     # -- keys -------------------------------------------------------------------------------------------

@@ -56,7 +56,6 @@ class CompareScreen(WorkScreen):
     CompareScreen .pane { border-subtitle-color: $foreground; }
     CompareScreen #pairs { height: 6; }
     CompareScreen #below { height: 1fr; layout: vertical; }
-    CompareScreen #differences, CompareScreen #turns { height: 1fr; width: 1fr; }
     CompareScreen.-beside #below { layout: horizontal; }
     CompareScreen.-empty #about, CompareScreen.-empty #pairs, CompareScreen.-empty #below { display: none; }
     """

@@ -65,7 +65,6 @@ class HistoryScreen(ExportingScreen):
     )  # fmt: skip
     words = ("noise floor", "verdict")
     DEFAULT_CSS = """
-    HistoryScreen #runs { height: 1fr; width: 1fr; }
     HistoryScreen #plot { height: 50%; width: 100%; display: none; }
     HistoryScreen #plot.-filled { display: block; }
     HistoryScreen.-wide #plot { width: 40%; height: 1fr; }

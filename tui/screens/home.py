@@ -86,7 +86,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
     DEFAULT_CSS = """
     HomeScreen #panes { layout: horizontal; }
     HomeScreen #left { width: 8fr; height: 1fr; }
-    HomeScreen #tree { height: 1fr; }
     HomeScreen #details { width: 7fr; height: 1fr; }
     HomeScreen.-low #what { display: none; }
     HomeScreen.-stacked #panes { layout: vertical; }

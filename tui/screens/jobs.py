@@ -67,7 +67,6 @@ class JobsScreen(WorkScreen):
     sizes: ClassVar[Sizes] = {"-short": lambda size: size.height < 16}
     chooses = "open_job"
     DEFAULT_CSS = """
-    JobsScreen #jobs { height: 1fr; }
     JobsScreen #about { height: 3; background: $surface; padding: 0 1; }
     JobsScreen.-short #about { display: none; }
     """

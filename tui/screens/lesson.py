@@ -36,7 +36,6 @@ from aisp.tui.screens.details import shipped_text
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
@@ -162,10 +161,6 @@ class LessonScreen(WorkScreen):
         names = [*(rung.name for rung in target.rungs), *target.files] if target is not None else []
         needed = max(map(plain.cells, names), default=0) + sum((one.width or 0) + GAP for one in columns) + FRAME
         self.query_one("#side").styles.width = needed if self.has_class("-wide") else None
-
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "samples":
-            self._tell_samples()
 
     def refresh_from(self, names: set[str]) -> None:
         self._told = self._told and "catalog" not in names
@@ -396,8 +391,7 @@ class LessonScreen(WorkScreen):
         if target is not None and rung is not None and rung.role is Role.WRONG and unseen:
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
             lines = [how, _refusal(target, name), "", *lines]
-        width = max(20, pane.size.width - 1)
-        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True))
+        pane.prose(lines, labelled=True)
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")
 

@@ -92,7 +92,6 @@ class LessonsScreen(LessonRows):
     DEFAULT_CSS = """
     LessonsScreen #legend { display: none; background: $surface; }
     LessonsScreen.-tall #legend { display: block; }
-    LessonsScreen #lessons { height: 1fr; }
     """
     own_keys_first = True
     heading = "All lessons"
@@ -195,7 +194,11 @@ class LessonsScreen(LessonRows):
         if not self._shown:
             table.empty = self.nothing("lesson") if every else "No lessons here; `aisp new NAME` makes one"
         keys = [column.key for column in columns]
-        table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
+        rows = []
+        for one in self._shown:
+            make = partial(lambda one: [self._cell(one, key, axis) for key in keys], one)
+            rows.append((one.target.id, self.cached(one.target.id, (id(one), axis, tuple(keys)), make)))
+        table.show(rows)
         entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")
         self.row_changed()
         self.say("legend", self._legend())
@@ -215,10 +218,6 @@ class LessonsScreen(LessonRows):
     @property
     def _behind(self) -> Style:
         return style_of(self.app, "$warning on $panel")
-
-    def _row(self, lesson: Lesson, axis: Axis, keys: Sequence[str]) -> list[Cell]:
-        hangs_on = (id(lesson), axis, tuple(keys))
-        return self.cached(lesson.target.id, hangs_on, lambda: [self._cell(lesson, key, axis) for key in keys])
 
     def _cell(self, lesson: Lesson, key: str, axis: Axis) -> Cell:
         ratio, expect, answer = lesson.ratio, lesson.target.expect, lesson.answer

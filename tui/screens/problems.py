@@ -20,7 +20,6 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -63,7 +62,6 @@ class ProblemsScreen(FilteringScreen):
         self.folder = folder
         self._found: list[tuple[Dialect, Listed]] | None = None  # None: not listed yet
         self._problem = ""
-        self._lines: list[str] = []  # about the highlighted problem
         self._command = ""
         self._shown: Path | None = None
 
@@ -145,25 +143,15 @@ class ProblemsScreen(FilteringScreen):
         pair = next((pair for pair in self._found or () if str(pair[1].path) == key), None)
         if pair is None or pair[1].path == self._shown:
             return
-        self._shown, self._lines, self._command = pair[1].path, [], ""
+        self._shown, self._command = pair[1].path, ""
         begin(self, partial(self._tell, *pair), group="problem", exclusive=True)
 
     async def _tell(self, dialect: Dialect, each: Listed) -> None:
         lines, command = await aside(_read, dialect, each.path)
         if each.path != self._shown:
             return
-        self._lines, self._command = lines, command
-        self._draw_about()
-
-    def _draw_about(self) -> None:
-        pane = self.query_one("#about", LogPane)
-        width = max(20, (pane.size.width or self.size.width) - 1)
-        pane.tell((width, *self._lines), lambda: plain.wrapped(self._lines, width))
-
-    def on_refitted(self, message: Refitted) -> None:
-        super().on_refitted(message)
-        if message.pane.id == "about":
-            self._draw_about()
+        self._command = command
+        self.query_one("#about", LogPane).prose(lines)
 
     def copy_text(self) -> str:
         return self._command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aisp.tui import plain, readings, steps
+from aisp.tui import readings, steps
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.exporting import ExportingScreen
@@ -69,12 +69,7 @@ class RunTextScreen(ExportingScreen):
             else:
                 title, lines = "why", readings.detail_lines(run, chosen)
             self._lines_seen = -1
-            width = max(20, (pane.size.width or self.size.width) - 1)
-            labelled = mode == "samples"
-            pane.tell(
-                (mode, width, *lines),
-                lambda: plain.wrapped(lines, width, labelled=labelled) or ["nothing went wrong"],
-            )
+            pane.prose(lines or ["nothing went wrong"], labelled=mode == "samples")
         entitle(pane, title)
 
     def action_output(self) -> None:

@@ -23,7 +23,7 @@ from aisp.engine.protocol.requests import FrozenContract
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.results import busy, hardware, regression
 from aisp.store.results.overview import Lesson
-from aisp.store.results.regression import Against, Change, Row
+from aisp.store.results.regression import Against, Change
 from aisp.store.results.tables import copied
 from aisp.store.results.tables.suites import TARGETS, Target
 from aisp.store.text import clean_line
@@ -109,17 +109,12 @@ _GRAVEST = (
 )
 SORTS: Mapping[str, Callable[[Found], Any]] = {
     "suite": lambda found: None,  # the suite's own order
-    "change": lambda found: (_GRAVEST.index(found.row.outcome), _ratio(found.row)),
+    "change": lambda found: (_GRAVEST.index(found.row.outcome), (found.row.told and found.row.told.ratio) or 1.0),
     "speed-up": lambda found: (
         -found.lesson.ratio.speedup if found.lesson.ratio and found.lesson.ratio.speedup else None
     ),
     "age": lambda found: found.lesson.run.record.wall if found.lesson.run is not None else None,
 }
-
-
-def _ratio(row: Row) -> float:
-    told = row.told
-    return told.ratio if told is not None and told.ratio is not None else 1.0
 
 
 class SuiteScreen(LessonRows):
@@ -148,7 +143,6 @@ class SuiteScreen(LessonRows):
     SuiteScreen #legend { display: none; background: $surface; }
     SuiteScreen.-tall #legend { display: block; }
     SuiteScreen #left { width: 1fr; height: 1fr; }
-    SuiteScreen #targets { height: 1fr; }
     SuiteScreen #about { height: 8; padding: 0 1; }
     SuiteScreen #about Static { height: auto; }
     SuiteScreen.-tall #about { height: 30%; min-height: 8; }
@@ -204,12 +198,6 @@ class SuiteScreen(LessonRows):
         self._about_drawn = None
 
     # -- what there is -------------------------------------------------------------------------------------------------
-
-    def _load_suites(self) -> None:
-        catalog = self.workbench.catalog
-        if catalog is not None and catalog is not self._of_catalog:
-            self._of_catalog = catalog
-            begin(self, partial(self._read_suites, catalog), group="suites", exclusive=True)
 
     async def _read_suites(self, catalog: Catalog) -> None:
         self._suites, self._problems = await aside(load, catalog)
@@ -282,7 +270,10 @@ class SuiteScreen(LessonRows):
     # -- drawing -------------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        self._load_suites()
+        catalog = self.workbench.catalog
+        if catalog is not None and catalog is not self._of_catalog:
+            self._of_catalog = catalog
+            begin(self, partial(self._read_suites, catalog), group="suites", exclusive=True)
         table = self.table
         every = self._stay(self._found())
         chosen = [pair for pair in every if self._kept(*pair)]
@@ -294,7 +285,12 @@ class SuiteScreen(LessonRows):
             table.empty = self.nothing() if every else self._no_targets()
         keys = [column.key for column in table.columns]
         spark = next((column.width or 0 for column in table.columns if column.key == "spark"), 0)
-        table.show([(entry.target.id, self._row(entry, found, keys, spark)) for entry, found in self._shown])
+        rows = []
+        for entry, found in self._shown:
+            hangs_on = (found, tuple(keys), spark, self.workbench.missing(entry.target))
+            make = partial(self._cells, entry, found, keys, spark)
+            rows.append((entry.target.id, self.cached(entry.target.id, hangs_on, make)))
+        table.show(rows)
         order = "" if self._sort == "suite" else f" by {self._sort}"
         mode = "quick" if self._loaded is not None and self._loaded.suite.how.quick else "full"
         entitle(table, f"Last {mode} runs{order}{self.choice_text(len(self._shown), len(every))}")
@@ -359,10 +355,6 @@ class SuiteScreen(LessonRows):
     @property
     def _band(self) -> Style:
         return style_of(self.app, "on $panel")
-
-    def _row(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
-        hangs_on = (found, tuple(keys), spark, self.workbench.missing(entry.target))
-        return self.cached(entry.target.id, hangs_on, lambda: self._cells(entry, found, keys, spark))
 
     def _cells(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
         cells: dict[str, Cell] = {"target": entry.target.id}

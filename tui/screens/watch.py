@@ -159,9 +159,7 @@ class WatchScreen(EditSourcesScreen):
             self.set_class(not wide and pane == self.pane, f"-{pane}")
 
     def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "text":
-            self._draw_text()
-        elif message.pane.id == "live":
+        if message.pane.id == "live":
             self._samples.now()
 
     # -- drawing ----------------------------------------------------------------------------------------
@@ -300,9 +298,7 @@ class WatchScreen(EditSourcesScreen):
         if watch is None or edit is None:
             return
         pane = self.query_one("#text", LogPane)
-        width = max(20, (pane.size.width or self.size.width) - 1)
-        lines = plain.wrapped(edits.lines(self.workbench.model, watch, edit), width)
-        pane.tell(lines, lambda: lines, about=edit.number)
+        pane.prose(edits.lines(self.workbench.model, watch, edit), about=edit.number)
         entitle(pane, f"what became of edit {edit.number}")
 
     def _draw_diff(self) -> None:

@@ -11,7 +11,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.widget import Widget
 
 from aisp.tui.themes import style_of
@@ -91,10 +90,7 @@ class FrameView(Widget):
         return [row.text for row in self._frame.rows]
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self.refresh()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
 
     def on_resize(self, _event: events.Resize) -> None:
         self.redraw()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
@@ -18,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from aisp.store.text import clean
+from aisp.tui import plain
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
 from aisp.tui.widgets.lines import LineView, cell_segments
 
@@ -66,6 +68,7 @@ class LogPane(LineView, Findable, can_focus=True):
         self._following = True
         self._shift = 0
         self._told: tuple[object, object] | None = None  # by `tell`: what and about what
+        self._prose: Callable[[], None] | None = None  # wraps what is shown again
 
     @property
     def text(self) -> str:
@@ -122,10 +125,21 @@ class LogPane(LineView, Findable, can_focus=True):
         self.extend(lines())
         self._scroll(top)
 
+    def prose(self, lines: Sequence[str], *, labelled: bool = False, about: object = None) -> None:
+        """Show sentences as `tell` does, wrapped for the pane's width, also when that changes.
+
+        Args:
+            labelled: see `plain.wrapped`.
+        """
+        # Out of sight it has no width yet: it will have the screen's.
+        width = max(20, (self.size.width or self.screen.size.width) - 1)
+        self.tell((width, labelled, *lines), lambda: plain.wrapped(lines, width, labelled=labelled), about=about)
+        self._prose = partial(self.prose, lines, labelled=labelled, about=about)
+
     def clear(self) -> None:
         """Forget all lines and follow again."""
         self._lines.clear()
-        self._told = None
+        self._told = self._prose = None
         self._following = True
         self._shift = 0
         self.set_line_count(0)
@@ -166,7 +180,9 @@ class LogPane(LineView, Findable, can_focus=True):
         self._following = round(new_value) >= self._last_top
 
     def on_resize(self, _event: events.Resize) -> None:
-        if self._following:
+        if self._prose is not None:
+            self._prose()
+        elif self._following:
             self.go_to(self._last_top)
 
     # -- search ----------------------------------------------------------------------------------------------
