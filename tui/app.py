@@ -98,8 +98,6 @@ class Workbench(Library):
         self._leaving = False
         self._signals = EndSignals()
 
-    # -- life --------------------------------------------------------------------------------------------------
-
     def on_mount(self) -> None:
         self.open_screen("home")
         if self.place.screen:
@@ -150,14 +148,12 @@ class Workbench(Library):
     def link(self) -> EngineLink | None:
         return self._link
 
-    # -- what the engine says ----------------------------------------------------------------------------------
-
     def on_model_changed(self, message: ModelChanged) -> None:
         """Pass on what changed; ask for the machine once connected; read the board again when a run has ended."""
         names = set(message.names)
-        if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
-            begin(self, self._link.fetch_status, group="status", exclusive=True)
-        if "gaps" in names and self._link is not None:  # one of the events that are lost may have told the queue
+        begun = "connection" in names and self.model.status is None and self._link is not None and self._link.connected
+        # One of the events that are lost may have told the queue.
+        if self._link is not None and (begun or "gaps" in names):
             begin(self, self._link.fetch_status, group="status", exclusive=True)
         if "runs" in names:
             ended = {run.id for run in self.model.runs.values() if run.record.state.final}
@@ -197,8 +193,6 @@ class Workbench(Library):
             return ""
         more = f" (and {len(banners) - 1} more: l)" if len(banners) > 1 else ""
         return banners[0].text + more
-
-    # -- screens -----------------------------------------------------------------------------------------------
 
     def open_screen(self, name: str, **arguments: Any) -> None:
         """Open a screen of SCREENS with its arguments; one that is open already comes back to the top.
@@ -242,8 +236,6 @@ class Workbench(Library):
             self.open_screen("compare", a=a, b=b)
         else:
             self.notify("Mark two runs with m, here or in another target's history; C then compares them")
-
-    # -- actions on targets ------------------------------------------------------------------------------------
 
     def start_runs(
         self,
@@ -338,7 +330,6 @@ class Workbench(Library):
         return {"rungs": [*honest, *cheats], "naive": True}
 
     def cancel_runs(self, target_ids: Iterable[str]) -> None:
-        """Cancel what is planned or running for these targets."""
         wanted = set(target_ids)
         active = [run for run in self.model.active_runs() if run.record.target in wanted]
         if not active:
@@ -405,14 +396,11 @@ class Workbench(Library):
         begin(self, send, group=kind.__name__)
 
     def restart_engine_when_idle(self) -> None:
-        """Let the engine end after its queue; the link starts a new one."""
         begin(self, self._restart)
 
     async def _restart(self) -> None:
         if self._link is not None:
             self.notify(await self._link.restart_when_idle(), timeout=10)
-
-    # -- actions on the app ------------------------------------------------------------------------------------
 
 
 def refusal() -> str:

@@ -20,7 +20,6 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called, with the memory that it touches: the same is measured at several sizes."""
         footprint = self.ceiling.footprint_bytes
         return self.ceiling.name + (f" ({plain.size(footprint)})" if footprint is not None else "")
 

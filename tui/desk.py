@@ -66,7 +66,6 @@ class Desk(App[None]):
         return bool(yes)
 
     def edit_settings(self) -> None:
-        """Open the settings in the person's editor; they are read at the next start."""
         path = settings_file()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

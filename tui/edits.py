@@ -45,9 +45,6 @@ class Against(StrEnum):
         return every[(every.index(self) + 1) % len(every)]
 
 
-# -- one edit ---------------------------------------------------------------------------------------------
-
-
 def run_of(model: Model, edit: WatchEdit) -> RunView | None:
     return model.runs.get(edit.run_id) or model.watched.get(edit.run_id)
 
@@ -162,9 +159,6 @@ def failed(model: Model, edit: WatchEdit) -> bool:
     return run.record.state.fault is Fault.TARGET or (run.lead is not None and run.bar(run.lead.rung) is not None)
 
 
-# -- all edits of a watch -----------------------------------------------------------------------------------
-
-
 class Told(NamedTuple):
     """What is told of an edit: the arm whose time is its own, the ratio that may be shown, what stands in the place of
     figures, whether it failed, and whether its run goes on."""
@@ -214,9 +208,6 @@ def best_edit(model: Model, watch: WatchView, known: Known | None = None) -> Wat
 def unit_of(told: Mapping[int, Told], ascii: bool) -> Unit:
     arms = [item.arm for item in told.values() if item.arm is not None]
     return unit_for([arm.median_ms for arm in arms if arm.median_ms is not None], ascii)
-
-
-# -- the table and the plot -------------------------------------------------------------------------------
 
 
 def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
@@ -317,9 +308,6 @@ def points(
     return found
 
 
-# -- the text of one edit ---------------------------------------------------------------------------------
-
-
 def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
     """Everything about one edit, for its pane."""
     files = ", ".join(edit.files) if edit.files else "the state when the watch began"
@@ -347,9 +335,6 @@ def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
     return [*head, f"run {run.id}  {run.mode}  sources {edit.snapshot[:12]}"]
 
 
-# -- the diff ---------------------------------------------------------------------------------------------
-
-
 def other_of(
     watch: WatchView, edit: WatchEdit, against: Against, best: WatchEdit | None
 ) -> tuple[WatchEdit | None, str]:
@@ -365,7 +350,6 @@ def other_of(
 
 
 def title_of(edit: WatchEdit, other: WatchEdit, against: Against) -> str:
-    """What the diff's pane says it shows."""
     if against is Against.BASELINE:
         return f"edit {edit.number} against its baseline"
     which = "the one before" if against is Against.PREVIOUS else "the best"
@@ -373,6 +357,5 @@ def title_of(edit: WatchEdit, other: WatchEdit, against: Against) -> str:
 
 
 def differing(left: Mapping[str, bytes], right: Mapping[str, bytes]) -> list[str]:
-    """Names of the files that differ between two snapshots, or that one of them lacks; sources of rungs first."""
     names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
     return sorted(names, key=lambda name: ("/" in name or not name.endswith(".py"), name))

@@ -78,13 +78,10 @@ def _run_words(run: RunView) -> str:
     return end_words(run.record).partition(":")[0] if failed else ended.word
 
 
-# -- as a terminal takes it --------------------------------------------------------------------------------------------
-
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"  # on the terminal's own stack
 
 
 def title_sequence(text: str) -> str:
-    """Makes this the title of the window, or of tmux's pane."""
     return f"\x1b]2;{clean_line(text, limit=TITLE_CHARS)}\x1b\\"
 
 

@@ -64,7 +64,6 @@ class FuzzView(FuzzReading):
             self.rung(name)
 
     def take_case(self, event: events.FuzzCase, now_ns: int) -> None:
-        """One more case was judged."""
         if not self.state.final:
             self.state = FuzzState.RUNNING
         if event.strategy not in self.strategies:
@@ -79,7 +78,6 @@ class FuzzView(FuzzReading):
             self.marks.append((now_ns, self.case_count))
 
     def take_failure(self, failure: Failure, *, shrunk: bool) -> None:
-        """A failure was kept, or its smallest case was found."""
         if failure.id in self.failures or len(self.failures) < MAX_FAILURES:
             self.failures[failure.id] = failure
             (self.drawn.discard if shrunk else self.drawn.add)(failure.id)
@@ -105,7 +103,6 @@ class FuzzView(FuzzReading):
 
 
 def stored_fuzz(record: Fuzz, failures: Iterable[Failure] = ()) -> FuzzView:
-    """A fuzz of the store in the shape of a live one."""
     view = FuzzView(record.id, stored=True)
     view.ended(record)
     for failure in failures:
@@ -117,8 +114,6 @@ def read_fuzzes(history: History, target: str) -> list[FuzzView]:
     """Stored fuzzes of a target, newest first, without their failures."""
     return [stored_fuzz(record) for record in history.fuzzes(target, STORED_FUZZES)]
 
-
-# -- words ---------------------------------------------------------------------------------------------------------
 
 # A sign tells the verdict without its colour; the second is for terminals of 7 bits.
 _SIGNS: Mapping[CaseVerdict, tuple[str, str]] = {
@@ -141,12 +136,10 @@ WRONG_STYLE, RIGHT_STYLE, DOUBT_STYLE = "$verdict-slower", "$verdict-faster", "$
 
 
 def case_sign(verdict: CaseVerdict, ascii: bool) -> str:
-    """One character."""
     return _SIGNS[verdict][ascii]
 
 
 def case_style(verdict: CaseVerdict) -> str:
-    """A style for tui.themes.style_of."""
     if verdict.failing:
         return WRONG_STYLE
     return {CaseVerdict.RIGHT: RIGHT_STYLE, CaseVerdict.UNSUPPORTED: "dim"}.get(verdict, DOUBT_STYLE)
@@ -160,7 +153,6 @@ def error_word(verdict: CaseVerdict, max_error: float | None) -> str:
 
 
 def case_line(case: events.FuzzCase, ascii: bool, *, with_rung: bool) -> str:
-    """A case on a line: sign, worst error, strategy, rung, what it is, and what is wrong."""
     rung = f"{plain.fit(case.rung, 16):<16} " if with_rung else ""
     finding = f"  {case.finding}" if case.finding and case.verdict.failing else ""
     error = error_word(case.verdict, case.max_error)
@@ -185,7 +177,6 @@ def tally_word(tally: Tally | None) -> str:
 
 
 def tally_columns(fuzz: FuzzView, ascii: bool, *, wide: bool) -> list[Column]:
-    """Columns of the tally: the rung, what is said of it, a count for each strategy, its worst right case."""
     # On a wide terminal a column that takes what is left would tear the counts away from their rung.
     said = [verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
     columns = [Column("rung", "rung", None, ratio=0 if wide else 1)]
@@ -222,7 +213,6 @@ def _asks_naive(fuzz: FuzzView) -> bool:
 
 
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:
-    """How it stands, on a line: state, progress, counts, cases per second."""
     total, rate = view.total, view.rate(now_ns)
     dot = " | " if ascii else " · "
     head = view.state.value
@@ -248,7 +238,6 @@ def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str
 
 
 def title_text(view: FuzzView, ascii: bool) -> str:
-    """Target, rungs, device and seed."""
     rungs = list(view.rungs)
     said = rungs[0] if len(rungs) == 1 else f"{len(rungs)} rungs" if rungs else ""
     seed = f"seed {view.seed}" if view.seed is not None else ""
@@ -355,7 +344,6 @@ def failure_lines(
 
 
 def replay_text(replay: events.ReplayFinished) -> str:
-    """What became of a failure that was done again, in a sentence."""
     words = REPLAY_WORDS.get(replay.outcome, replay.outcome)
     more = [*replay.differs, *([replay.detail] if replay.detail else [])]
     return words + (f" ({'; '.join(more)})" if more else "")

@@ -314,7 +314,6 @@ class RunView(Reading):
         return self.drawn.get(rung) or Drawn()
 
     def take_samples(self, rung: str) -> Drawn:
-        """The same, to put more into."""
         return self.drawn.setdefault(rung, Drawn())
 
 
@@ -534,11 +533,9 @@ class Model:
         }
 
     def held(self, folder: bytes) -> dict[str, Bar]:
-        """Rungs of the target in this folder that are in quarantine."""
         return {rung: of_quarantine(held) for (where, rung), held in self.quarantines.items() if where == folder}
 
     def set_gpus(self, gpus: Sequence[events.GpuUse]) -> set[str]:
-        """Take how the GPUs are; nothing for none."""
         found = {one.index: one for one in gpus}
         if not found or found == self.gpus:
             return set()
@@ -646,7 +643,6 @@ class Model:
                     drawn.points, drawn.clocks, drawn.discarded_points = PointLog(), PointLog(), {}
 
     def _on_run(self, event: RunEvent, names: set[str]) -> None:
-        """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
         following.pace(run.pace, event)

@@ -50,6 +50,5 @@ def words(told: Progress, dot: str = " \u00b7 ") -> str:
 
 
 def doing(run: Reading) -> str:
-    """The step under way in words; "" where there is none."""
     step = run.running_step
     return "" if step is None else step_words(step.name, step.arm)

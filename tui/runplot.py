@@ -44,7 +44,6 @@ class Unit:
 
 
 def time_unit(run: RunView, ascii: bool) -> Unit:
-    """The unit of a run's times."""
     times = [arm.median_ms for arm in run.record.arms if arm.median_ms is not None]
     return unit_for(times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)], ascii)
 
@@ -92,11 +91,9 @@ class Folding:
 
     @property
     def x_label(self) -> str:
-        """What the axis says of its seconds."""
         return "s" if len(self._begins) == 1 else "s, pauses folded"
 
     def __call__(self, times_s: Iterable[float]) -> list[float]:
-        """These moments, folded; their order stays."""
         found = []
         for at_s in times_s:
             piece = max(0, bisect_right(self._begins, at_s) - 1)

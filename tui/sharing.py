@@ -77,15 +77,8 @@ def read(history: History, run_id: str) -> Shared:
     return Shared(run, environment(history, record), taken, kept.rows.sealed or "", foreign_machine(history, record))
 
 
-# -- on one line -------------------------------------------------------------------------------------------------------
-
-
 def line(shared: Shared) -> str:
-    """The one line that one pastes into a pull request, see `telling.line`."""
     return telling.line(shared.run, shared.facts, shared.processes)
-
-
-# -- what every form tells ---------------------------------------------------------------------------------------------
 
 
 def timed_what(shared: Shared) -> str:
@@ -163,9 +156,6 @@ def _rung(run: Reading, arm: Arm) -> list[str]:
     return [clean_line(cell, limit=300) for cell in cells]
 
 
-# -- Markdown ----------------------------------------------------------------------------------------------------------
-
-
 def markdown(shared: Shared) -> str:
     every = rungs(shared)
     rows = [[_prose(cell) for cell in row] for row in every[:MOST_RUNGS]]
@@ -192,7 +182,6 @@ def markdown(shared: Shared) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text in which nothing is markup."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
@@ -202,8 +191,6 @@ def _code(text: str) -> str:
     space = " " if len(fence) > 1 else ""
     return f"{fence}{space}{text}{space}{fence}"
 
-
-# -- the page ----------------------------------------------------------------------------------------------------------
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
@@ -265,9 +252,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = f"<tr>{''.join(f'<th>{_text(cell)}</th>' for cell in heads)}</tr>" if heads else ""
     body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table>{head}{body}</table>"
-
-
-# -- the forms ---------------------------------------------------------------------------------------------------------
 
 
 def made_by() -> str:

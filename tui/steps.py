@@ -71,7 +71,6 @@ def step_row(run: Reading, ascii: bool) -> Text:
 
 
 def step_rows(run: Reading, width: int, ascii: bool) -> list[Text]:
-    """The steps one below the other, durations to the right."""
     rows = [Text("steps", style="bold")]
     for item in step_sums(run.record.steps, ended=run.record.state.final):
         running = item.running_arm is not None

@@ -37,7 +37,6 @@ class Stored(History):
         return {}
 
     def answer(self, target: Target) -> Answer | None:
-        """What stored runs say to a target's prediction; None where it has none."""
         if target.expect is None:
             return None
         held = bool(self.marks.in_force(bytes(target.folder)))

@@ -43,9 +43,6 @@ NOT_RUN = "not run"
 MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
 
 
-# -- which runs count ----------------------------------------------------------------------------------------------
-
-
 def sides(opened: Stored, now: Run, contract: Contract | None, names: Sequence[str]) -> list[Side]:
     """This run and the earlier ones that it may be held against, newest first.
 
@@ -93,9 +90,6 @@ def breach(opened: Stored, contract: Contract, run: Run) -> str:
     return (
         clean_line(f"no result of contract {contract.name}: {'; '.join(map(str, found))}", limit=2000) if found else ""
     )
-
-
-# -- a suite's targets ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

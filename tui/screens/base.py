@@ -87,7 +87,6 @@ class OneRow(Widget):
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Draw the row again if it would read differently."""
         width = self.size.width
         if self._drawn is None or self._drawn[0] != width or not same_text(self._drawn[1], self.row(width)):
             self.refresh()
@@ -112,12 +111,12 @@ class HeaderLine(OneRow):
     """Where one is on the left, the machine and the engine on the right."""
 
     def row(self, width: int) -> Text:
-        screen = self.screen
+        screen, app = self.screen, cast("Workbench", self.app)
         left = Text(" aisp ", style="bold reverse")
         title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
         left.append(f" {clean_line(title)}", style="bold")
-        right = machine_line(self.app, short=width < WORDY_COLUMNS)
-        whole = machine_line(self.app, short=width < WORDY_COLUMNS, strip=True)
+        right = machine_line(app, short=width < WORDY_COLUMNS)
+        whole = machine_line(app, short=width < WORDY_COLUMNS, strip=True)
         if cell_len(left.plain) + cell_len(whole.plain) + 3 <= width:
             right = whole  # only where the strip hides nothing else
         room = width - cell_len(right.plain) - 2
@@ -129,19 +128,17 @@ class HeaderLine(OneRow):
         return Text.assemble(left, " " * max(1, gap), right)
 
 
-def machine_line(app: Any, *, short: bool = False, strip: bool = False) -> Text:
+def machine_line(app: Workbench, *, short: bool = False, strip: bool = False) -> Text:
     """The machine's GPU and what the engine does, for the header; in `short` words where room is scarce, with the strip
     of the GPU's state where there is plenty."""
-    parts: list[Text] = []
-    running, waiting, watches = app.work_counts() if hasattr(app, "work_counts") else (0, 0, 0)
+    running, waiting, watches = app.work_counts()
     words = ("run", "wait") if short else ("running", "waiting")
-    parts += [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
+    parts = [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
     if watches:
         parts.append(Text(f"watch {watches}" if short else f"watching {watches}"))
-    link = getattr(app, "link", None)
-    if far := getattr(app, "far", ""):
-        parts.append(Text(far))
-    state = str(getattr(link, "state", "connecting"))
+    if app.far:
+        parts.append(Text(app.far))
+    state = app.link.state if app.link is not None else "connecting"
     if state == "connected":
         if not running and not waiting and not watches:
             parts.append(Text("engine ready"))
@@ -151,27 +148,27 @@ def machine_line(app: Any, *, short: bool = False, strip: bool = False) -> Text:
         parts.append(Text("engine lost", style="bold"))
     else:
         parts.append(Text(f"engine {state[:40]}"))
-    if machine := getattr(app, "machine", ""):
+    if app.machine:
         at = len(parts) if short else 0  # what is cut off is at the end
-        parts[at:at] = [Text(machine[:48]), *([device_strip(app)] if strip else [])]
+        parts[at:at] = [Text(app.machine[:48]), *([device_strip(app)] if strip else [])]
     return Text(" · ").join(parts)
 
 
-def device_strip(app: Any) -> Text:
+def device_strip(app: Workbench) -> Text:
     """Who else is on the GPUs, and the clock and the power of the first, as far as the driver says."""
-    model = getattr(app, "model", None)
-    if model is None or model.status is None:
+    model = app.model
+    if model.status is None:
         return Text("")
     there = model.connection.state == "connected"
     gpus = [model.gpus[index] for index in sorted(model.gpus)] if there else []
     counts, sizes = [gpu.others for gpu in gpus], [gpu.others_bytes for gpu in gpus]
-    others = plain.DASH if None in counts or not counts else str(sum(counts))
+    others = plain.DASH if None in counts or not counts else str(sum(filter(None, counts)))
     if others not in (plain.DASH, "0"):
-        others += f", {plain.DASH if None in sizes else plain.quantity(sum(sizes), 'bytes')}"
+        others += f", {plain.DASH if None in sizes else plain.quantity(sum(filter(None, sizes)), 'bytes')}"
     clock, power = (gpus[0].sm_clock_mhz, gpus[0].power_w) if gpus else (None, None)
     watts = plain.DASH if power is None else f"{power:.0f}"
-    told = f"others {others} · {plain.megahertz(clock)} MHz · {watts} W"
-    return Text(told, "dim" if others in ("0", plain.DASH) else "bold")
+    strip = f"others {others} · {plain.megahertz(clock)} MHz · {watts} W"
+    return Text(strip, "dim" if others in ("0", plain.DASH) else "bold")
 
 
 class BannerLine(OneRow):
@@ -417,7 +414,6 @@ class WorkScreen(Screen[None]):
 
     @property
     def table(self) -> LiveTable:
-        """The table that the screen is about."""
         return self.query_one(f"#{self.main_table}" if self.main_table else "LiveTable", LiveTable)
 
     @property
@@ -460,9 +456,8 @@ class WorkScreen(Screen[None]):
         for header in self.query(HeaderLine):
             header.renew()
         if banner:
-            text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
             for line in self.query(BannerLine):
-                line.say(text)
+                line.say(self.workbench.banner_text())
 
     def say_empty(self, text: str) -> None:
         """Say this where the panes stand, for which there is nothing; "" for the panes."""
@@ -487,12 +482,12 @@ class WorkScreen(Screen[None]):
         self.app.theme_changed_signal.subscribe(self, lambda _: self.theme_changed())
 
     def say(self, pane: str, *rows: Text) -> None:
-        """Show these in a pane of rows, by its id."""
         self.query_one(f"#{pane}", TextRows).show(rows)
 
     def theme_changed(self) -> None:
-        """Draw anew what carries colours of the theme."""
         self.refresh_from(set())
+        if not self.shown:
+            self._draw_again()
 
     def on_screen_resume(self) -> None:
         """The model went on while another screen was on top."""
@@ -500,7 +495,6 @@ class WorkScreen(Screen[None]):
         self._renew_keys()
 
     def on_screen_suspend(self) -> None:
-        """A question that lies over the screen has keys of its own."""
         self.call_after_refresh(self._renew_keys)
 
     def _renew_keys(self) -> None:
@@ -546,8 +540,6 @@ class WorkScreen(Screen[None]):
                 before = next(iter(self.focus_chain), None)
             self.set_focus(before, scroll_visible=False)
 
-    # -- keys that work everywhere -----------------------------------------------------------------------------
-
     async def action_back(self) -> None:
         """Leave the zoomed pane, else the screen, else the app."""
         if self.maximized is not None:
@@ -577,8 +569,6 @@ class WorkScreen(Screen[None]):
             self.workbench.copy_to_clipboard(text)
         else:
             self.notify("There is nothing to copy here", severity="warning")
-
-    # -- keys about the target ---------------------------------------------------------------------------------
 
     def action_accept_installed(self) -> None:
         banner = self.workbench.model.banners.get("installed")

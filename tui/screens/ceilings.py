@@ -24,8 +24,6 @@ WIDE_COLUMNS = 110
 
 
 class CeilingsScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind("measure")
     own_keys_first = True
     heading = "Ceilings of the GPU"
@@ -65,8 +63,6 @@ class CeilingsScreen(WorkScreen):
         elif "peak" in names or "connection" in names:
             self.draw()
 
-    # -- what is known ----------------------------------------------------------------------------------
-
     def _load(self) -> None:
         begin(self, self._read, group="ceilings", exclusive=True)
 
@@ -98,7 +94,6 @@ class CeilingsScreen(WorkScreen):
         return self._stored
 
     def _state_text(self) -> Text:
-        """How things stand: under way, stored, or why there is nothing."""
         live, peak, no_gpu = self.workbench.model.peak, self.peak, self.workbench.no_gpu
         if live is not None and not live.finished:
             done = len(live.ceilings)
@@ -115,8 +110,6 @@ class CeilingsScreen(WorkScreen):
                 no_gpu or ("nothing was measured yet: r measures it, in about a minute" if self._looked else "")
             )
         return Text(no_gpu or "measured at the clocks that ran; r measures again")
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def draw(self) -> None:
         if not self.is_mounted:
@@ -175,8 +168,6 @@ class CeilingsScreen(WorkScreen):
         if item.memory_clock_mhz is not None:
             facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
         pane.prose([f"{item.name}: {', '.join(facts) or plain.DASH}"])
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def key_label(self, binding: Binding) -> str:
         """Without a GPU there is nothing to measure."""

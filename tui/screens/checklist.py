@@ -102,8 +102,6 @@ class ChecklistScreen(FoldingScreen):
         pane.prose(lines, labelled=True, about=(kind, name))
         entitle(pane, title)
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def action_evidence(self) -> None:
         pane = self.query_one("#about", LogPane)
         if self.focused is pane:

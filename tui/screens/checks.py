@@ -88,8 +88,6 @@ class ChecksScreen(ChecklistScreen):
         elif not names:
             self.draw()
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
     def _said(self) -> dict[str, trust.Said]:
         return trust.by_check(self._run.record.findings) if self._run is not None else {}
 
@@ -196,7 +194,6 @@ class ChecksScreen(ChecklistScreen):
         return rows
 
     def _worst(self, issue: IssueView, said: dict[str, trust.Said]) -> trust.Said | None:
-        """What the checks that answer an issue came to in the last run, the worst of them."""
         return trust.worst(said[check] for check in issue.checks if check in said)
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
@@ -230,13 +227,10 @@ class ChecksScreen(ChecklistScreen):
         return lines
 
     def groups(self) -> Sequence[str]:
-        """The categories in the registry's order."""
         if self.book is None:
             return []
         names = [view.category for view in self.book.checks.values()]
         return list(dict.fromkeys([*names, *(view.category for view in self.book.issues.values())]))
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def action_issues(self) -> None:
         category = self.group()

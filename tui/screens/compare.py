@@ -107,16 +107,10 @@ class CompareScreen(WorkScreen):
     def rung_name(self) -> str:
         return self._rungs()[1]
 
-    def theme_changed(self) -> None:
-        super().theme_changed()
-        self.draw()
-
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
         if self.is_mounted and "board" in names and not all(side.run.record.state.final for _, side in self._sides()):
             begin(self, self._read, group="read", exclusive=True)  # one went on when it was read, and may have ended
-
-    # -- drawing -----------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         found, why = await self.workbench.read(lambda history: comparing.read(history, *self._ids))
@@ -215,8 +209,6 @@ class CompareScreen(WorkScreen):
             words = [comparing.as_fast(pair), pair.verdict.value if pair.verdict.known else "", pair.note]
             lines.append(f"{pair.rung}: B is {', '.join(word for word in words if word)}")
         return "\n".join([*lines, *([found.conclusion] if found.conclusion else [])])
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def _rungs(self) -> tuple[str, str]:
         pairs = self._compared.pairs if self._compared is not None else []

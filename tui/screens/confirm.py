@@ -98,6 +98,9 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
         """There is a next file only where several would be written."""
         return action != "file" or len(self._rewrites) > 1
 
+    def action_answer(self, answer: ScreenResultType) -> None:
+        self.dismiss(answer)
+
     def action_file(self, by: int) -> None:
         self._shown = (self._shown + by) % len(self._rewrites)
         self._show()
@@ -112,9 +115,6 @@ class ConfirmScreen(QuestionScreen[bool]):
         Key("answer(False)", "escape,n,q", "no", "Leave everything as it is.", "esc", priority=True),
     )
 
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
-
 
 class CopyScreen(QuestionScreen[str]):
     """Ask what to edit of a lesson that came with aisp: "copy", "here", or "" for nothing."""
@@ -124,6 +124,3 @@ class CopyScreen(QuestionScreen[str]):
         Key("answer('here')", "p", "edit in place", "Edit the lesson itself, where it is installed."),
         Key("answer('')", "escape,n,q", "leave", "Do neither.", "esc"),
     )
-
-    def action_answer(self, what: str) -> None:
-        self.dismiss(what)

@@ -73,7 +73,6 @@ class TargetState:
 
     @property
     def caught(self) -> dict[str, str]:
-        """The rungs that a check caught in the last result, and why."""
         return self.result.caught if self.result is not None else {}
 
 
@@ -102,7 +101,6 @@ class Details(ScrollPane):
         self.text = ""
 
     def show(self, title: str, parts: Parts) -> None:
-        """Show these, unless they are what is shown."""
         if self.border_title != (content := Content(title)).markup:
             self.border_title = content
         self._state, text = None, as_text(parts)
@@ -111,12 +109,10 @@ class Details(ScrollPane):
             self.query_one("#about", Static).update(as_renderable(parts))
 
     def show_target(self, state: TargetState) -> None:
-        """Show all about a target."""
         self.show(state.target.id, self._about_target(state))
         self._state = state
 
     def show_chapter(self, catalog: Catalog, chapter: Chapter) -> None:
-        """Show a chapter: its title, how many targets it has, its README."""
         count = sum(target.chapter == chapter.id for target in catalog.targets)
         # Appended: a base style would make everything behind it bold too.
         text = Text().append(clean_line(chapter.title), style="bold")
@@ -125,13 +121,10 @@ class Details(ScrollPane):
         self.show(chapter.id, [text, *readme_parts(readme)])
 
     def show_problems(self, title: str, problems: Iterable[Problem], intro: str = "") -> None:
-        """Show what keeps folders from being targets."""
         parts: Parts = [Text(intro)] if intro else []
         for problem in problems:
             parts += [about_problem(problem), *([Text("")] if intro else [])]
         self.show(title, parts)
-
-    # -- a target ----------------------------------------------------------------------------------------------
 
     def _about_target(self, state: TargetState) -> Parts:
         app, target = self._app, state.target
@@ -288,7 +281,6 @@ def shipped_text(said: Shipped, rung: str) -> str:
 
 
 def prediction_text(said: Answer, expect: Expectation) -> str:
-    """Whether a prediction came true, or why that cannot be said."""
     found = said.measured
     speedup, memory = plain.speedup(found.speedup, verdict=found.verdict), found.memory
     match said.says:
@@ -329,7 +321,6 @@ def comparison_text(item: Comparison, judged: str, ascii_only: bool) -> Text:
 
 
 def about_problem(problem: Problem) -> list[tuple[Text, Text]]:
-    """A problem of the catalogue: the file, the key, what was given, and the fix."""
     return [
         (Text(label, "dim"), Text(clean_line(value)))
         for label, value in (

@@ -83,8 +83,6 @@ class DiffScreen(WorkScreen):
         """The two names; the pane copies its own hunks."""
         return f"{self._label(0)}\n{self._label(1)}"
 
-    # -- what is compared --------------------------------------------------------------------------------------
-
     @property
     def _names(self) -> list[str]:
         """Rungs in their order, then the other files: of the target, or of what was stored of one that is gone."""
@@ -166,8 +164,6 @@ class DiffScreen(WorkScreen):
             self._begin()
         elif any(source.snapshot for source in self._compared):
             self._compare()  # the titles can now say when
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def action_pick(self, side: int, by: int) -> None:
         """Put the next or the previous source into a half, at the same time as the one that is there."""

@@ -41,7 +41,6 @@ class EditSourcesScreen(WorkScreen):
 
     @property
     def chosen(self) -> WatchEdit | None:
-        """The highlighted edit."""
         return self._edit(int(self.chosen_key)) if self.chosen_key else None
 
     def _edit(self, number: int) -> WatchEdit | None:

@@ -22,7 +22,6 @@ LEVEL_STYLES = {"error": "bold $error", "critical": "bold $error", "warning": "$
 
 
 def status_rows(model: Model, connected: bool) -> list[Text]:
-    """The engine's state: connection, process, memory, devices, workers, clients; and what to do."""
     connection, status = model.connection, model.status
     rows = [Text.assemble(("engine  ", "dim"), (str(connection), "bold"))]
     if connection.state == "lost":
@@ -70,8 +69,6 @@ def status_rows(model: Model, connected: bool) -> list[Text]:
 
 
 class EngineLogScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("start_engine", "S", "start engine", "Look for the engine now, and start one where there is none."),
         Key("restart_engine", "U", "restart when idle",
@@ -111,8 +108,6 @@ class EngineLogScreen(WorkScreen):
         if self.is_current and link is not None and link.connected:
             begin(self, link.fetch_status, group="status", exclusive=True)
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
     def refresh_from(self, names: set[str]) -> None:
         if "connection" in names and self.is_mounted:
             self.action_reload()
@@ -137,8 +132,6 @@ class EngineLogScreen(WorkScreen):
                 [(f"{level:<8}{text}" if level else text, LEVEL_STYLES.get(level.lower(), "")) for level, text in fresh]
             )
         self._lines_seen = model.engine_line_count
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def action_start_engine(self) -> None:
         link = self.workbench.link

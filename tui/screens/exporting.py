@@ -27,8 +27,6 @@ COPY = "copy"
 
 
 class ExportingScreen(WorkScreen):
-    """See the module."""
-
     @property
     def shared_run(self) -> str:
         """The id of the run that is written or copied; "" for none."""

@@ -34,7 +34,6 @@ class FailureScreen(WorkScreen):
 
     @property
     def fuzz(self) -> FuzzView | None:
-        """The one that is shown."""
         raise NotImplementedError
 
     def on_refitted(self, message: Refitted) -> None:

@@ -135,8 +135,6 @@ class FuzzScreen(FailureScreen):
         self._load()
         self.set_interval(CLOCK_PERIOD_S, self._draw_head)
 
-    # -- which fuzz -------------------------------------------------------------------------------------
-
     @property
     def all_fuzzes(self) -> list[FuzzView]:
         """Every fuzz of the target that is known, newest first; one that missed events gives way to its record."""
@@ -168,8 +166,6 @@ class FuzzScreen(FailureScreen):
         for failure in found or []:
             fuzz.take_failure(failure, shrunk=True)
         self.draw()
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
         if not self.is_mounted:
@@ -302,8 +298,6 @@ class FuzzScreen(FailureScreen):
             self.cases.focus()
         of = f" of {self._rung}" if self._rung else ""
         entitle(table, f"Failures{of}, newest first: {len(rows)}")
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def action_only(self) -> None:
         self._only = not self._only

@@ -48,8 +48,6 @@ def results_of(names: Sequence[str], history: History) -> tuple[list[Reading], d
 
 
 class HistoryScreen(ExportingScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
         Key("mark", "m,space", "mark", "Mark a run; the two marked last are compared, of whatever targets they are."),
@@ -133,8 +131,7 @@ class HistoryScreen(ExportingScreen):
             self._ended = ended
             self._load()
 
-    def theme_changed(self) -> None:
-        super().theme_changed()
+    def draw(self) -> None:
         if self._results:
             self._fill()
             self._draw()
@@ -160,8 +157,7 @@ class HistoryScreen(ExportingScreen):
             )
             return
         self.say_empty("")
-        self._fill()
-        self._draw()
+        self.draw()
 
     def _fill(self) -> None:
         if self.focused is None:
@@ -220,8 +216,6 @@ class HistoryScreen(ExportingScreen):
         left_out = [f"{plain.count(hidden)} cancelled left out, o shows"] if hidden else []
         self.table.empty = "every run was cancelled" if hidden else "Reading the store"
         entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks, *left_out]))
-
-    # -- the plot ----------------------------------------------------------------------------------------------
 
     def _alike(self) -> list[Reading]:
         """The runs whose times may be drawn side by side: of this machine, of the newest one's case, on its device;
@@ -285,8 +279,6 @@ class HistoryScreen(ExportingScreen):
             self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
             self._draw()
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def row_changed(self) -> None:
         self._say_reason()
         self._draw()
@@ -331,8 +323,7 @@ class HistoryScreen(ExportingScreen):
             marked.remove(result.id)
         else:
             self.workbench.marked = [*marked[-1:], result.id]
-        self._fill()
-        self._draw()
+        self.draw()
 
     def action_compare(self) -> None:
         highlighted = self._highlighted()

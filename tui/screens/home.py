@@ -68,8 +68,6 @@ def columns_for(width: int, *, cheats: bool = False, gpu: bool = True) -> list[C
 
 
 class HomeScreen(FilteringScreen, FoldingScreen):
-    """See the module."""
-
     sorts = ("chapter",)
     choices = ("all", overview.HERE, "not run", "not faster", "failed or doubted")  # those that need no look-up
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -137,15 +135,16 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     def _arrange(self, width: int) -> bool:
         """Say what stands below, and give the tree its columns; whether they changed."""
-        self.say("what", Text(f" {self._what()}", style="dim"))
         targets = self._targets
+        here = [self.workbench.here(target) for target in targets]
+        count = here.count(Here.TIMED)
+        what = WHAT if count == len(here) or None in here else WHAT_OF_IT.format(count, len(here))
+        self.say("what", Text(f" {what}", style="dim"))
         cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
         columns = columns_for(width, cheats=cheats, gpu=not self.workbench.no_gpu)
         changed = columns != self.table.columns
         self.table.columns = columns
         return changed
-
-    # -- what is highlighted -----------------------------------------------------------------------------------
 
     @property
     def target_id(self) -> str:
@@ -172,8 +171,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     def copy_text(self) -> str:
         return self._details.text
-
-    # -- drawing -----------------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
         if self.is_mounted and names & {"catalog", "status"}:
@@ -214,11 +211,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         entitle(table, f"Targets{words}{only}{f': {shown}' if words or only else ''}")
         subtitle(table, SHIPPED if any(state.shipped for state in states) else "")
         self._describe()
-
-    def _what(self) -> str:
-        here = [self.workbench.here(target) for target in self._targets]
-        count = here.count(Here.TIMED)
-        return WHAT if count == len(here) or None in here else WHAT_OF_IT.format(count, len(here))
 
     def _to_first_target(self) -> None:
         """Highlight the first target: the first row is a chapter, and what one comes for is a target."""
@@ -316,8 +308,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
             text = Text.assemble((f"{bar_sign(self.workbench.ascii)} ", verdict_style("slower")), text)
         return [text, sol]
 
-    # -- details -----------------------------------------------------------------------------------------------
-
     def row_changed(self) -> None:
         self._describe()
         self._details.scroll_home(animate=False)
@@ -338,8 +328,6 @@ class HomeScreen(FilteringScreen, FoldingScreen):
             details.show_problems("Problems", catalog.problems, intro)
         else:
             details.show("Details", [])
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def action_open(self, name: str) -> None:
         """Open a screen. In the place of a lesson: the run that goes on; of a chapter, which has none: fold it."""
@@ -377,13 +365,11 @@ class HomeScreen(FilteringScreen, FoldingScreen):
 
     async def action_back(self) -> None:
         """Leave the zoom, then the words, then the choice."""
-        if self.maximized is not None:
-            self.minimize()
-        elif self.filtering:
-            self._close_filter()
-        elif self._only != "all":
+        if self.maximized is None and not self.filtering and self._only != "all":
             self._only = "all"
             self.draw_from_top()
+        else:
+            await super().action_back()
 
     def action_leave(self) -> None:
         self.app.exit(return_code=0)

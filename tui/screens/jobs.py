@@ -51,8 +51,6 @@ def columns_for(width: int) -> list[Column]:
 
 
 class JobsScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_job", "enter", "open", "Open the run, fuzz, measurement or watch.", "⏎"),
         Key("cancel", "x", "cancel", "Cancel the job; of a watch: stop watching, after a question."),
@@ -80,8 +78,6 @@ class JobsScreen(WorkScreen):
         self.set_interval(CLOCK_PERIOD_S, self._tick)
         self.draw()
 
-    # -- what is highlighted -----------------------------------------------------------------------------------
-
     @property
     def chosen(self) -> QueueItem | WatchView | None:
         kind, _, name = (self.table.cursor_key or "").partition(" ")
@@ -100,8 +96,6 @@ class JobsScreen(WorkScreen):
         if chosen is None:
             return ""
         return chosen.folder if isinstance(chosen, WatchView) else chosen.run_id
-
-    # -- drawing -----------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         if self.is_current and self.workbench.model.queue:
@@ -144,7 +138,6 @@ class JobsScreen(WorkScreen):
         return [cells[column.key] for column in self.table.columns]
 
     def _doing(self, job: QueueItem) -> str:
-        """The step that a run is at; "" where that is not known."""
         run = self.workbench.model.runs.get(job.run_id)
         return "" if run is None else progress.doing(run)
 
@@ -185,8 +178,6 @@ class JobsScreen(WorkScreen):
         else:
             begins = f"begins {jobs.begins(job, now_ns)}"
         return "; ".join(part for part in (f"number {place} of those that wait", begins, takes) if part)
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def key_label(self, binding: Binding) -> str:
         """Nothing for a key that has nothing to do; pressed all the same, it says why."""

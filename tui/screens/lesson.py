@@ -81,8 +81,6 @@ class LessonText(ScrollPane, FindableText):
 
 
 class LessonScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", "⏎"),
         *("diff", "run_quick", "trust"),
@@ -167,7 +165,6 @@ class LessonScreen(WorkScreen):
         super().refresh_from(names)
 
     def _last(self) -> tuple[Reading | None, Reading | None]:
-        """The last result, and a newer attempt that says nothing."""
         live = (run for run in self.workbench.model.runs.values() if run.record.target == self._target_id)
         return self.workbench.last(self._target_id, live)
 
@@ -420,8 +417,6 @@ class LessonScreen(WorkScreen):
             return "\n".join(readings.sample_lines(run, True, self.rung_name))
         target = self.workbench.target(self._target_id)
         return clean(target.lesson) if target is not None else ""
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def on_markdown_link_clicked(self, message: Markdown.LinkClicked) -> None:
         """A link is shown, never followed."""

@@ -23,14 +23,13 @@ from aisp.store.results.tables import copied
 from aisp.store.results.tables.lessons import LESSONS, PREDICTION_WORDS
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.aside import begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import Sizes, entitle, subtitle
-from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
-from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable, giving_way
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ LEGEND_ROWS = 18  # from here on a row says how the bars are to be read
 LEAST_BAR = 14  # cells; where there is not so much room there is no bar
 BAR_SHARE = 0.25  # of the width, which columns that may give way leave it
 TICK_CELLS = 6  # room for one label of the axis
-ASKED_AT_ONCE = 8  # lessons that the store is asked about in one go
 Asked = tuple[
     str, frozenset[str]
 ]  # what an answer to a prediction hangs on: the last result, and what is in quarantine
@@ -77,8 +75,6 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
 
 
 class LessonsScreen(LessonRows):
-    """See the module."""
-
     sorts = overview.SORTS
     choices = overview.FILTERS
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -97,6 +93,7 @@ class LessonsScreen(LessonRows):
     heading = "All lessons"
     sizes: ClassVar[Sizes] = {"-tall": lambda size: size.height >= LEGEND_ROWS}
     chooses = "open('lesson')"
+    asked_at_once = 8
     no_target = "Highlight a lesson first"
 
     def __init__(self) -> None:
@@ -106,14 +103,11 @@ class LessonsScreen(LessonRows):
         self._facts: dict[str, dict[str, object]] = {}  # environments by hash
         self._answers: dict[str, tuple[Asked, Answer]] = {}  # by target
         self._known: dict[str, Lesson] = {}  # as drawn last, by target: what did not change is worked out once
-        self._reading = False  # whether the store is being asked: what changes meanwhile is asked for next
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="legend")
         yield LiveTable(id="lessons", classes="pane", empty="Reading the catalogue")
         yield FilterInput(placeholder="words of an id, title, technique, limiter, verdict or hardware", id="filter")
-
-    # -- what there is -----------------------------------------------------------------------------------------
 
     def _lessons(self) -> list[Lesson]:
         catalog, app = self.workbench.catalog, self.workbench
@@ -147,30 +141,18 @@ class LessonsScreen(LessonRows):
                 or (lesson.target.expect is not None and lesson.answer is None)
             )
         ]
-        if wanted and not self._problem and not self._reading:
-            self._reading = True
-            begin(self, partial(self._read, wanted), group="lessons")
+        self.ask(wanted, _read_answers, self._take)
 
-    async def _read(self, wanted: Sequence[Lesson]) -> None:
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = wanted[start : start + ASKED_AT_ONCE]
-            found, why = await self.workbench.read(partial(_read_answers, some))
-            self._problem = f"the store cannot be read: {why}" if why else ""
-            for lesson, facts, said in found or ():
-                assert lesson.run is not None
-                self._facts[lesson.run.record.environment] = facts
-                if said is not None:
-                    self._answers[lesson.target.id] = (_asked(lesson.run, lesson.held), said)
-            if found is None:
-                break
-        self._reading = False
-        if self.is_mounted:
-            self.draw(ask=False)
+    def _take(self, _: object, found: Sequence[tuple[Lesson, dict[str, object], Answer | None]] | None) -> bool:
+        for lesson, facts, said in found or ():
+            assert lesson.run is not None
+            self._facts[lesson.run.record.environment] = facts
+            if said is not None:
+                self._answers[lesson.target.id] = (_asked(lesson.run, lesson.held), said)
+        return found is not None
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
-    def draw(self, *, ask: bool = True) -> None:
-        """Draw the rows, sorted and filtered; `ask` the store what is not known."""
+    def draw(self) -> None:
+        """Draw the rows, sorted and filtered, and ask the store what is not known."""
         table, catalog = self.table, self.workbench.catalog
         if catalog is None:
             return
@@ -202,8 +184,7 @@ class LessonsScreen(LessonRows):
         entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")
         self.row_changed()
         self.say("legend", self._legend())
-        if ask:
-            self._look_up(every)
+        self._look_up(every)
 
     def _legend(self) -> Text:
         ascii_only = self.workbench.ascii
@@ -243,8 +224,6 @@ class LessonsScreen(LessonRows):
             return Text("" if expect is None else said, ("" if answer and answer.met else "bold") if plainly else "dim")
         return "" if said == plain.DASH else said[:10] if key == "wall" else said
 
-    # -- the highlighted lesson --------------------------------------------------------------------------------
-
     def row_changed(self) -> None:
         """Under the table: the highlighted lesson's title, and why it has no figure or what must be known of it."""
         lesson = next((lesson for lesson in self._shown if lesson.target.id == self.target_id), None)
@@ -253,8 +232,6 @@ class LessonsScreen(LessonRows):
 
     def copy_text(self) -> str:
         return "\n".join(copied(LESSONS, lesson) for lesson in self._shown)
-
-    # -- keys --------------------------------------------------------------------------------------------------
 
     def action_reload(self) -> None:
         self._facts, self._answers, self._problem = {}, {}, ""

@@ -95,8 +95,6 @@ class ProblemsScreen(FilteringScreen):
             self._found, self._problem = [], clean_line(str(error))
         self.draw()
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
     def draw(self) -> None:
         if not self.is_mounted:
             return

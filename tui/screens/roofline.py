@@ -98,9 +98,24 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
     return Chart(run, gpu, why=found) if isinstance(found, str) else Chart(run, gpu, found)
 
 
-class RooflineScreen(WorkScreen):
-    """See the module."""
+def _cells(letter: str, arm: Arm, roofs: Roofline | None, *, interval: bool) -> dict[str, Cell]:
+    """A rung's figures, by column; its time with the interval where there is room for that."""
+    time_ms, ends = arm.median_ms, (arm.low_ms, arm.high_ms) if interval else (None, None)
+    return {
+        "letter": letter,
+        "rung": Text(arm.rung),
+        "median": plain.milliseconds(time_ms, *ends),
+        "rate": plain.quantity(roofs.rate(time_ms) if roofs else None, roofs.unit if roofs else ""),
+        "flops": plain.quantity(roofs.flops_per_s(time_ms) if roofs else None, "flop/s"),
+        "bytes": plain.quantity(roofs.bytes_per_s(time_ms) if roofs else None, "bytes/s"),
+        "measured": plain.percent(roofs.share(arm, measured=True) if roofs else None),
+        "datasheet": plain.percent(roofs.share(arm, measured=False) if roofs else None),
+        "limiter": readings.limiter_word(arm),
+        "timing": timing_words(arm.timing, arm.calls),
+    }
 
+
+class RooflineScreen(WorkScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", "⏎"),
         *("run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
@@ -177,8 +192,6 @@ class RooflineScreen(WorkScreen):
         if not self._problem:
             self._chart = found if found is not None else ask(None)
         self.draw()
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def draw(self) -> None:
         if not self.is_mounted:
@@ -277,23 +290,11 @@ class RooflineScreen(WorkScreen):
         table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         for number, (letter, arm) in enumerate(chart.arms):
-            time_ms = arm.median_ms
-            cells: dict[str, Cell] = {
-                "letter": Text(letter, style_of(self.app, f"bold $series-{number % 6 + 1}")),
-                "rung": Text(arm.rung),
-                "median": plain.milliseconds(arm.median_ms, *((arm.low_ms, arm.high_ms) if wide else (None, None))),
-                "flops": plain.quantity(roofs.flops_per_s(time_ms) if roofs else None, "flop/s"),
-                "bytes": plain.quantity(roofs.bytes_per_s(time_ms) if roofs else None, "bytes/s"),
-                "measured": plain.percent(roofs.share(arm, measured=True) if roofs else None),
-                "datasheet": plain.percent(roofs.share(arm, measured=False) if roofs else None),
-                "limiter": readings.limiter_word(arm),
-                "timing": timing_words(arm.timing, arm.calls),
-            }
+            cells = _cells(letter, arm, roofs, interval=wide)
+            cells["letter"] = Text(letter, style_of(self.app, f"bold $series-{number % 6 + 1}"))
             rows.append((arm.rung, [cells[column.key] for column in columns]))
         table.show(rows)
         self.give_rows(table, min(max(1, len(rows)), 8) + 1)
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def key_label(self, binding: Binding) -> str:
         """A run without a GPU says nothing about its ceilings."""
@@ -318,18 +319,9 @@ class RooflineScreen(WorkScreen):
         if chart is None:
             return self._target_id
         roofs = chart.roofs
-        rows = [
-            [
-                letter,
-                arm.rung,
-                plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.quantity(roofs.rate(arm.median_ms) if roofs else None, roofs.unit if roofs else ""),
-                plain.percent(roofs.share(arm, measured=True) if roofs else None),
-                plain.percent(roofs.share(arm, measured=False) if roofs else None),
-                readings.limiter_word(arm),
-            ]
-            for letter, arm in chart.arms
-        ]
+        kept = ("letter", "rung", "median", "rate", "measured", "datasheet", "limiter")
+        cells = [_cells(letter, arm, roofs, interval=True) for letter, arm in chart.arms]
+        rows = [[str(one[key]) for key in kept] for one in cells]
         heads = ["", "rung", "median ms", "rate", "of measured", "of datasheet", "limit"]
         table = plain.table(heads, rows, right=heads[2:6])
         return "\n".join([self._title(chart).plain, *(text.plain for text in self._facts(chart)), "", *table])

@@ -138,8 +138,6 @@ class RunScreen(RunTextScreen):
     def draw(self) -> None:
         self._draw(set())
 
-    # -- which run --------------------------------------------------------------------------------------
-
     @property
     def run_view(self) -> RunView | None:
         """The run as far as it is known: live, or as stored where the live view has holes."""
@@ -183,8 +181,6 @@ class RunScreen(RunTextScreen):
                 self._problem = "there is no store yet; `r` on a target in the catalogue runs it"
         if self.is_mounted:
             self.refresh_from(set())  # the header names its target
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -301,8 +297,6 @@ class RunScreen(RunTextScreen):
         if run is not None and not self.paused:
             self._draw_text(run)  # the chosen arm's traceback comes first
             self._draw_ranks(run)
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A run that has ended, or was never heard of, cannot be cancelled."""

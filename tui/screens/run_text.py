@@ -27,7 +27,6 @@ class RunTextScreen(ExportingScreen):
         raise NotImplementedError
 
     def share_rows(self) -> None:
-        """Give the rows to what has something to show."""
         raise NotImplementedError
 
     def _mode(self, run: RunView) -> str:

@@ -58,7 +58,6 @@ class SourceView(ScrollView, Findable, can_focus=True):
         begin(self, partial(self._highlight, self.source, language_of(self._file_name)), exclusive=True)
 
     def show(self, source: str, name: str) -> None:
-        """Show `source` at once in plain type, and highlighted as soon as the thread is done."""
         self.source = source.expandtabs(8)
         self._put([Text(line) for line in self.source.split("\n")])
         self.scroll_home(animate=False)

@@ -32,11 +32,11 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import ScrollPane, Sizes, entitle
-from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows
 from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, mean_text, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
-from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable, giving_way
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ WIDE_COLUMNS = 160  # from here on the sentences stand beside the table
 LEGEND_ROWS = 20  # from here on a row says how the cells of a history are to be read
 FIGURE_COLUMNS = 100  # from here on the speed-up has a column of its own
 LEAST_SPARK, MOST_SPARK = 8, 48
-ASKED_AT_ONCE = 3  # targets that the store is asked about in one go
 
 _NAME = (14, 46)  # cells of a target's id, at least and at most
 # In their order. Those with a rank give way where they would leave too little for the history, the highest rank first.
@@ -85,8 +84,6 @@ def columns_for(width: int, names: int, runs: int) -> list[Column]:
     found = [Column("spark", "history", spark, "right") if column.key == "spark" else column for column in columns]
     return [Column("target", "target", name), *found]
 
-
-# -- choice and order --------------------------------------------------------------------------------------------------
 
 FILTERS = (
     "all",
@@ -157,6 +154,7 @@ class SuiteScreen(LessonRows):
         "-wide": lambda size: size.width >= WIDE_COLUMNS,
     }
     chooses = "open('lesson')"
+    asked_at_once = 3
 
     def __init__(self, suite: str = "") -> None:
         super().__init__()
@@ -168,7 +166,6 @@ class SuiteScreen(LessonRows):
         self._known: dict[tuple[object, ...], tuple[object, Found]] = {}  # by Loaded.place
         self._asked: list[Found] = []  # of the suite, as they were found
         self._staying: list[Found] = []  # the same, with what stays when so many are asked
-        self._reading = False
 
     @property
     def header_title(self) -> str:
@@ -196,8 +193,6 @@ class SuiteScreen(LessonRows):
     def theme_changed(self) -> None:
         super().theme_changed()
         self._about_drawn = None
-
-    # -- what there is -------------------------------------------------------------------------------------------------
 
     async def _read_suites(self, catalog: Catalog) -> None:
         self._suites, self._problems = await aside(load, catalog)
@@ -235,27 +230,15 @@ class SuiteScreen(LessonRows):
             found.append((entry, known[1] if known is not None else None))
             if known is None or known[0] != key or known[1].lesson.target is not entry.target:
                 wanted.append(Wanted(loaded, entry, held, key))
-        if wanted and not self._problem and not self._reading and app.board_read:
-            self._reading = True
-            begin(self, partial(self._read, wanted), group="suite")
+        self.ask(wanted if app.board_read else (), read_found, self._take)
         return found
 
-    async def _read(self, wanted: Sequence[Wanted]) -> None:
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = wanted[start : start + ASKED_AT_ONCE]
-            told, why = await self.workbench.read(partial(read_found, some))
-            if why:
-                self._problem = f"the store cannot be read: {why}"
-                break
-            if told is None:  # there is no store yet
-                told = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
-            for one, found in told:
-                self._known[one.loaded.place(one.entry)] = (one.key, found)
-            if self.is_mounted and start + ASKED_AT_ONCE < len(wanted):
-                self.draw()
-        self._reading = False
-        if self.is_mounted:
-            self.draw()
+    def _take(self, some: Sequence[Wanted], answers: Sequence[tuple[Wanted, Found]] | None) -> bool:
+        if answers is None:  # there is no store yet
+            answers = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
+        for one, found in answers:
+            self._known[one.loaded.place(one.entry)] = (one.key, found)
+        return True
 
     def _stay(self, found: Sequence[tuple[Entry, Found | None]]) -> list[tuple[Entry, Found | None]]:
         """The same with what stays worse or better when so many are asked."""
@@ -267,8 +250,6 @@ class SuiteScreen(LessonRows):
         staying = iter(self._staying)
         return [(entry, None if one is None else next(staying)) for entry, one in found]
 
-    # -- drawing -------------------------------------------------------------------------------------------------------
-
     def draw(self) -> None:
         catalog = self.workbench.catalog
         if catalog is not None and catalog is not self._of_catalog:
@@ -277,7 +258,7 @@ class SuiteScreen(LessonRows):
         table = self.table
         every = self._stay(self._found())
         chosen = [pair for pair in every if self._kept(*pair)]
-        self._shown = _ordered(chosen, SORTS[self._sort])
+        self._shown = sorted(chosen, key=self._place)
         names = max((plain.cells(entry.target.id) for entry, _ in every), default=0)
         runs = max((len(found.row.past) for _, found in every if found is not None), default=0)
         table.columns = columns_for(table.inner_width, names, runs)
@@ -298,6 +279,11 @@ class SuiteScreen(LessonRows):
         self.say("legend", self._legend())
         self.row_changed()
 
+    def _place(self, pair: tuple[Entry, Found | None]) -> tuple[Any, ...]:
+        """Where a row stands in the order; those without a key come last."""
+        key = None if pair[1] is None else SORTS[self._sort](pair[1])
+        return (1,) if key is None else (0, key)
+
     def _kept(self, entry: Entry, found: Found | None) -> bool:
         kind = found.kind if found is not None else ""
         if self._only not in ("all", kind):
@@ -316,7 +302,6 @@ class SuiteScreen(LessonRows):
         return f"No target of {clean_line(self._chosen)} is in this catalogue; ] goes to the next suite"
 
     def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
-        """The suite in one number, how many came to what, and what is wrong with it."""
         rows = [Text(" ").append(mean_text(every, wide=self.size.width >= FIGURE_COLUMNS))]
         ran = [found.row for _, found in every if found is not None and found.kind != NOT_RUN]
         text = Text(" ")
@@ -405,8 +390,6 @@ class SuiteScreen(LessonRows):
             sign.append(f" {signs['slower' if slower else 'faster']}")
         return sign.append(f" {figure}")
 
-    # -- the highlighted target ----------------------------------------------------------------------------------------
-
     def row_changed(self) -> None:
         """What the highlighted target was compared with, what confirms it, which cause to look at first."""
         chosen = next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
@@ -421,8 +404,6 @@ class SuiteScreen(LessonRows):
         return "\n".join(
             entry.target.id if found is None else copied(TARGETS, Target(found.row)) for entry, found in self._shown
         )
-
-    # -- keys ----------------------------------------------------------------------------------------------------------
 
     def action_open(self, name: str) -> None:
         """Open a screen; in the place of a lesson the run that goes on."""
@@ -443,8 +424,6 @@ class SuiteScreen(LessonRows):
     def action_reload(self) -> None:
         self._known, self._problem, self._of_catalog = {}, "", None
         self.workbench.reload()
-
-    # -- running -------------------------------------------------------------------------------------------------------
 
     def _run_targets(self, *, quick: bool) -> None:
         """Run the highlighted target on the suite's case and with its rungs."""
@@ -496,9 +475,6 @@ class SuiteScreen(LessonRows):
         self.workbench.start_runs(names, quick=quick, show=show, fields=fields)
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
-
-
 def about(entry: Entry, found: Found | None) -> Text:
     """All that is known of a target: its title, what it came to, what else changed, and its runs."""
     text = Text(clean_line(entry.target.title), "bold")
@@ -535,13 +511,3 @@ def sentence_of(found: Found) -> str:
         return found.lesson.why or "No run of this kind is stored yet: R runs it in full, a runs the whole suite."
     sentence = found.row.sentence()
     return sentence[:1].upper() + sentence[1:] + "."
-
-
-def _ordered(
-    pairs: Sequence[tuple[Entry, Found | None]], key: Callable[[Found], Any]
-) -> list[tuple[Entry, Found | None]]:
-    """The rows by a key, those without one last."""
-    keyed = [(None if pair[1] is None else key(pair[1]), pair) for pair in pairs]
-    known = [one for one in keyed if one[0] is not None]
-    known.sort(key=lambda one: one[0])  # type: ignore[arg-type,return-value]
-    return [pair for _, pair in known] + [pair for found, pair in keyed if found is None]

@@ -70,8 +70,6 @@ class TrustScreen(ChecklistScreen):
     def compose_above(self) -> ComposeResult:
         yield LiveTable(id="numbers", name="The two numbers", empty="no rungs yet")
 
-    # -- which run --------------------------------------------------------------------------------------
-
     @property
     def run_view(self) -> RunView | None:
         model = self.workbench.model
@@ -132,8 +130,6 @@ class TrustScreen(ChecklistScreen):
             self.workbench.model.mark(self._stored)
         self.draw()
         self.renew_header()
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
         if self._stored is not None and "quarantines" in names:
@@ -210,8 +206,6 @@ class TrustScreen(ChecklistScreen):
     def groups(self) -> Sequence[str]:
         run = self.run_view
         return [one.name for one in trust.by_category(run.record.findings)] if run is not None else []
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """The checks are of this run; the diff is of the rung that is highlighted above, as it ran."""

@@ -52,8 +52,6 @@ PANES = {"edits": "edits", "diff": "diff", "live": "samples", "text": "why"}  # 
 
 
 class WatchScreen(EditSourcesScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("pane", "p", "pane", "Show the next pane: the edits, the diff, the samples, what became of the edit."),
         Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
@@ -162,8 +160,6 @@ class WatchScreen(EditSourcesScreen):
         if message.pane.id == "live":
             self._samples.now()
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
         if not self.is_mounted:
@@ -251,7 +247,10 @@ class WatchScreen(EditSourcesScreen):
             return
         watch = self.watch_view
         self.say("title", *self._title(watch))
-        self._bind_cancel(watch)
+        can = watch is not None and edits.running_edit(self.workbench.model, watch) is not None
+        if can != self._can_cancel:
+            self._can_cancel = can
+            self.refresh_bindings()
         if watch is None:
             return
         ascii, told = self.workbench.ascii, self._told(watch)
@@ -344,19 +343,11 @@ class WatchScreen(EditSourcesScreen):
     def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
         self.query_one("#edits", LiveTable).move_to(str(message.number))
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """One pane at a time only where there is no room for all; there is something to cancel while a run goes on."""
         if action == "pane":
             return not self.has_class("-wide")
         return self._can_cancel is True if action == "cancel" else True
-
-    def _bind_cancel(self, watch: WatchView | None) -> None:
-        can = watch is not None and edits.running_edit(self.workbench.model, watch) is not None
-        if can != self._can_cancel:
-            self._can_cancel = can
-            self.refresh_bindings()
 
     def action_pane(self) -> None:
         names = list(PANES)

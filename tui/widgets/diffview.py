@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 
 from aisp.store.text import clean, clean_line
+from aisp.tui.aside import aside, begin
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import alignment
 from aisp.tui.widgets.alignment import Row
@@ -185,28 +186,9 @@ class DiffView(LineView, Findable, can_focus=True):
             self.view = view
             self.text = text
 
-    class _Aligned(Message):
-        """From the thread: the alignment, and once more with colours."""
-
-        def __init__(self, request: int, comparison: Comparison) -> None:
-            super().__init__()
-            self.request = request
-            self.comparison = comparison
-
-    def __init__(
-        self,
-        *,
-        changes_only: bool = False,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        """Make an empty one.
-
-        Args:
-            changes_only: whether equal lines far from any change are left out at first.
-        """
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, changes_only: bool = False, **kwargs: Any) -> None:
+        """Make one that leaves out equal lines far from any change at first where `changes_only`."""
+        super().__init__(**kwargs)
         self._request = 0
         self._wanted: tuple[str, str, str] | None = None
         self._titles = ("", "")
@@ -235,21 +217,11 @@ class DiffView(LineView, Findable, can_focus=True):
         return self.size.width < UNIFIED_UNDER_COLUMNS if self._unified is None else self._unified
 
     def show(
-        self,
-        left: str,
-        right: str,
-        *,
-        left_title: str = "",
-        right_title: str = "",
-        language: str = "python",
+        self, left: str, right: str, *, left_title: str = "", right_title: str = "", language: str = "python"
     ) -> None:
-        """Compare two texts. Returns at once; `Ready` comes when they are on the screen.
+        """Compare two texts, the earlier one on the left. Returns at once; `Ready` comes when they are on the screen.
 
         Args:
-            left: the earlier text, or the baseline.
-            right: the later text.
-            left_title: above the left side.
-            right_title: above the right side.
             language: "python", "cuda", "markdown" or another name that Pygments knows; others stay plain.
         """
         self._request += 1
@@ -297,38 +269,25 @@ class DiffView(LineView, Findable, can_focus=True):
     def _start(self) -> None:
         if self._wanted is None:
             return
-        left, right, language = self._wanted
-        work = partial(self._compute, self._request, left, right, language)
-        # Not exclusive: a thread cannot be cancelled. A late result is told by its request number.
-        self.run_worker(work, thread=True, group="diff", description="comparing", exit_on_error=True)
+        begin(self, partial(self._align, self._request, *self._wanted), group="diff")
 
-    def _compute(self, request: int, left: str, right: str, language: str) -> None:
-        """In a thread."""
+    async def _align(self, request: int, left: str, right: str, language: str) -> None:
+        comparison = await aside(compare, left, right)
         if request != self._request:
-            return
-        comparison = compare(left, right)
-        self.post_message(self._Aligned(request, comparison))
-        if request != self._request:
-            return
-        code = tuple(highlight(lines, language) for lines in comparison.lines)
-        comparison.code = code[0], code[1]
-        self.post_message(self._Aligned(request, comparison))
-
-    def on_diff_view__aligned(self, message: _Aligned) -> None:
-        message.stop()
-        if message.request != self._request:
             return  # another pair of texts was asked for meanwhile
         self._sides.clear()
-        if self._comparison is message.comparison:
-            self.refresh()  # the colours
-            return
-        self._comparison = message.comparison
+        self._comparison = comparison
         self._wanted = None
         self._current = 0
         self._lay_out()
         self.go_to(0)
         self.refresh()
         self.post_message(self.Ready(self))
+        first, second = [await aside(highlight, lines, language) for lines in comparison.lines]
+        comparison.code = first, second
+        if request == self._request:
+            self._sides.clear()
+            self.refresh()
 
     def _lay_out(self) -> None:
         """Make the list of lines for the present mode, keeping the first row in sight where it is."""
@@ -558,13 +517,8 @@ class DiffView(LineView, Findable, can_focus=True):
         else:
             bar = Segment("| " if self.ascii else "│ ", self.style("dim"))
             left = self._left_width
-            strip = Strip(
-                [
-                    *self._side_line(row, 0, left, index, item.part),
-                    bar,
-                    *self._side_line(row, 1, max(0, width - 3 - left), index, item.part),
-                ]
-            )
+            right = self._side_line(row, 1, max(0, width - 3 - left), index, item.part)
+            strip = Strip([*self._side_line(row, 0, left, index, item.part), bar, *right])
         return Strip([marker, *strip]).adjust_cell_length(width, self.rich_style)
 
     def _marker(self, row: int) -> str:
@@ -628,8 +582,7 @@ class DiffView(LineView, Findable, can_focus=True):
         behind = self._behind(row, side)
         gutter = f"{line + 1:>{self._number_width}} {sign} "[: max(0, width)]
         gutter = " " * len(gutter) if part else gutter
-        start = part * self._text_width
-        strip = self._found(row, side, index - part).crop_extend(start, start + self._text_width, behind)
+        strip = self._part(row, side, index, part)
         rest = Segment(" " * max(0, width - len(gutter) - self._text_width), behind)
         return [Segment(gutter, self._gutter_style(row, side)), *strip, rest]
 
@@ -641,10 +594,7 @@ class DiffView(LineView, Findable, can_focus=True):
         sign = " " if row.equal else "-+"[side]
         gutter = f"{left} {right} {sign} "
         gutter = " " * len(gutter) if item.part else gutter
-        behind = self._behind(row, side)
-        start = item.part * self._text_width
-        strip = self._found(row, side, index - item.part).crop_extend(start, start + self._text_width, behind)
-        return Strip([Segment(gutter, self._gutter_style(row, side)), *strip])
+        return Strip([Segment(gutter, self._gutter_style(row, side)), *self._part(row, side, index, item.part)])
 
     def _behind(self, row: Row, side: int) -> Style:
         return self.rich_style if row.equal else self.style(("on $diff-del", "on $diff-add")[side])
@@ -654,12 +604,12 @@ class DiffView(LineView, Findable, can_focus=True):
             return self.style("dim")
         return self._behind(row, side) + Style(bold=True)
 
-    def _found(self, row: Row, side: int, index: int) -> Strip:
-        """The same with what a search found in it."""
-        strip, comparison = self._side(row, side), self._comparison
-        if self.pattern is None or comparison is None:
-            return strip
-        return self.marked(strip, 2 * index + side, comparison.lines[side][row[side]])
+    def _part(self, row: Row, side: int, index: int, part: int) -> Strip:
+        """The part of a side's text that stands on one line, with what a search found in it."""
+        strip, comparison, width = self._side(row, side), self._comparison, self._text_width
+        if self.pattern is not None and comparison is not None:
+            strip = self.marked(strip, 2 * (index - part) + side, comparison.lines[side][row[side]])
+        return strip.crop_extend(part * width, (part + 1) * width, self._behind(row, side))
 
     def _side(self, row: Row, side: int) -> Strip:
         comparison = self._comparison
@@ -680,7 +630,9 @@ class DiffView(LineView, Findable, can_focus=True):
         segments: list[Segment] = []
         position = 0
         for kind, run in runs:
-            style = behind + self._code_style(kind)
+            style = behind
+            if kind:
+                style += style_of(self.app, f"{'italic ' if kind == 'comment' else ''}$code-{kind}")
             segments += _split_at_marks(run, position, marks, style, marked)
             position += len(run)
         strip = Strip(segments or [Segment("", behind)])
@@ -688,11 +640,6 @@ class DiffView(LineView, Findable, can_focus=True):
             self._sides.clear()
         self._sides[key] = strip
         return strip
-
-    def _code_style(self, kind: str) -> Style:
-        if not kind:
-            return Style()
-        return style_of(self.app, f"{'italic ' if kind == 'comment' else ''}$code-{kind}")
 
 
 def _split_at_marks(

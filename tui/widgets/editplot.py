@@ -231,7 +231,6 @@ def _x_axis(
     with_line: bool,
     plain: bool,
 ) -> list[Row]:
-    """The line with a tick for each edit, and below it their numbers where there is room, the chosen one's first."""
     flat, tick, corner = ("-", "+", "+") if plain else ("─", "┬", "└")
     line = [flat] * (width - left)
     numbers, owners = [" "] * width, [BLANK] * width

@@ -100,8 +100,6 @@ class Findable(Widget):
                 strip = Strip.join([parts[0], parts[1].apply_style(style), *parts[2:]])
         return strip
 
-    # -- keys ----------------------------------------------------------------------------------------------------------
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What goes on with a search does nothing while there is none."""
         if action in ("find_step", "find_end") and self.pattern is None:

@@ -44,19 +44,8 @@ class FrameView(Widget):
 
     ALLOW_SELECT = False
 
-    def __init__(
-        self,
-        *,
-        empty: str = "no data yet",
-        graph_style: GraphStyle | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty one.
-
-        Args:
-            empty: the sentence shown while there is no point.
-            graph_style: None takes the app's, or what the terminal can show.
-        """
+    def __init__(self, *, empty: str = "no data yet", graph_style: GraphStyle | None = None, **kwargs: Any) -> None:
+        """Make one that shows the sentence `empty`, with the app's glyphs where no `graph_style` is given."""
         super().__init__(**kwargs)
         self.empty = empty
         self._chosen_style = graph_style

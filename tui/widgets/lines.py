@@ -35,7 +35,6 @@ def safe(text: str) -> str:
 
 
 def plain(cell: Cell) -> str:
-    """The safe text of a cell without its styles."""
     return safe(cell if isinstance(cell, str) else cell.plain)
 
 
@@ -136,7 +135,6 @@ class LineView(ScrollView):
 
     @property
     def cut(self) -> str:
-        """The sign for text that goes on."""
         return "~" if self.ascii else "…"
 
     def on_mount(self) -> None:

@@ -48,19 +48,8 @@ class LogPane(LineView, Findable, can_focus=True):
         *FIND_KEYS,
     ]
 
-    def __init__(
-        self,
-        *,
-        max_lines: int = 5000,
-        empty: str = "nothing was printed",
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty log.
-
-        Args:
-            max_lines: how many of the newest lines are kept.
-            empty: the sentence shown while there is no line.
-        """
+    def __init__(self, *, max_lines: int = 5000, empty: str = "nothing was printed", **kwargs: Any) -> None:
+        """Make one that keeps the newest `max_lines`, and shows the sentence `empty` while there is none."""
         super().__init__(**kwargs)
         self._max_lines = max_lines
         self._empty = empty
@@ -137,15 +126,12 @@ class LogPane(LineView, Findable, can_focus=True):
         self._prose = partial(self.prose, lines, labelled=labelled, about=about)
 
     def clear(self) -> None:
-        """Forget all lines and follow again."""
         self._lines.clear()
         self._told = self._prose = None
         self._following = True
         self._shift = 0
         self.set_line_count(0)
         self.refresh()
-
-    # -- keys and mouse --------------------------------------------------------------------------------------
 
     def action_lines(self, count: int) -> None:
         self._scroll(self.top + count)
@@ -185,8 +171,6 @@ class LogPane(LineView, Findable, can_focus=True):
         elif self._following:
             self.go_to(self._last_top)
 
-    # -- search ----------------------------------------------------------------------------------------------
-
     def find_lines(self) -> Sequence[str]:
         return [line for line, _ in self._lines]
 
@@ -197,8 +181,6 @@ class LogPane(LineView, Findable, can_focus=True):
             self._shift = 0 if end <= self.inner_width else max(0, start - self.inner_width // 2)
         if not self.top <= match.line < self.top + self.size.height:
             self._scroll(max(0, match.line - self.size.height // 2))
-
-    # -- drawing ---------------------------------------------------------------------------------------------
 
     def _in_sight(self) -> list[str]:
         return [line for line, _ in islice(self._lines, self.top, self.top + self.size.height)]

@@ -296,7 +296,6 @@ def _flagged(item: Series, x_span: Span, columns: int) -> set[int]:
 
 
 def _lane_range(lane: Lane) -> Span | None:
-    """The whole range of a lane's values: a fall of the clock is what it is there to show."""
     values = [v for item in lane.series if item.mark != "flags" for v in finite(item.y[: len(item.x)])]
     return Span(min(values), max(values)) if values else None
 
@@ -439,7 +438,6 @@ def _legend(
     clipped: tuple[int, int],
     ascii_only: bool,
 ) -> Row:
-    """The units, the signs with their names, and how many points are off the scale."""
     right_sign, up, down = (">", "^", "v") if ascii_only else ("→", "▲", "▼")
     cut = "~" if ascii_only else "…"
     tail = " ".join(f"{sign}{count}" for sign, count in ((up, clipped[0]), (down, clipped[1])) if count)
@@ -472,7 +470,6 @@ def _legend(
 def _x_axis(
     span: Span, steps: int, left: int, columns: int, right: int, label: str, with_line: bool, ascii_only: bool
 ) -> list[Row]:
-    """The line with its ticks, and the numbers below it; the last number carries the unit."""
     flat, tick, corner_left, corner_right = ("-", "+", "+", "+") if ascii_only else ("─", "┬", "└", "┘")
     line = [flat] * columns
     numbers = [" "] * (left + columns + right)
@@ -525,16 +522,7 @@ class LivePlot(FrameView, can_focus=True):
         lanes: Sequence[Lane] = (),
         log: bool = False,
     ) -> None:
-        """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
-
-        Args:
-            series: in the order of the legend; the last lies on top.
-            x_label: unit of all x.
-            y_label: unit of the left axis.
-            y_right_label: unit of the right axis, shown when a series uses it.
-            lanes: other quantities on the same x axis; as many are drawn as there is room for.
-            log: whether the left axis is logarithmic.
-        """
+        """Draw `series`, the last on top; see `draw`. They are read again on a resize, and may have grown by then."""
         series, lanes = list(series), list(lanes)
 
         def picture(width: int, height: int, style: GraphStyle, before: Frame) -> Frame:

@@ -44,8 +44,6 @@ def seven_bits(text: str) -> str:
 
 
 class SevenBits(LineFilter):
-    """See the module."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [
             segment if segment.text.isascii() else segment._replace(text=seven_bits(segment.text))

@@ -187,7 +187,6 @@ class DistributionStrips(FrameView):
     DEFAULT_CSS = "DistributionStrips { height: auto; }"
 
     def show(self, items: Sequence[Distribution], floor: float | None) -> None:
-        """Draw these; the colours are those of the plot's series of the same numbers."""
         self.draw(lambda width, height, style, before: draw(items, floor, width, height, style, before=before))
 
     def _style(self, owner: int) -> Style:
