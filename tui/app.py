@@ -13,61 +13,42 @@ import contextlib
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 # A repaint waits for the next frame, and a key's echo with it: 17 ms at most, where 15 frames a second made it 67.
 # How often live figures are drawn is decided by the link, so this costs no CPU. Textual reads it when imported.
 os.environ.setdefault("TEXTUAL_FPS", "60")
 
-from textual.app import App
 from textual.binding import BindingType
 
-from aisp.engine import paths
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
-from aisp.store.record import Quarantine
-from aisp.store.results import repeating, standing
-from aisp.store.results.overview import Here, best_without_gpu
-from aisp.store.results.reading import Bar, Reading
-from aisp.store.text import clean_line
-from aisp.tui import plain, themes
+from aisp.tui import themes
 from aisp.tui.aside import aside, begin, busy
-from aisp.tui.copying import Copying
 from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import KEYS, bind, overrides
-from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
+from aisp.tui.library import Library
+from aisp.tui.model import Model
 from aisp.tui.progress import short_words
 from aisp.tui.screens import SCREENS, Place, Source
-from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
-from aisp.tui.widgets.glyphs import GraphStyle, detect
-from aisp.tui.widgets.sevenbits import SEVEN_BITS
+from aisp.tui.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
-    from textual.filter import LineFilter
-    from textual.notifications import SeverityLevel
 
-    from aisp.engine.protocol.events import Device
     from aisp.engine.protocol.events import Reply as EngineReply
-    from aisp.kernels.catalog.model import Catalog, Target
-    from aisp.store import History
-    from aisp.store.results.expected import Shipped
+    from aisp.kernels.catalog.model import Catalog
     from aisp.tui.link import EngineLink, ModelChanged
-
-Result = TypeVar("Result")
 
 EXIT_NOT_POSSIBLE = 3
 LOOK_AT_TERMINAL_S = 1.0
 # A picture is taken when the screen has been the same for so long; some never rest.
 DRAWN_S, MOST_DRAWING_S, LOOK_S = 0.3, 10.0, 0.05
-TOLD_CHARACTERS = 600
 
 
 def _commands() -> type[Provider]:
@@ -76,19 +57,11 @@ def _commands() -> type[Provider]:
     return TargetCommands
 
 
-class Workbench(App[None]):
+class Workbench(Library):
     """The app.
 
     Attributes:
-        catalog: what was found under the roots; None until it is loaded.
-        model: what the engine told.
         link: the connection to the engine.
-        board_read: whether the store was read since the app began: before, nobody knows what is in it.
-        board: the last stored result of each target, by target id; empty until it is loaded.
-        attempts: newer stored runs that say nothing, by target id.
-        shipped: what collections say that their targets came to on other hardware, by target id.
-        settings: as read, with the command line's options on top.
-        graph_style: which glyphs plots and signs are drawn with.
     """
 
     TITLE = "aisp"
@@ -97,6 +70,8 @@ class Workbench(App[None]):
     CSS = """
     .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
     .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
+    .ruled { border-top: solid $panel; border-title-color: $text; }
+    .ruled:focus { border-top: solid $accent; }
     .-maximized { width: 1fr; height: 1fr; max-height: 100%; }
     Screen.-maximized-view { hatch: none; }
     ToastRack { dock: top; align: right top; margin: 0; scrollbar-size: 0 0; }
@@ -114,36 +89,14 @@ class Workbench(App[None]):
         settings: Settings | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
-        super().__init__(driver_class=driver_class)
-        self.place = place or Place(path, catalog)
-        self.path = self.place.folder
-        problems: list[str] = []
-        if settings is None:
-            settings, problems = load_settings()
-        self.settings = settings
-        self._problems = problems
-        themes.register(self)
-        self._choose_theme()
-        self.graph_style = self._graph_style()
-        plain.ascii_only(self.ascii)
-        self.catalog = self.place.catalog
-        self.board_read = False
-        self.board: dict[str, Reading] = {}
-        self.attempts: dict[str, Reading] = {}
-        self.shipped: dict[str, Shipped] = {}
+        model = link.model if link is not None else Model()
+        super().__init__(place or Place(path, catalog), model, settings, driver_class)
         self._link = link
-        self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
         self.marked: list[str] = []  # runs to compare, by id, marked in any history: the older mark first, at most two
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
         self._signals = EndSignals()
-        self._history: History | None = None
-        self._history_lock = threading.Lock()
-        self.copying = Copying(self)
-        self._away: dict[str, str] = {}  # why the target of a run that was opened is not in the catalogue, by its id
-
-    # -- life --------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.open_screen("home")
@@ -178,7 +131,6 @@ class Workbench(App[None]):
             self.notify(problem, title="Settings", severity="warning", timeout=15)
 
     def keys_of(self, name: str) -> str:
-        """The keys of an action of KEYS, as Textual names them, with those that the settings gave it."""
         return self._keymap.get(name, KEYS[name].keys)
 
     async def on_unmount(self) -> None:
@@ -194,89 +146,14 @@ class Workbench(App[None]):
 
     @property
     def link(self) -> EngineLink | None:
-        """The connection to the engine, None before the first frame."""
         return self._link
-
-    async def _load_files(self) -> None:
-        """The catalogue, then the last results: side by side each holds the other up, and targets come first."""
-        await self._load_catalog()
-        begin(self, self._load_board, group="board", exclusive=True)
-        if (catalog := self.catalog) is not None:
-            self.shipped = await aside(_read_shipped, catalog)
-            self._forward({"board"})
-
-    async def _load_catalog(self) -> None:
-        if self.catalog is None:
-            path, copies = self.path, list(self.copying.folders)
-
-            def load() -> Catalog:
-                from aisp.kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
-
-                return catalog.load([path if path is not None else catalog.shipped_root(), *copies])
-
-            try:
-                self.catalog = await aside(load)
-            except Exception as error:
-                where = self.path or "the shipped lessons"
-                self.notify(
-                    f"The catalogue of {where} could not be read: {error}; F5 tries again", severity="error", timeout=30
-                )
-                return
-        self._forward({"catalog"})
-
-    async def _load_board(self) -> None:
-        try:
-            found = await self.stored(_read_board)
-        except Exception as error:
-            self.notify(
-                f"Earlier results could not be read: {error}; `aisp store` tells where they lie",
-                severity="warning",
-                timeout=15,
-            )
-            return
-        self.board_read = True
-        changed = {"board"}
-        if found is not None:
-            self.board, self.attempts, held = found
-            changed |= self.model.set_quarantines(held)
-        self._forward(changed)
-
-    def reload(self) -> None:
-        """Read the catalogue and the last results again."""
-        self.catalog = None
-        begin(self, self._load_files, group="catalog", exclusive=True)
-
-    async def read_catalog_again(self) -> None:
-        """The same, and wait for the catalogue."""
-        self.catalog = None
-        await self._load_catalog()
-
-    async def stored(self, ask: Callable[[History], Result]) -> Result | None:
-        """Ask the store in a thread; None where there is no store yet. Raises what reading raises."""
-        path = paths.database_file()
-
-        def read() -> Result | None:
-            from aisp.store import upkeep
-
-            if not path.exists() and not upkeep.foreign_file(path).exists():
-                return None
-            from aisp.store import History  # numpy and sqlite-utils: 0.35 s, in this thread
-
-            with self._history_lock:
-                if self._history is None:
-                    self._history = History(path)
-            return ask(self._history)
-
-        return await aside(read)
-
-    # -- what the engine says ----------------------------------------------------------------------------------
 
     def on_model_changed(self, message: ModelChanged) -> None:
         """Pass on what changed; ask for the machine once connected; read the board again when a run has ended."""
         names = set(message.names)
-        if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
-            begin(self, self._link.fetch_status, group="status", exclusive=True)
-        if "gaps" in names and self._link is not None:  # one of the events that are lost may have told the queue
+        begun = "connection" in names and self.model.status is None and self._link is not None and self._link.connected
+        # One of the events that are lost may have told the queue.
+        if self._link is not None and (begun or "gaps" in names):
             begin(self, self._link.fetch_status, group="status", exclusive=True)
         if "runs" in names:
             ended = {run.id for run in self.model.runs.values() if run.record.state.final}
@@ -297,81 +174,6 @@ class Workbench(App[None]):
             for text in ended:
                 driver.tell_end(self.settings.notify, text)
 
-    def _forward(self, names: set[str]) -> None:
-        screens = self.screen_stack
-        for screen in reversed(screens):
-            refresh = getattr(screen, "refresh_from", None)
-            if refresh is not None:
-                refresh(names)
-            if not screen.is_modal:  # a panel lies over a screen that is still in sight
-                return
-
-    @property
-    def gpus(self) -> list[Device]:
-        """The GPUs that runs can be placed on; none while nobody knows."""
-        status = self.model.status
-        return [device for device in status.devices if device.index >= 0] if status is not None else []
-
-    @property
-    def no_gpu(self) -> str:
-        """Why there is no GPU here; "" where there is one, or nobody knows."""
-        status = self.model.status
-        if status is None or self.gpus:
-            return ""
-        return f"no GPU here: {clean_line(status.gpu_note)}" if status.gpu_note else "no GPU here"
-
-    @property
-    def machine(self) -> str:
-        """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
-        gpus = self.gpus
-        if not gpus:
-            return NO_GPU if self.model.status is not None else ""
-        return f"{gpus[0].name} ×{len(gpus)}" if len(gpus) > 1 else gpus[0].name
-
-    def missing(self, target: Target) -> str:
-        """What this machine lacks for the target ("needs sm_90"); "" where nothing is, or nobody knows."""
-        if self.model.status is None:
-            return ""
-        sms = [device.sm for device in self.gpus if device.sm is not None]
-        return target.needs.missing(sm=max(sms, default=None), gpus=len(self.gpus)) or ""
-
-    def here(self, target: Target) -> Here | None:
-        """What this machine can do with the target; None while nobody knows."""
-        if self.model.status is None:
-            return None
-        if self.missing(target):
-            return Here.NEEDS_GPU
-        return Here.TIMED if self.gpus else best_without_gpu(target)
-
-    def last(self, target_id: str, live: Iterable[RunView]) -> tuple[Reading | None, Reading | None]:
-        """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
-
-        Args:
-            live: runs of the target, oldest first.
-        """
-        target, boards = self.target(target_id), (self.board, self.attempts)
-        found = [board.get(target_id) if target is None else target.known_in(board) for board in boards]
-        known = [run for run in found if run is not None]
-        known += [run for run in live if run.record.state.final]
-        by_id = {run.id: run for run in sorted(known, key=lambda run: run.record.wall)}
-        result, attempt = standing.last(run.record for run in by_id.values())
-        return by_id[result.id] if result else None, by_id[attempt.id] if attempt else None
-
-    def held(self, target: Target) -> dict[str, Bar]:
-        """Rungs of a target that are in quarantine."""
-        if not self.model.quarantines:
-            return {}
-        return self.model.held(os.fsencode(target.folder))
-
-    def pair_of(self, target_id: str, rung: str = "") -> tuple[str, str]:
-        """What the diff of a target shows: the baseline and the rung; of a cheat its honest twin and the cheat.
-
-        Args:
-            rung: the highlighted one; "" (or the baseline) for what the target is about.
-        """
-        target = self.target(target_id)
-        return target.pair(rung) if target is not None else (BASELINE, "optimized")
-
     def work_counts(self) -> tuple[int, int, int]:
         """Jobs under way, jobs that wait, and watches that are on."""
         waiting = sum(job.began_ns is None for job in self.model.queue)
@@ -391,8 +193,6 @@ class Workbench(App[None]):
             return ""
         more = f" (and {len(banners) - 1} more: l)" if len(banners) > 1 else ""
         return banners[0].text + more
-
-    # -- screens -----------------------------------------------------------------------------------------------
 
     def open_screen(self, name: str, **arguments: Any) -> None:
         """Open a screen of SCREENS with its arguments; one that is open already comes back to the top.
@@ -427,7 +227,6 @@ class Workbench(App[None]):
             self.open_screen(name, subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
-        """Compare two sources of a target."""
         self.open_screen("diff", target_id=target_id, left=left, right=right)
 
     def compare_marked(self) -> None:
@@ -437,57 +236,6 @@ class Workbench(App[None]):
             self.open_screen("compare", a=a, b=b)
         else:
             self.notify("Mark two runs with m, here or in another target's history; C then compares them")
-
-    def target(self, target_id: str) -> Target | None:
-        """The target of that id, None where it is not (or not yet) in the catalogue."""
-        if self.catalog is None:
-            return None
-        try:
-            return self.catalog.find(target_id)
-        except LookupError:
-            return None
-
-    async def bring(self, target_id: str, folder: Path) -> None:
-        """Have a target whose run or watch is looked at in the catalogue as well, from its folder; where that is gone,
-        `absent` says so."""
-        known, where = self.target(target_id), clean_line(os.fsencode(folder), limit=4096)
-        self._away[target_id] = f"{target_id}: {where} is being read; try again in a moment"
-        there = folder.is_absolute() and await aside(folder.exists)
-        if known is not None:
-            if there and known.folder != folder:
-                self.notify(f"This is of {where}; the keys are about {known.folder}, which is {target_id} here")
-            return
-        if there:
-            self.copying.folders.append(folder)
-            await self.read_catalog_again()
-        why = "does not load any more" if there else "is not on this machine"
-        self._away[target_id] = f"{target_id}: {where} {why}; d shows the sources that ran"
-
-    def absent(self, target_id: str) -> str:
-        """Why nothing can be done with a target now; "" for one in the catalogue."""
-        if not target_id:
-            return "Highlight a target first"
-        if self.catalog is None:
-            return "The catalogue is being read; try again in a moment"
-        if self.target(target_id) is not None:
-            return ""
-        other = f"{target_id} is not among the targets that are open; `aisp-tui PATH` opens those of a folder"
-        return self._away.get(target_id, other)
-
-    def ready(self, target_id: str) -> bool:
-        """Whether a target is in the catalogue; says why where it is not."""
-        if why := self.absent(target_id):
-            self.notify(why, severity="warning", timeout=8)
-        return not why
-
-    def typed(self, verb: str, target_id: str) -> str:
-        """What to type in a shell to have a command of `aisp` do its work for a target."""
-        target = self.target(target_id)
-        if target is None:
-            return repeating.shell("aisp", *verb.split(), target_id)
-        return repeating.command(verb, target_id, target.folder)
-
-    # -- actions on targets ------------------------------------------------------------------------------------
 
     def start_runs(
         self,
@@ -570,11 +318,7 @@ class Workbench(App[None]):
         if not known:
             self.notify(f"{what}: already queued: following it; ask once more for another", timeout=6)
             return False
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
-        question = f"Queue it once more? {what}"
-        yes = await self.push_screen_wait(ConfirmScreen(question, "The same is queued or under way already."))
-        return bool(yes)
+        return await self.confirmed(f"Queue it once more? {what}", "The same is queued or under way already.")
 
     def run_fields(self, target_id: str) -> dict[str, Any]:
         """Fields of a StartRuns beyond the usual: cheats run too, to see what a naive harness makes of them."""
@@ -586,7 +330,6 @@ class Workbench(App[None]):
         return {"rungs": [*honest, *cheats], "naive": True}
 
     def cancel_runs(self, target_ids: Iterable[str]) -> None:
-        """Cancel what is planned or running for these targets."""
         wanted = set(target_ids)
         active = [run for run in self.model.active_runs() if run.record.target in wanted]
         if not active:
@@ -595,7 +338,6 @@ class Workbench(App[None]):
         self.cancel([run.id for run in active])
 
     def cancel(self, run_ids: Sequence[str]) -> None:
-        """Cancel runs, planned or running; "" is all of them."""
         begin(self, partial(self._cancel, run_ids))
 
     async def _cancel(self, run_ids: Sequence[str]) -> None:
@@ -606,7 +348,6 @@ class Workbench(App[None]):
         self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} jobs")
 
     def measure_ceilings(self) -> None:
-        """Ask the engine to measure the ceilings of this GPU, and show them."""
         begin(self, self._measure_ceilings, group="ceilings", exclusive=True)
 
     async def _measure_ceilings(self, again: bool = False) -> None:
@@ -645,224 +386,21 @@ class Workbench(App[None]):
         self.notify(f"{failure}: {problem}", severity="error", timeout=12)
         return None
 
+    def tell_engine(self, failure: str, kind: type[requests.Request], /, *, done: str = "", **fields: Any) -> None:
+        """Send a request beside the loop, and say `done` once it was taken."""
+
+        async def send() -> None:
+            if await self.ask_engine(failure, kind, **fields) is not None and done:
+                self.notify(done, timeout=4)
+
+        begin(self, send, group=kind.__name__)
+
     def restart_engine_when_idle(self) -> None:
-        """Let the engine end after its queue; the link starts a new one."""
         begin(self, self._restart)
 
     async def _restart(self) -> None:
         if self._link is not None:
             self.notify(await self._link.restart_when_idle(), timeout=10)
-
-    def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
-        """Open a file of a target in the person's editor; the terminal is the editor's until it ends. Of a lesson that
-        came with aisp a copy is offered first.
-
-        Args:
-            rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
-            file: opened instead of the rung, where it is known that it is meant.
-        """
-        if not self.ready(target_id):
-            return
-        if self.copying.offered(target_id, lambda chosen: self._edit(chosen, rung_name, file, line)):
-            return
-        self._edit(target_id, rung_name, file, line)
-
-    def _edit(self, target_id: str, rung_name: str, file: str, line: int | None) -> None:
-        target = self.target(target_id)
-        if target is None:
-            return
-        names = [rung.name for rung in target.rungs]
-        if file or rung_name in target.files:
-            self.edit_file(target.folder / (file or rung_name), line)
-        elif rung_name in names:
-            self.edit_file(target.rung(rung_name).path, line)
-        else:
-            from aisp.tui.screens.picker import PickerScreen, files_of  # only where a list is asked for
-
-            def take(name: str | None) -> None:
-                if name is not None:
-                    self.edit_file(target.folder / name)
-
-            current = target.rung("optimized" if "optimized" in names else names[0]).path.name
-            self.push_screen(PickerScreen(f"Edit a file of {target.id}", files_of(target), current, "file"), take)
-
-    def edit_settings(self) -> None:
-        """Open the settings in the person's editor; they are read at the next start."""
-        path = settings_file()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-        except OSError as error:
-            self.notify(f"{path} cannot be made: {error.strerror}", severity="error")
-            return
-        self.edit_file(path)
-
-    def edit_file(self, path: Path, line: int | None = None) -> None:
-        """Open a file in the person's editor, at a line where the editor can be told one."""
-        if path.parent.is_file():  # a part of a target that is one file, with that file's line numbers
-            path = path.parent
-        import subprocess
-
-        from textual.app import SuspendNotSupported
-
-        try:
-            command = editor_command(self.settings, path, line)
-        except ValueError as error:
-            self.notify(
-                f"The editor's command is not usable ({error}); correct `editor` in the settings", severity="error"
-            )
-            return
-        try:
-            with self.suspend():
-                # The editor reads the terminal itself; the app's reader thread is stopped meanwhile.
-                status = subprocess.run(command, check=False).returncode
-        except SuspendNotSupported:
-            self.notify(f"This terminal cannot be handed to an editor; open {path}", severity="warning", timeout=15)
-            return
-        except OSError as error:
-            self.notify(
-                f"{command[0]} could not be started ({error.strerror}); set EDITOR or `editor`",
-                severity="error",
-                timeout=12,
-            )
-            return
-        if status:
-            self.notify(f"{command[0]} ended with status {status}", severity="warning")
-
-    # -- actions on the app ------------------------------------------------------------------------------------
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """Tell something in a corner, on one line and as text: a path, an error or a link in it is never obeyed."""
-        told = clean_line(message, limit=TOLD_CHARACTERS)
-        super().notify(told, title=title, severity=severity, timeout=timeout, markup=False)
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and to a file: tmux and terminals may drop such copies. Say what is so."""
-        super().copy_to_clipboard(text)
-        begin(self, partial(self._copied, text), group="clipboard")
-
-    async def _copied(self, text: str) -> None:
-        from aisp.tui.facts import Health, tmux_check, tmux_clipboard  # once somebody copies
-
-        path = paths.state_dir() / "clipboard.txt"
-        size = f"{len(text.splitlines())} lines" if "\n" in text.strip("\n") else "1 line"
-        failed = ""
-        try:
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            failed = f"{path}: {error.strerror}"
-        tmux = tmux_check(os.environ, await aside(tmux_clipboard, os.environ))
-        dropped = tmux.verdict is Health.WARNING
-        sent = "" if tmux.verdict is Health.OK else f"; of the clipboard, {tmux.value}"
-        if failed:
-            where = "nowhere" if dropped else "to the terminal only"
-            self.notify(f"Copied {size} {where}; {failed}{sent}", severity="error" if dropped else "warning")
-        elif sent:
-            self.notify(f"Copied {size} to {path}{sent}", severity="warning" if dropped else "information")
-        else:
-            self.notify(f"Copied {size} to the terminal's clipboard and to {path}")
-
-    def on_diff_view_copied(self, message: Any) -> None:
-        """A pane handed over what it copied."""
-        self.copy_to_clipboard(message.text)
-
-    def action_next_theme(self) -> None:
-        """Change to the next of our themes and remember it."""
-        names = list(themes.THEME_NAMES)
-        at = names.index(self.theme) if self.theme in names else -1
-        self.set_theme(names[(at + 1) % len(names)])
-
-    def set_theme(self, name: str) -> None:
-        """Change the theme and write it into the settings."""
-        self.theme = name
-        self._remember("theme", name)
-        self.notify(f"Theme {name}", timeout=2)
-
-    def set_graph(self, style: str) -> None:
-        """Change how plots and signs are drawn: "auto", "braille", "block" or "ascii"; remembered."""
-        import msgspec
-
-        self.settings = msgspec.structs.replace(self.settings, graph=style)
-        self.graph_style = self._graph_style()
-        plain.ascii_only(self.ascii)
-        for screen in self.screen_stack:
-            for widget in screen.walk_children():
-                if hasattr(widget, "graph_style"):
-                    widget.graph_style = self.graph_style
-                widget.refresh()  # borders and scroll bars too
-        self._forward(set())
-        self._remember("graph", style)
-        self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2)
-
-    def _remember(self, key: str, value: str) -> None:
-        try:
-            save_setting(key, value)
-        except OSError as error:
-            self.notify(f"Not remembered: {error}", severity="warning")
-
-    def _choose_theme(self) -> None:
-        wanted = self.settings.theme
-        if wanted in self.available_themes:
-            self.theme = wanted
-            return
-        self._problems.append(f"there is no theme {wanted!r}; there are {', '.join(sorted(self.available_themes))}")
-        if themes.THEME_NAMES[0] in self.available_themes:
-            self.theme = themes.THEME_NAMES[0]
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, and where only 7 bits may be used, the one that draws borders and scroll bars with them."""
-        return [*([SEVEN_BITS] if self.ascii else []), *super().get_line_filters()]
-
-    def _graph_style(self) -> GraphStyle:
-        if self.settings.graph == "auto":
-            return detect(os.environ, getattr(sys.__stdout__, "encoding", "") or "")
-        return GraphStyle(self.settings.graph)
-
-    @property
-    def ascii(self) -> bool:
-        """Whether signs must be plain ASCII."""
-        return self.graph_style is GraphStyle.ASCII
-
-    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        """Save the screen as an SVG in the state folder and say where."""
-        self.save_picture()
-
-    def save_picture(self, file: Path | None = None) -> Path | None:
-        """Write the screen as an SVG; returns where, None after telling that it could not be written."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        file = file or paths.make_private(paths.state_dir() / "screenshots") / f"aisp-{stamp}.svg"
-        try:
-            file.write_text(self.export_screenshot(), encoding="utf-8")
-        except OSError as error:
-            self.notify(f"{file} could not be written: {error.strerror}", severity="error")
-            return None
-        self.notify(f"Saved {file}")
-        return file
-
-
-def _read_board(
-    history: History,
-) -> tuple[dict[str, Reading], dict[str, Reading], list[Quarantine]]:
-    """The last result of every target; newer attempts that say nothing; what is in quarantine."""
-    runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
-    results, tried = ({run.target: Reading(run) for run in some} for some in (runs, attempts))
-    return results, tried, list(history.quarantines())
-
-
-def _read_shipped(catalog: Catalog) -> dict[str, Shipped]:
-    """What the catalogue's collections say of other hardware."""
-    from aisp.kernels.catalog import expected as files  # with 60 KiB of TOML, in a thread
-    from aisp.store.results import expected
-
-    return expected.shipped(catalog.targets, files.load(catalog.roots)[0])
 
 
 def refusal() -> str:

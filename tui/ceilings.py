@@ -20,13 +20,11 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called, with the memory that it touches: the same is measured at several sizes."""
         footprint = self.ceiling.footprint_bytes
         return self.ceiling.name + (f" ({plain.size(footprint)})" if footprint is not None else "")
 
 
 def rows(gpu: str, ceilings: Iterable[Ceiling]) -> list[Row]:
-    """The ceilings beside the datasheet."""
     from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
 
     return [Row(ceiling, ceiling_value(gpu, ceiling.name)) for ceiling in ceilings]

@@ -165,13 +165,10 @@ class TargetCommands(Provider):
         begin(self.app, self._read, group="palette", exclusive=True)
 
     async def _read(self) -> None:
-        try:
-            found = await cast("Workbench", self.app).stored(
-                lambda history: history.newest(LOOK_BACK_RUNS, all_findings=False)
-            )
-        except Exception as error:
-            self.app.log(f"the palette has no stored runs: {error!r}")
-            return
+        app = cast("Workbench", self.app)
+        found, why = await app.read(lambda history: history.newest(LOOK_BACK_RUNS, all_findings=False))
+        if why:
+            app.log(f"the palette has no stored runs: {why}")
         self._stored = found or ()
 
     @property

@@ -39,7 +39,6 @@ def _side(history: Stored, run: Run) -> Side:
 
 
 def facts(one: Side) -> list[str]:
-    """What a run was, in a few words each: its time, target, device, case, mode, clock, and its id."""
     run: Run = one.run.record
     clock = "" if one.sm_clock_mhz is None else f"{one.sm_clock_mhz:.0f} MHz"
     mode = "quick" if run.quick else ""
@@ -48,7 +47,6 @@ def facts(one: Side) -> list[str]:
 
 
 def sentence(found: Compared) -> str:
-    """What came of the rung that B is about: "optimized: B is 2.00x as fast as A [1.96..2.04], faster"."""
     lead = found.b.run.lead
     pair = next((one for one in found.pairs if lead is not None and one.rungs[1] == lead.rung), None)
     if pair is None:
@@ -58,7 +56,6 @@ def sentence(found: Compared) -> str:
 
 
 def as_fast(pair: Pair) -> str:
-    """ "2.00x as fast as A [1.96..2.04]"."""
     return ratio(pair).replace("x", "x as fast as A", 1)
 
 
@@ -68,7 +65,6 @@ def ratio(pair: Pair) -> str:
 
 
 def cycles(pair: Pair) -> str:
-    """The same ratio in SM cycles, where that is told."""
     return plain.speedup(pair.cycles, pair.cycles_low, pair.cycles_high, verdict=_sign(pair))
 
 
@@ -77,7 +73,6 @@ def _sign(pair: Pair) -> Verdict:
 
 
 def times(pair: Pair, *, interval: bool) -> list[str]:
-    """The rung's time in A and in B, in ms."""
     return [
         plain.milliseconds(*((arm.median_ms, arm.low_ms, arm.high_ms)[: 3 if interval else 1] if arm else (None,)))
         for arm in (pair.a, pair.b)

@@ -12,7 +12,7 @@ from aisp.tui.aside import aside, begin
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.tui.app import Workbench
+    from aisp.tui.library import Library
 
 
 class Copying:
@@ -22,7 +22,7 @@ class Copying:
         folders: of the copies, and of targets whose runs were opened: the catalogue has them beside its own.
     """
 
-    def __init__(self, app: Workbench) -> None:
+    def __init__(self, app: Library) -> None:
         self._app = app
         self._here: set[str] = set()  # lessons to be edited where they are installed, as the person said
         self.folders: list[Path] = []

@@ -100,7 +100,6 @@ def _alike(history: History, target: Target, one: Run, other: Run) -> bool:
 
 
 def _touched(target: Target, now: dict[str, bytes], then: dict[str, bytes]) -> set[str]:
-    """Rungs whose code is not what it was."""
     changed = {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
     if not changed:
         return set()

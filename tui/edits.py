@@ -22,7 +22,7 @@ from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
 from aisp.tui.readings import CORRECT_WORDS, detail_lines, verdict_row
 from aisp.tui.results import STATE_WORDS, end_words
-from aisp.tui.runplot import Unit
+from aisp.tui.runplot import Unit, unit_for
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import EditPoint, Mark
 from aisp.tui.widgets.table import Cell, Column
@@ -41,33 +41,25 @@ class Against(StrEnum):
 
     @property
     def following(self) -> Against:
-        """The next of them, in a circle."""
         every = list(Against)
         return every[(every.index(self) + 1) % len(every)]
 
 
-# -- one edit ---------------------------------------------------------------------------------------------
-
-
 def run_of(model: Model, edit: WatchEdit) -> RunView | None:
-    """The edit's run; None where it has none, or the model none of it."""
     return model.runs.get(edit.run_id) or model.watched.get(edit.run_id)
 
 
 def time_of(model: Model, edit: WatchEdit) -> Arm | None:
-    """The arm whose time is the edit's, None where none can be believed."""
     run = run_of(model, edit)
     return None if run is None else edits.time_of(run)
 
 
 def median_ms(model: Model, edit: WatchEdit) -> float | None:
-    """The edit's time, None where none can be believed."""
     arm = time_of(model, edit)
     return None if arm is None else arm.median_ms
 
 
 def going(model: Model, edit: WatchEdit) -> bool:
-    """Whether the edit's run waits or is under way."""
     run = run_of(model, edit)
     return run is not None and not run.record.state.final
 
@@ -78,12 +70,10 @@ def awaited(model: Model, watch: WatchView, edit: WatchEdit) -> bool:
 
 
 def in_order(watch: WatchView) -> list[WatchEdit]:
-    """The edits, oldest first."""
     return sorted(watch.edits, key=lambda edit: edit.number)
 
 
 def by_number(watch: WatchView, number: int | None) -> WatchEdit | None:
-    """The edit of that number."""
     return next((edit for edit in watch.edits if edit.number == number), None)
 
 
@@ -93,7 +83,6 @@ def edit_before(watch: WatchView, edit: WatchEdit) -> WatchEdit | None:
 
 
 def running_edit(model: Model, watch: WatchView) -> WatchEdit | None:
-    """The edit whose run is under way, else the first that waits; None where nothing of the watch goes on."""
     active = [edit for edit in in_order(watch) if going(model, edit)]
     begun = [edit for edit in active if model.runs[edit.run_id].record.state is not State.PLANNED]
     return next(iter(begun or active), None)
@@ -170,9 +159,6 @@ def failed(model: Model, edit: WatchEdit) -> bool:
     return run.record.state.fault is Fault.TARGET or (run.lead is not None and run.bar(run.lead.rung) is not None)
 
 
-# -- all edits of a watch -----------------------------------------------------------------------------------
-
-
 class Told(NamedTuple):
     """What is told of an edit: the arm whose time is its own, the ratio that may be shown, what stands in the place of
     figures, whether it failed, and whether its run goes on."""
@@ -189,7 +175,6 @@ Known: TypeAlias = dict[str, tuple[Run, Mapping[str, Held], Told]]
 
 
 def told_of(model: Model, watch: WatchView, edit: WatchEdit, known: Known | None = None) -> Told:
-    """What is told of one edit."""
     run = run_of(model, edit)
     if run is not None and known is not None and run.id in known:
         record, quarantined, found = known[run.id]
@@ -208,7 +193,6 @@ def told_of(model: Model, watch: WatchView, edit: WatchEdit, known: Known | None
 
 
 def all_told(model: Model, watch: WatchView, known: Known | None = None) -> dict[int, Told]:
-    """What is told of every edit, by number, oldest first."""
     return {edit.number: told_of(model, watch, edit, known) for edit in in_order(watch)}
 
 
@@ -218,17 +202,12 @@ def times_of(told: Mapping[int, Told]) -> list[tuple[int, Arm | None]]:
 
 
 def best_edit(model: Model, watch: WatchView, known: Known | None = None) -> WatchEdit | None:
-    """The best of the edits whose runs have ended."""
     return by_number(watch, edits.best(times_of(all_told(model, watch, known))))
 
 
 def unit_of(told: Mapping[int, Told], ascii: bool) -> Unit:
-    """Milliseconds, or microseconds where an edit takes less than 0.1 ms."""
-    times = [item.arm.median_ms for item in told.values() if item.arm is not None and item.arm.median_ms is not None]
-    return Unit("us" if ascii else "\u00b5s", 1e3) if times and min(times) < 0.1 else Unit("ms", 1.0)
-
-
-# -- the table and the plot -------------------------------------------------------------------------------
+    arms = [item.arm for item in told.values() if item.arm is not None]
+    return unit_for([arm.median_ms for arm in arms if arm.median_ms is not None], ascii)
 
 
 def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
@@ -329,9 +308,6 @@ def points(
     return found
 
 
-# -- the text of one edit ---------------------------------------------------------------------------------
-
-
 def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
     """Everything about one edit, for its pane."""
     files = ", ".join(edit.files) if edit.files else "the state when the watch began"
@@ -359,9 +335,6 @@ def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
     return [*head, f"run {run.id}  {run.mode}  sources {edit.snapshot[:12]}"]
 
 
-# -- the diff ---------------------------------------------------------------------------------------------
-
-
 def other_of(
     watch: WatchView, edit: WatchEdit, against: Against, best: WatchEdit | None
 ) -> tuple[WatchEdit | None, str]:
@@ -377,7 +350,6 @@ def other_of(
 
 
 def title_of(edit: WatchEdit, other: WatchEdit, against: Against) -> str:
-    """What the diff's pane says it shows."""
     if against is Against.BASELINE:
         return f"edit {edit.number} against its baseline"
     which = "the one before" if against is Against.PREVIOUS else "the best"
@@ -385,6 +357,5 @@ def title_of(edit: WatchEdit, other: WatchEdit, against: Against) -> str:
 
 
 def differing(left: Mapping[str, bytes], right: Mapping[str, bytes]) -> list[str]:
-    """Names of the files that differ between two snapshots, or that one of them lacks; sources of rungs first."""
     names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
     return sorted(names, key=lambda name: ("/" in name or not name.endswith(".py"), name))

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aisp.store.results import outcome
-from aisp.store.results.progress import Progress
 from aisp.store.text import clean_line
-from aisp.tui.fuzzes import FuzzView
 from aisp.tui.model import Model, RunView
 from aisp.tui.results import end_words
 
@@ -52,7 +50,8 @@ def _title(model: Model, now_ns: int) -> str:
     """What runs, and which part of how many: it changes seldom, so that it costs next to nothing."""
     runs = [run for run in model.active_runs() if run.record.start_ns is not None]
     if runs:
-        return f"aisp: {runs[0].record.target} {_place(runs[0].progress(now_ns))}".rstrip()
+        far = runs[0].progress(now_ns)
+        return f"aisp: {runs[0].record.target}{f' {far.at}/{far.planned}' if far.at and far.planned else ''}"
     fuzzes = [fuzz for fuzz in model.active_fuzzes() if fuzz.case_count]
     if fuzzes:
         share = fuzzes[0].progress(now_ns).share
@@ -61,17 +60,13 @@ def _title(model: Model, now_ns: int) -> str:
     return ""
 
 
-def _place(told: Progress) -> str:
-    return f"{told.at}/{told.planned}" if told.at and told.planned else ""
-
-
 def _ended(model: Model, job_id: str) -> str | None:
     """How a job ended, in a few words; None where it did not."""
     run, fuzz = model.runs.get(job_id), model.fuzzes.get(job_id)
     if run is not None and run.record.state.final:
         return clean_line(f"{run.record.target} {_run_words(run)}")
     if fuzz is not None and fuzz.state.final:
-        return clean_line(f"{fuzz.what} of {fuzz.target} {_fuzz_words(fuzz)}")
+        return clean_line(f"{fuzz.what} of {fuzz.target} {fuzz.state.value}, {fuzz.total.failing} failing")
     return None
 
 
@@ -83,17 +78,10 @@ def _run_words(run: RunView) -> str:
     return end_words(run.record).partition(":")[0] if failed else ended.word
 
 
-def _fuzz_words(fuzz: FuzzView) -> str:
-    return f"{fuzz.state.value}, {fuzz.total.failing} failing"
-
-
-# -- as a terminal takes it --------------------------------------------------------------------------------------------
-
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"  # on the terminal's own stack
 
 
 def title_sequence(text: str) -> str:
-    """Makes this the title of the window, or of tmux's pane."""
     return f"\x1b]2;{clean_line(text, limit=TITLE_CHARS)}\x1b\\"
 
 

@@ -70,9 +70,6 @@ def counts_text(categories: Sequence[Category]) -> str:
     return ", ".join(f"{counted[status]} {STATUS_WORDS[status]}" for status in order if counted[status])
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
-
-
 def status_text(status: FindingStatus, ascii: bool) -> Text:
     """A status as sign and word, so that nothing is lost without colour."""
     sign = _SIGNS[status][ascii]
@@ -85,7 +82,6 @@ def status_text(status: FindingStatus, ascii: bool) -> Text:
 
 
 def bar_sign(ascii: bool) -> str:
-    """The mark of a rung whose figures are no result."""
     return BAR_SIGNS[ascii]
 
 
@@ -122,7 +118,6 @@ def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
 
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
-    """What stands in the place of the speed-up of a cheat that was not caught."""
     if run.doubts(rung):
         return status_text(FindingStatus.SUSPECT, ascii)
     return Text("! not caught" if run.record.findings else plain.DASH, "bold", no_wrap=True, end="")
@@ -180,14 +175,10 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     return "no check is stored with this run; r runs it again, and asks them"
 
 
-# -- the two numbers ---------------------------------------------------------------------------------------------------
-
-
 OWN_RULE = " (own rule)"  # behind a rung's name: the key of the row below its own
 
 
 def number_columns(width: int) -> list[Column]:
-    """Columns of the table of the two numbers."""
     if width < 100:
         return [
             Column("rung", "rung", 18),
@@ -217,7 +208,6 @@ def naive_text(run: RunView, arm: Arm, ascii: bool) -> Text:
 
 
 def our_text(run: RunView, rung: str, ascii: bool) -> Text:
-    """What we say of a rung: its speed-up with the interval, or why it has none."""
     arm, item, ended = run.arm(rung), run.comparison(rung), outcome.of(run, rung)
     assert arm is not None
     bar = run.barred(item) if item is not None else run.bar(rung)
@@ -247,7 +237,6 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
 
 
 def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:
-    """One row per rung: what a naive harness says, and what we say; below it what the problem's own rule says."""
     keys = [column.key for column in number_columns(width)]
     rows: list[tuple[str, list[Cell]]] = []
     for arm in run.record.arms:
@@ -273,7 +262,6 @@ def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[C
 
 
 def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> Text:
-    """The run's validity and what the checks said in all, on a row."""
     word = {
         Validity.VALID: "valid",
         Validity.SUSPECT: "suspect: there is no verdict",
@@ -300,11 +288,7 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
     return text
 
 
-# -- the list of checks ------------------------------------------------------------------------------------------------
-
-
 def said_columns() -> list[Column]:
-    """Columns of the list of what each check said."""
     return [
         Column("check", "check", 21),  # the longest name that there is
         Column("said", "said", 13),
@@ -313,7 +297,6 @@ def said_columns() -> list[Column]:
 
 
 def category_text(name: str, rest: str, folded: bool, ascii: bool) -> Text:
-    """A category's row: folded or not, its name, its counts."""
     opened, closed = ("-", "+") if ascii else ("▾", "▸")
     text = Text(f"{closed if folded else opened} ")
     text.append(name, "bold")
@@ -323,7 +306,6 @@ def category_text(name: str, rest: str, folded: bool, ascii: bool) -> Text:
 def said_rows(
     run: RunView, categories: Sequence[Category], only: Only, folded: set[str], ascii: bool
 ) -> list[tuple[str, list[Cell]]]:
-    """Rows of the list: a category with its counts, below it its checks unless it is folded."""
     rows: list[tuple[str, list[Cell]]] = []
     for one in categories:
         shown = [said for said in one.checks if said.status in only.statuses]
@@ -340,9 +322,6 @@ def said_rows(
             of = Text(f"{arms}: {evidence}" if arms else evidence)
             rows.append((f"check {said.check}", [name, status_text(said.status, ascii), of]))
     return rows
-
-
-# -- what the registry says --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +346,6 @@ def read_book() -> Book:
 
 
 def labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Texts one below the other, the label before the first."""
     return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
 
 
@@ -409,7 +387,6 @@ def check_lines(check: str, book: Book | None) -> list[str]:
 
 
 def issue_lines(issue: IssueView) -> list[str]:
-    """One way in which a result can be invalid, and how it is answered."""
     lines = labelled("happens", [issue.what])
     lines += labelled("answer", [f"{issue.how}: {issue.answer}"])
     lines += labelled("checks", list(issue.checks) or [plain.DASH])

@@ -1,4 +1,4 @@
-"""What the app knows of a fuzz, live or stored, and how it is told in words: no Textual and no numpy.
+"""What the app knows of a fuzz, live or stored, and how it is told in words: no screen and no numpy.
 
 A live fuzz and a stored one look the same. Taking a case costs a constant, and memory is bounded however long a fuzz
 is: the newest `MAX_CASES` cases, the first `MAX_FAILURES` failures, and exact counts.
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
@@ -22,6 +25,7 @@ from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungRe
 from aisp.store.results.progress import Progress, counted_progress
 from aisp.store.text import clean_line
 from aisp.tui import plain, progress
+from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -32,6 +36,7 @@ RATE_STEP_NS = 250_000_000
 RATE_MARKS = 40  # 10 s
 PICTURE_ROWS = 24
 STORED_FUZZES = 50
+SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
 @dataclass(slots=True)
@@ -59,7 +64,6 @@ class FuzzView(FuzzReading):
             self.rung(name)
 
     def take_case(self, event: events.FuzzCase, now_ns: int) -> None:
-        """One more case was judged."""
         if not self.state.final:
             self.state = FuzzState.RUNNING
         if event.strategy not in self.strategies:
@@ -74,7 +78,6 @@ class FuzzView(FuzzReading):
             self.marks.append((now_ns, self.case_count))
 
     def take_failure(self, failure: Failure, *, shrunk: bool) -> None:
-        """A failure was kept, or its smallest case was found."""
         if failure.id in self.failures or len(self.failures) < MAX_FAILURES:
             self.failures[failure.id] = failure
             (self.drawn.discard if shrunk else self.drawn.add)(failure.id)
@@ -100,7 +103,6 @@ class FuzzView(FuzzReading):
 
 
 def stored_fuzz(record: Fuzz, failures: Iterable[Failure] = ()) -> FuzzView:
-    """A fuzz of the store in the shape of a live one."""
     view = FuzzView(record.id, stored=True)
     view.ended(record)
     for failure in failures:
@@ -112,8 +114,6 @@ def read_fuzzes(history: History, target: str) -> list[FuzzView]:
     """Stored fuzzes of a target, newest first, without their failures."""
     return [stored_fuzz(record) for record in history.fuzzes(target, STORED_FUZZES)]
 
-
-# -- words ---------------------------------------------------------------------------------------------------------
 
 # A sign tells the verdict without its colour; the second is for terminals of 7 bits.
 _SIGNS: Mapping[CaseVerdict, tuple[str, str]] = {
@@ -136,12 +136,10 @@ WRONG_STYLE, RIGHT_STYLE, DOUBT_STYLE = "$verdict-slower", "$verdict-faster", "$
 
 
 def case_sign(verdict: CaseVerdict, ascii: bool) -> str:
-    """One character."""
     return _SIGNS[verdict][ascii]
 
 
 def case_style(verdict: CaseVerdict) -> str:
-    """A style for tui.themes.style_of."""
     if verdict.failing:
         return WRONG_STYLE
     return {CaseVerdict.RIGHT: RIGHT_STYLE, CaseVerdict.UNSUPPORTED: "dim"}.get(verdict, DOUBT_STYLE)
@@ -155,7 +153,6 @@ def error_word(verdict: CaseVerdict, max_error: float | None) -> str:
 
 
 def case_line(case: events.FuzzCase, ascii: bool, *, with_rung: bool) -> str:
-    """A case on a line: sign, worst error, strategy, rung, what it is, and what is wrong."""
     rung = f"{plain.fit(case.rung, 16):<16} " if with_rung else ""
     finding = f"  {case.finding}" if case.finding and case.verdict.failing else ""
     error = error_word(case.verdict, case.max_error)
@@ -179,8 +176,43 @@ def tally_word(tally: Tally | None) -> str:
     return f"{tally.failing}/{tally.cases}" if tally.failing else str(tally.cases)
 
 
+def tally_columns(fuzz: FuzzView, ascii: bool, *, wide: bool) -> list[Column]:
+    # On a wide terminal a column that takes what is left would tear the counts away from their rung.
+    said = [verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
+    columns = [Column("rung", "rung", None, ratio=0 if wide else 1)]
+    columns.append(Column("said", "said", max(map(plain.cells, [*said, "right so far"]))))
+    for name in fuzz.strategies:
+        head = name if wide or len(name) <= SHORT_HEAD else f"{name[: SHORT_HEAD - 2]}."
+        columns.append(Column(f"strategy {name}", head, None, "right"))
+    columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
+    if _asks_naive(fuzz):
+        columns.append(Column("naive", "naive harness" if wide else "naive", None))
+    return columns
+
+
+def tally_rows(fuzz: FuzzView, chosen: str, ascii: bool, style: Callable[[str], Style]) -> list[tuple[str, list[Cell]]]:
+    """A row per rung; the `chosen` one, shown alone, is marked. `style`: of a theme's words, see tui.themes."""
+    rows: list[tuple[str, list[Cell]]] = []
+    mark = "> " if ascii else "▸ "
+    for name, rung in fuzz.rungs.items():
+        word, word_style = verdict_word(rung, fuzz.state, ascii, fuzz.asked)
+        head = Text(f"{mark if name == chosen else '  ' if chosen else ''}{name}", "bold" if name == chosen else "")
+        cells: list[Cell] = [head, Text(word, style(word_style)) if word_style else word]
+        for tally in map(rung.tallies.get, fuzz.strategies):
+            failing = tally is not None and tally.failing
+            cells.append(Text(tally_word(tally), style(WRONG_STYLE)) if failing else tally_word(tally))
+        cells.append(plain.number(rung.worst, 2))
+        opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.naive]
+        cells.append(Text(opinion, style(f"bold {WRONG_STYLE}")) if rung.fooled else opinion)
+        rows.append((name, cells if _asks_naive(fuzz) else cells[:-1]))
+    return rows
+
+
+def _asks_naive(fuzz: FuzzView) -> bool:
+    return any(rung.naive is not None for rung in fuzz.rungs.values())
+
+
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:
-    """How it stands, on a line: state, progress, counts, cases per second."""
     total, rate = view.total, view.rate(now_ns)
     dot = " | " if ascii else " · "
     head = view.state.value
@@ -206,7 +238,6 @@ def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str
 
 
 def title_text(view: FuzzView, ascii: bool) -> str:
-    """Target, rungs, device and seed."""
     rungs = list(view.rungs)
     said = rungs[0] if len(rungs) == 1 else f"{len(rungs)} rungs" if rungs else ""
     seed = f"seed {view.seed}" if view.seed is not None else ""
@@ -313,7 +344,6 @@ def failure_lines(
 
 
 def replay_text(replay: events.ReplayFinished) -> str:
-    """What became of a failure that was done again, in a sentence."""
     words = REPLAY_WORDS.get(replay.outcome, replay.outcome)
     more = [*replay.differs, *([replay.detail] if replay.detail else [])]
     return words + (f" ({'; '.join(more)})" if more else "")

@@ -25,14 +25,12 @@ def places(queue: Sequence[QueueItem]) -> dict[str, int]:
 
 
 def what(job: QueueItem) -> str:
-    """What it is: "quick run", "full run", "fuzz", "ceilings"."""
     if job.kind == "run":
         return "quick run" if job.quick else "full run"
     return "ceilings" if job.kind == "peak" else job.kind
 
 
 def state(job: QueueItem) -> str:
-    """A word for where it is."""
     if job.began_ns is not None and job.state == State.PLANNED:
         return STATE_WORDS[State.STARTING]
     return STATE_WORDS.get(State(job.state), job.state)
@@ -42,7 +40,6 @@ _ASKED_BY = {Trigger.CLI: "command line", Trigger.TUI: "app", Trigger.WATCH: "a 
 
 
 def asked_by(job: QueueItem) -> str:
-    """Who asked for it; a dash where nobody in particular did."""
     return _ASKED_BY[Trigger(job.trigger)] if job.trigger else plain.DASH
 
 
@@ -85,7 +82,6 @@ class Row(NamedTuple):
 
 
 def rows(queue: Sequence[QueueItem], now_ns: int) -> list[Row]:
-    """The jobs in their order."""
     waiting = places(queue)
     return [Row(job, waiting.get(job.run_id), now_ns) for job in queue]
 

@@ -45,12 +45,8 @@ KEYS: Mapping[str, Key] = {
         for name, entry in SCREENS.items()
         if entry.keys
     },
-    "run_trust": Key(
-        "open('trust')",
-        "v",
-        "trust",
-        "Show whether this run may be believed: a naive harness's number, and every check.",
-    ),
+    "run_trust": Key("open('trust')", "v", "trust",
+        "Show whether this run may be believed: a naive harness's number, and every check."),
     # on every screen
     "back": Key("back", "escape,q", "back", "Go back to where you came from; leaves a zoomed pane first.", "esc"),
     "palette": Key("app.command_palette", "ctrl+p", "menu", "Find any command by a few letters.", "^p", priority=True),
@@ -58,12 +54,8 @@ KEYS: Mapping[str, Key] = {
     "next_pane": Key("focus_next_pane", "tab", "", "Move to the next pane."),
     "previous_pane": Key("focus_previous_pane", "shift+tab", "", "Move to the pane before."),
     "copy": Key("copy", "y", "", "Copy what is highlighted: to the terminal's clipboard, and to a file."),
-    "accept_installed": Key(
-        "accept_installed",
-        "A",
-        "",
-        "Accept what appeared on the import path while a run went on, after a question: it was you.",
-    ),
+    "accept_installed": Key("accept_installed", "A", "",
+        "Accept what appeared on the import path while a run went on, after a question: it was you."),
     "theme": Key("app.next_theme", "T", "", "Change to the next theme: dark, light, safe for colour-blind people."),
     "screenshot": Key("app.screenshot", "ctrl+s", "", "Save the screen as an SVG in the state folder."),
     "suspend": Key("app.suspend_process", "ctrl+z", "", "Go to the shell; `fg` comes back."),
@@ -77,26 +69,12 @@ KEYS: Mapping[str, Key] = {
     # of several screens, or of one and the palette
     "measure": Key("measure", "r", "measure", "Measure the ceilings of this GPU once it is free."),
     "reload": Key("reload", "f5", "", "Read the catalogue and the last results again."),
-}
+}  # fmt: skip
 
 EVERYWHERE = (
-    "back",
-    "help",
-    "palette",
-    "zoom",
-    "copy",
-    "jump",
-    "jobs",
-    "lessons",
-    "suite",
-    "enginelog",
-    "accept_installed",
-    "theme",
-    "screenshot",
-    "suspend",
-    "next_pane",
-    "previous_pane",
-)
+    "back", "help", "palette", "zoom", "copy", "jump", "jobs", "lessons",
+    "suite", "enginelog", "accept_installed", "theme", "screenshot", "suspend", "next_pane", "previous_pane",
+)  # fmt: skip
 _FIRST = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "trust", "edit", "roofline", "ceilings")
 _NOT_OF_TARGETS = ("lesson", *EVERYWHERE)
 # Where a target is highlighted: the footer shows as many as fit, in this order.

@@ -65,11 +65,9 @@ class EngineLink:
 
     @property
     def connected(self) -> bool:
-        """Whether requests reach an engine now."""
         return self._connection is not None and not self._connection.closed
 
     def start(self, app: App[Any]) -> None:
-        """Begin to connect and to deliver to `app`; returns at once."""
         self._app = app
         if self._task is None:
             self._stopping = False
@@ -154,8 +152,6 @@ class EngineLink:
             return answer
         self.reconnect(start=True)
         return f"the engine (pid {pid}) ends when its queue is empty; a new one is started then"
-
-    # -- inside -----------------------------------------------------------------------------------------
 
     def _next_seq(self, connection: client.Connection) -> int:
         self._seq = connection.next_seq()

@@ -51,6 +51,8 @@ STRIP_PERIOD_NS = 1_000_000_000  # between readings that the header shows
 MAX_CEILINGS = 500
 MAX_FUZZES = 40
 MAX_REPLAYS = 500
+# The columns of telemetry, live and stored, as `TelemetryLog.add` takes them.
+READINGS = ("at_ns", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle")
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
@@ -129,7 +131,6 @@ class PointLog:
         self._low = self._high = (0.0, 0.0)
 
     def add(self, x: float, y: float) -> None:
-        """Take one point."""
         if self.count % self._every == 0:
             if len(self.usual) == MAX_USUAL:
                 self.usual, self._every = self.usual[::2], 2 * self._every
@@ -169,7 +170,6 @@ class PointLog:
         self.group = 4 if self.group == 1 else self.group * 2
 
     def points(self) -> tuple[array[float], array[float]]:
-        """All points kept, the unfinished last group among them."""
         if not self._pending:
             return self.x, self.y
         x, y = self.x[:], self.y[:]
@@ -311,11 +311,9 @@ class RunView(Reading):
         return self.placed or self.record.device
 
     def samples(self, rung: str) -> Drawn:
-        """What is drawn of the rung's samples."""
         return self.drawn.get(rung) or Drawn()
 
     def take_samples(self, rung: str) -> Drawn:
-        """The same, to put more into."""
         return self.drawn.setdefault(rung, Drawn())
 
 
@@ -375,7 +373,6 @@ class ConnectionView:
 
 
 def stored_peak(peak: Peak) -> PeakView:
-    """A measurement of the store in the shape of a live one."""
     return PeakView(peak.id, peak.gpu, peak.wall, len(peak.ceilings), list(peak.ceilings), finished=True)
 
 
@@ -394,21 +391,12 @@ def stored_run(record: Run, samples: Mapping[str, Samples], telemetry: Telemetry
         for end_ns, device_ms, code, clock_mhz in zip(*(column.tolist() for column in columns), strict=True):
             drawn.take(end_ns, device_ms, code, run.origin_ns or 0, clock_mhz)
     if telemetry is not None:
-        readings = (
-            telemetry.at_ns,
-            telemetry.sm_clock_mhz,
-            telemetry.memory_clock_mhz,
-            telemetry.temperature_c,
-            telemetry.power_w,
-            telemetry.throttle,
-        )
-        for reading in zip(*(column.tolist() for column in readings), strict=True):
+        for reading in zip(*(getattr(telemetry, name).tolist() for name in READINGS), strict=True):
             run.telemetry.add(*reading)
     return run
 
 
 def _line(text: str) -> str:
-    """One line of output, with its indentation kept."""
     return text.replace("\n", " ").expandtabs(8)
 
 
@@ -545,11 +533,9 @@ class Model:
         }
 
     def held(self, folder: bytes) -> dict[str, Bar]:
-        """Rungs of the target in this folder that are in quarantine."""
         return {rung: of_quarantine(held) for (where, rung), held in self.quarantines.items() if where == folder}
 
     def set_gpus(self, gpus: Sequence[events.GpuUse]) -> set[str]:
-        """Take how the GPUs are; nothing for none."""
         found = {one.index: one for one in gpus}
         if not found or found == self.gpus:
             return set()
@@ -657,7 +643,6 @@ class Model:
                     drawn.points, drawn.clocks, drawn.discarded_points = PointLog(), PointLog(), {}
 
     def _on_run(self, event: RunEvent, names: set[str]) -> None:
-        """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
         following.pace(run.pace, event)
@@ -703,15 +688,7 @@ class Model:
         ]
         for run in live:
             add = run.telemetry.add
-            for reading in zip(
-                event.at_ns,
-                event.sm_clock_mhz,
-                event.memory_clock_mhz,
-                event.temperature_c,
-                event.power_w,
-                event.throttle,
-                strict=False,
-            ):
+            for reading in zip(*(getattr(event, name) for name in READINGS), strict=False):
                 add(*reading)
         if live:
             names.add("telemetry")
@@ -859,7 +836,6 @@ class Model:
         return min(runs, key=lambda run: run.record.start_ns is None, default=None)
 
     def active_watches(self) -> list[WatchView]:
-        """Watches that are on."""
         return [watch for watch in self.watches.values() if watch.active]
 
     def fuzzes_of(self, target: str) -> list[FuzzView]:

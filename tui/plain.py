@@ -286,7 +286,6 @@ def wrapped(lines: Sequence[str], width: int, *, labelled: bool = False) -> list
 
 
 def indent(text: str, by: int = 2) -> str:
-    """Every line of `text` moved right by `by` spaces."""
     return "\n".join(" " * by + line if line else line for line in text.splitlines())
 
 
@@ -313,5 +312,4 @@ def json_document(value: Any) -> str:
 
 
 def json_line(value: Any) -> str:
-    """`value` as JSON on one line, for streams of objects."""
     return json.dumps(jsonable(value), allow_nan=False)

@@ -27,5 +27,4 @@ def opened_lines(dialect: Dialect, opened: Opened) -> Iterator[str]:
 
 
 def command(opened: Opened) -> str:
-    """What to type in a shell to judge an answer."""
     return repeating.shell("aisp", "judge", "CANDIDATE", "--against", str(opened.path))

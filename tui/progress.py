@@ -46,11 +46,9 @@ def short_words(told: Progress) -> str:
 
 
 def words(told: Progress, dot: str = " \u00b7 ") -> str:
-    """Process and time."""
     return dot.join(part for part in (process_words(told), time_words(told)) if part)
 
 
 def doing(run: Reading) -> str:
-    """The step under way in words; "" where there is none."""
     step = run.running_step
     return "" if step is None else step_words(step.name, step.arm)

@@ -57,12 +57,10 @@ def rank_rows(arm: Arm, width: int, ascii: bool) -> list[Text]:
 
 
 def _room(words: Sequence[Sequence[str]], width: int) -> int:
-    """Cells that are left for the bars beside these words."""
     return width - 2 - max(len("  ".join(each)) for each in words)
 
 
 def rank_lines(arm: Arm) -> list[str]:
-    """The same as sentences; none where one process is the arm."""
     if arm.ranks is None:
         return []
     each = (" ".join(", ".join(_words(rank)).split()) for rank in arm.ranks.each)

@@ -7,6 +7,7 @@ markup.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Mapping
 
 from rich.text import Text
@@ -32,7 +33,7 @@ from aisp.tui.rank_rows import rank_lines
 from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
 from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
-from aisp.tui.widgets.table import Cell, Column
+from aisp.tui.widgets.table import GAP, Cell, Column, giving_way
 
 _BEFORE = {
     Cache.COLD: "L2 flushed before, and clean",
@@ -59,9 +60,6 @@ LIMITER_WORDS: Mapping[str, str] = {
     "host": "host: it launches more slowly than the GPU works",
 }
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
-
-
-# -- a run's head ---------------------------------------------------------------------------------------
 
 
 def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
@@ -194,11 +192,7 @@ def note_row(run: RunView) -> Text:
 
 
 def gap_sentence(first: int, last: int) -> str:
-    """What a Gap means to a person."""
     return f"events {first}..{last} were not received; the stored run is whole"
-
-
-# -- the table of arms ----------------------------------------------------------------------------------
 
 
 def _interval_of(arm: Arm, unit: Unit, digits: int) -> str:
@@ -227,7 +221,6 @@ _WIDE_COLUMNS: tuple[tuple[int, Column], ...] = (
     (6, Column("error", "error/tol", 9, "right")),
 )
 _OF_A_GPU = ("clock", "sol", "limiter", "against", "score")
-_COLUMN_GAP = 2
 FINE_COLUMNS, WHOLE_COLUMNS = 130, 190  # from here on a digit more, and long names of rungs
 
 
@@ -251,11 +244,7 @@ def arm_columns(width: int, unit: Unit, *, gpu: bool = True) -> list[Column]:
         for rank, c in _WIDE_COLUMNS
         if gpu or c.key not in _OF_A_GPU
     ]
-    for least in range(max(rank for rank, _ in wanted), -1, -1):
-        columns = [column for rank, column in wanted if rank <= least]
-        if sum((column.width or 0) + _COLUMN_GAP for column in columns) - _COLUMN_GAP <= width:
-            break
-    return columns
+    return giving_way(wanted, width, -GAP)[0]
 
 
 def sol_basis(arm: Arm) -> str:
@@ -273,12 +262,10 @@ def limiter_word(arm: Arm) -> str:
 
 
 def score_word(arm: Arm) -> str:
-    """The arm's score to two places; a dash where it has none."""
     return plain.DASH if arm.light is None or arm.light.score is None else f"{arm.light.score:.2f}"
 
 
 def on_gpu(run: RunView) -> bool:
-    """Whether a run is on a GPU; so it is taken to be before its plan is known."""
     return not run.record.device.startswith("cpu")
 
 
@@ -331,9 +318,6 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
     return rows
 
 
-# -- readings ---------------------------------------------------------------------------------------------
-
-
 def no_readings(run: RunView, status: events.Status | None) -> str:
     """Why there are no GPU readings, once; "" where there are some."""
     if len(run.telemetry):
@@ -354,7 +338,6 @@ def throttle_now(run: RunView) -> str:
 
 
 def reading_row(run: RunView, status: events.Status | None) -> Text:
-    """The newest readings on one row."""
     missing = no_readings(run, status)
     if missing:
         return Text(missing, style="dim")
@@ -371,17 +354,9 @@ def reading_row(run: RunView, status: events.Status | None) -> Text:
 
 
 def reading_rows(run: RunView, status: events.Status | None, width: int) -> list[Text]:
-    """The newest readings one below the other."""
     missing = no_readings(run, status)
     if missing:
-        rows: list[Text] = []
-        line = ""
-        for word in missing.split():
-            if line and plain.cells(line) + plain.cells(word) + 1 > width:
-                rows.append(Text(line))
-                line = ""
-            line = f"{line} {word}".strip()
-        return [*rows, Text(line)]
+        return [Text(line) for line in textwrap.wrap(missing, max(1, width))]
     rows = []
     for metric in METRICS:
         value = run.telemetry.latest(metric.key)
@@ -390,9 +365,6 @@ def reading_rows(run: RunView, status: events.Status | None, width: int) -> list
     word = throttle_now(run)
     rows.append(Text("throttle" + " " * max(1, width - 8 - plain.cells(word)) + word))
     return rows
-
-
-# -- text of a run --------------------------------------------------------------------------------------
 
 
 def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[str]:
@@ -416,7 +388,6 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
 
 
 def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
-    """One arm in full."""
     count = max(arm.sample_count, run.samples(arm.rung).points.count)
     rule = labelled("own rule", [said]) if (said := by_own_rule(arm)) else []
     if arm.median_ms is None:
@@ -466,7 +437,6 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
 
 
 def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
-    """A comparison with all that is known of it: its interval, in cycles, its p-value, its note in full."""
     text = comparison_text(item, ascii, with_note=False).plain.removeprefix(item.rung).strip()
     texts = [f"{text}, against {item.baseline}"]
     if item.cycles is not None:
@@ -479,7 +449,6 @@ def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
 
 
 def _light_lines(arm: Arm) -> list[str]:
-    """The arm against the speed of light; a dash where nothing is known of it."""
     light = arm.light
     if light is None:
         if arm.timing is Timing.HOST:

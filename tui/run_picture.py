@@ -78,7 +78,6 @@ class _Scale:
         self.low, self.high = (low / 1.1, high * 1.1) if self.log else (max(0.0, low - margin), high + margin)
 
     def y(self, value: float) -> float:
-        """Within the plot, at its edge for what lies beyond."""
         value = min(max(value, self.low), self.high)
         share = (
             math.log(value / self.low) / math.log(self.high / self.low)
@@ -88,13 +87,11 @@ class _Scale:
         return PLOT_TOP + PLOT_HEIGHT * (1 - share)
 
     def edges(self) -> Floats:
-        """Of the distribution's bins."""
         if self.log:
             return np.asarray(np.geomspace(self.low, self.high, BINS + 1), np.float64)
         return np.asarray(np.linspace(self.low, self.high, BINS + 1), np.float64)
 
     def ticks(self) -> list[float]:
-        """Round times, some five of them."""
         if self.log:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             found = [step * 10.0**power for power in decades for step in (1, 2, 5)]

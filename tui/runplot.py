@@ -44,12 +44,13 @@ class Unit:
 
 
 def time_unit(run: RunView, ascii: bool) -> Unit:
-    """Milliseconds, or microseconds where an arm is faster than 0.1 ms."""
     times = [arm.median_ms for arm in run.record.arms if arm.median_ms is not None]
-    times = times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)]
-    if times and min(times) < 0.1:
-        return Unit("us" if ascii else "\u00b5s", 1e3)
-    return Unit("ms", 1.0)
+    return unit_for(times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)], ascii)
+
+
+def unit_for(times_ms: Sequence[float], ascii: bool) -> Unit:
+    """Milliseconds, or microseconds where one of these times is below 0.1 ms."""
+    return Unit("us" if ascii else "\u00b5s", 1e3) if min(times_ms, default=1.0) < 0.1 else Unit("ms", 1.0)
 
 
 PAUSE_S = 1.0  # without a sample: longer pauses are folded
@@ -90,11 +91,9 @@ class Folding:
 
     @property
     def x_label(self) -> str:
-        """What the axis says of its seconds."""
         return "s" if len(self._begins) == 1 else "s, pauses folded"
 
     def __call__(self, times_s: Iterable[float]) -> list[float]:
-        """These moments, folded; their order stays."""
         found = []
         for at_s in times_s:
             piece = max(0, bisect_right(self._begins, at_s) - 1)
@@ -216,5 +215,4 @@ def distributions(run: RunView) -> tuple[list[Distribution], float | None]:
 
 
 def arm_name(rung: str) -> str:
-    """An arm's name in a picture."""
     return "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")

@@ -25,7 +25,7 @@ from aisp.tui.results import timing_words
 if TYPE_CHECKING:
     from aisp.store import History
     from aisp.store.record import Arm
-    from aisp.store.samples import Floats, Samples
+    from aisp.store.samples import Samples
 
 MOST_RUNGS = 8  # rows of a table in Markdown: what is pasted into a pull request must stay short
 SHORT_HASH = 12
@@ -77,15 +77,8 @@ def read(history: History, run_id: str) -> Shared:
     return Shared(run, environment(history, record), taken, kept.rows.sealed or "", foreign_machine(history, record))
 
 
-# -- on one line -------------------------------------------------------------------------------------------------------
-
-
 def line(shared: Shared) -> str:
-    """The one line that one pastes into a pull request, see `telling.line`."""
     return telling.line(shared.run, shared.facts, shared.processes)
-
-
-# -- what every form tells ---------------------------------------------------------------------------------------------
 
 
 def timed_what(shared: Shared) -> str:
@@ -134,7 +127,6 @@ def hashes(shared: Shared, length: int = 64) -> list[tuple[str, str]]:
 
 
 def commit(shared: Shared) -> str:
-    """The commit of the checkout that it ran in; "" where there was none."""
     return clean_line(str(shared.facts.get("git") or ""))
 
 
@@ -164,11 +156,7 @@ def _rung(run: Reading, arm: Arm) -> list[str]:
     return [clean_line(cell, limit=300) for cell in cells]
 
 
-# -- Markdown ----------------------------------------------------------------------------------------------------------
-
-
 def markdown(shared: Shared) -> str:
-    """At most some 30 lines, the one line first."""
     every = rungs(shared)
     rows = [[_prose(cell) for cell in row] for row in every[:MOST_RUNGS]]
     more = [f"and {len(every) - MOST_RUNGS} more rungs", ""] if len(every) > MOST_RUNGS else []
@@ -194,7 +182,6 @@ def markdown(shared: Shared) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text in which nothing is markup."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
@@ -204,8 +191,6 @@ def _code(text: str) -> str:
     space = " " if len(fence) > 1 else ""
     return f"{fence}{space}{text}{space}{fence}"
 
-
-# -- the page ----------------------------------------------------------------------------------------------------------
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
@@ -269,11 +254,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table>{head}{body}</table>"
 
 
-# -- the forms ---------------------------------------------------------------------------------------------------------
-
-
 def made_by() -> str:
-    """The version of aisp that writes."""
     try:
         return version("aisp")
     except PackageNotFoundError:  # a checkout that was not installed
@@ -296,7 +277,12 @@ def _kernelbench(history: History, run_id: str) -> str:
     from aisp.store.results import kernelbench
 
     shared = read(history, run_id)
-    stats = {rung: _stats(taken.kept_ms) for rung, taken in shared.samples.items() if len(taken.kept_ms)}
+    stats = {
+        rung: {name: float(getattr(times_ms, name)()) for name in ("mean", "std", "min", "max")}
+        | {"num_trials": len(times_ms)}
+        for rung, taken in shared.samples.items()
+        if len(times_ms := taken.kept_ms)
+    }
     return plain.json_document(kernelbench.document(shared.run, stats, shared.machine)) + "\n"
 
 
@@ -318,16 +304,6 @@ def _smaller(history: History, run_id: str) -> str:
 
     shared = read(history, run_id)
     return json.dumps(dashboards.smaller_is_better(shared.run, shared.machine), indent=1, allow_nan=False) + "\n"
-
-
-def _stats(times_ms: Floats) -> dict[str, float]:
-    return {
-        "mean": float(times_ms.mean()),
-        "std": float(times_ms.std()),
-        "min": float(times_ms.min()),
-        "max": float(times_ms.max()),
-        "num_trials": len(times_ms),
-    }
 
 
 FORMS: Mapping[str, tuple[str, Callable[[History, str], str]]] = {

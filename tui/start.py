@@ -136,7 +136,6 @@ def _problems(path: Path) -> Place | None:
 
 
 def main() -> NoReturn:
-    """Entry point of `aisp-tui`."""
     tolerant_streams()
     os.umask(os.umask(0o077) & 0o077)  # see tui.cli.tree.main
     if "_AISP_TUI_COMPLETE" in os.environ:  # click's name for it

@@ -56,7 +56,6 @@ def step_sums(steps: Sequence[Step], *, ended: bool) -> list[StepSum]:
 
 
 def step_row(run: Reading, ascii: bool) -> Text:
-    """All steps on one row, the running one marked and in front, where it is never cut off."""
     text = Text("steps  ", style="dim")
     sums = step_sums(run.record.steps, ended=run.record.state.final)
     for number, item in enumerate(sorted(sums, key=lambda item: item.running_arm is None)):
@@ -72,7 +71,6 @@ def step_row(run: Reading, ascii: bool) -> Text:
 
 
 def step_rows(run: Reading, width: int, ascii: bool) -> list[Text]:
-    """The steps one below the other, durations to the right."""
     rows = [Text("steps", style="bold")]
     for item in step_sums(run.record.steps, ended=run.record.state.final):
         running = item.running_arm is not None
@@ -87,7 +85,6 @@ def step_rows(run: Reading, width: int, ascii: bool) -> list[Text]:
 
 
 def step_lines(run: Reading) -> list[str]:
-    """Every single step with its start and duration, for the pane of text."""
     steps, start_ns = run.record.steps, run.record.start_ns
     begin_ns = start_ns if start_ns is not None else steps[0].start_ns if steps else 0
     rows = []

@@ -20,17 +20,14 @@ class Stored(History):
 
     @functools.cached_property
     def marks(self) -> Marks:
-        """Every mark on a rung."""
         return Marks(self.caught(), self.quarantines())
 
     def read(self, record: Run) -> Reading:
-        """A run as it is read. History has taken out the figures of rungs that are marked."""
         rungs = {arm.rung for arm in record.arms}
         found = self.marks.of_code(record.folder, record.manifest)
         return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
 
     def facts(self, record: Run) -> dict[str, object]:
-        """What a run ran on; empty where it was not kept."""
         if record.environment not in self._facts:
             self._facts[record.environment] = environment(self, record)
         return self._facts[record.environment]
@@ -40,7 +37,6 @@ class Stored(History):
         return {}
 
     def answer(self, target: Target) -> Answer | None:
-        """What stored runs say to a target's prediction; None where it has none."""
         if target.expect is None:
             return None
         held = bool(self.marks.in_force(bytes(target.folder)))

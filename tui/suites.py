@@ -18,7 +18,7 @@ from aisp.engine import paths
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import Trigger
-from aisp.store.results import busy, regression, standing
+from aisp.store.results import busy, hardware, regression, standing, suite
 from aisp.store.results import contract as contracts
 from aisp.store.results.comparison import Side, side
 from aisp.store.results.outcome import Outcome
@@ -27,6 +27,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
 from aisp.store.results.regression import Against, Row
 from aisp.store.text import clean_line
+from aisp.tui import plain
 from aisp.tui.earlier import newest_first, runs_of
 
 if TYPE_CHECKING:
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 NOT_RUN = "not run"
 MACHINE = ("host", "gpu", "gpu_uuid", "cpu")
-
-
-# -- which runs count ----------------------------------------------------------------------------------------------
 
 
 def sides(opened: Stored, now: Run, contract: Contract | None, names: Sequence[str]) -> list[Side]:
@@ -94,9 +92,6 @@ def breach(opened: Stored, contract: Contract, run: Run) -> str:
     )
 
 
-# -- a suite's targets ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A suite with its targets as the catalogue has them, and the contract that its runs must keep.
@@ -141,7 +136,6 @@ class Found:
 
     @property
     def ratio(self) -> Comparison | None:
-        """Its speed-up, None where none may be shown."""
         return self.lesson.ratio if self.shown else None
 
     @property
@@ -264,3 +258,31 @@ def read_contract(chosen: Suite) -> tuple[Contract | None, str]:
     except OSError as error:
         return None, f"{chosen.contract}: {error.strerror}"
     return found, "; ".join(str(problem) for problem in problems)
+
+
+def mean_text(every: Sequence[tuple[Entry, Found | None]], *, wide: bool) -> str:
+    """The geometric mean over the targets whose figures may be shown, with and without launch-count ones, on the
+    hardware of the newest run."""
+    read = [(entry, found) for entry, found in every if found is not None and found.ratio is not None]
+    full = []
+    for entry, found in read:
+        run, facts = found.lesson.run, found.lesson.facts
+        assert run is not None
+        names = hardware.names(run.record.device, facts, on_host=entry.target.on_host)
+        full.append((entry, suite.Full(run, facts, names)))
+    named = suite.newest_hardware(one for _, one in full)
+    there = [(entry, one) for entry, one in full if one.names[0] == named]
+    score = suite.together(suite.part_of(one.run) for _, one in there)
+    if not score.count:
+        return "no geometric mean yet: no target has a speed-up"
+    rest = [suite.part_of(one.run) for entry, one in there if not entry.launch_count]
+    word = "geometric mean" if wide else "mean"
+    figure = plain.speedup(score.geometric_mean, score.low, score.high)
+    text = f"{word} {figure} over {score.count} of {len(every)} on {hardware.short(clean_line(named))}"
+    if elsewhere := len(full) - len(there):
+        text += f" ({elsewhere} elsewhere)"
+    without = suite.together(rest)
+    if without.count != score.count:
+        figure = plain.speedup(without.geometric_mean, without.low, without.high)
+        text += f"; {figure} over {without.count} without launch counts"
+    return text

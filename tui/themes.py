@@ -74,7 +74,6 @@ def _variables(
     verdicts: tuple[str, str, str, str, str],
     code: tuple[str, str, str, str, str, str],
 ) -> dict[str, str]:
-    """Our variables, each named once."""
     return {
         **{f"series-{number}": colour for number, colour in enumerate(series, 1)},
         "diff-add": add[0],
@@ -91,7 +90,6 @@ def _variables(
 
 @cache
 def themes() -> tuple[Theme, ...]:
-    """Our themes, in the order of `THEME_NAMES`."""
     return (
         Theme(
             name="aisp-dark",
@@ -160,7 +158,6 @@ def themes() -> tuple[Theme, ...]:
 
 
 def register(app: App[Any]) -> None:
-    """Make our themes known to `app`. It still has to choose one: `app.theme = "aisp-dark"`."""
     for theme in themes():
         app.register_theme(theme)
 

@@ -13,7 +13,7 @@ from aisp.kernels.catalog.model import Expectation, Goal, Kind, Needs
 from aisp.store.outcomes import Verdict
 from aisp.store.record import Comparison
 from aisp.tui.app import Workbench
-from aisp.tui.screens.home import needs_text, paragraphs
+from aisp.tui.screens.details import needs_text, paragraphs
 from aisp.tui.settings import Settings
 from tests.kernels.generated import write_collection
 from tests.replacing import replace

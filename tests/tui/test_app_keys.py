@@ -183,6 +183,40 @@ async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Pat
             await until(pilot, lambda: screen_name(app) == "HomeScreen")
 
 
+MOST_IMPORTANT = {
+    "home": ("⏎ lesson", "r run", "d diff", "w watch"),
+    "lesson": ("⏎ source", "r run", "d diff", "v trust"),
+    "diff": ("n next change", "c changes", "u unified", "[ ] left"),
+    "history": ("⏎ open run", "m mark", "C compare", "d diff"),
+    "lessons": ("⏎ lesson", "s sort", "o only", "/ filter", "r run"),
+    "suite": ("⏎ lesson", "[ ] suite", "a run suite"),
+    "trust": ("⏎ evidence", "o only", "[ ] check", "p proof"),
+    "checks": ("⏎ evidence", "o only", "i issues", "p proof"),
+    "roofline": ("⏎ open run", "r run", "c ceilings"),
+    "ceilings": ("r measure",),
+    "fuzz": ("r fuzz",),
+    "enginelog": ("S start engine", "U restart when idle"),
+}
+
+
+async def test_every_screens_most_important_keys_stand_in_its_footer_at_80x24(tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path) as (app, pilot):
+        for name, keys in MOST_IMPORTANT.items():
+            app.screen.table.move_to("target ch07:transpose")
+            if name != "home":
+                app.open_screen(name, **({"target_id": "ch07:transpose"} if SCREENS[name].of_target else {}))
+            await until(pilot, lambda keys=keys: all(f" {key} " in _footer(app) for key in keys))  # type: ignore[misc]
+            assert _footer(app).endswith("q quit" if name == "home" else "esc back")
+            if name != "home":
+                app.pop_screen()
+                await pilot.pause()
+
+
+def _footer(app: Any) -> str:
+    return screen_text(app).splitlines()[-1]
+
+
 async def _keys_of_footer(app: Any) -> list[tuple[str, str]]:
     return [(binding.key, binding.action) for binding in app.screen.query_one(KeyLine).shown()]
 

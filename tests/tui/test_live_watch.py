@@ -66,6 +66,14 @@ async def test_screen_looks_the_same_at_every_size(
     check_snapshot(request, f"watch_{size[0]}x{size[1]}", drawn)
 
 
+async def test_at_80x24_the_footer_has_the_editor_the_end_of_the_watch_and_the_best_edit(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=FakeLink(watch_events())) as (app, pilot):
+        await open_watch(app, pilot)
+        footer = screen_text(app).splitlines()[-1]
+        for key in ("p pane", "⏎ open run", "e edit", "w stop", "b restore"):
+            assert f" {key} " in footer
+
+
 async def test_opening_it_starts_the_watch(tmp_path: Path) -> None:
     link = FakeLink()
     async with opened(tmp_path, link=link) as (app, pilot):

@@ -70,3 +70,11 @@ def test_nothing_to_show_and_no_room_draw_nothing() -> None:
 def test_the_axis_is_linear_in_the_floor_and_the_same_on_both_sides() -> None:
     assert place(1.0, 0.01) == 0.0
     assert place(2.0, 0.01) == pytest.approx(-place(0.5, 0.01))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_long_arms_name_stands_whole_and_one_that_has_no_room_ends_with_the_sign_of_a_cut(width: int) -> None:
+    whole = rows(BASE, shifted("baseline_pad_sequence", 1, 0.3), width=width)[2]
+    assert whole.startswith("x baseline_pad_sequence |")
+    cut = rows(BASE, shifted("baseline_pad_sequence_" + "x" * width, 1, 0.3), width=width)[2]
+    assert cut.partition(" |")[0].endswith("x~")

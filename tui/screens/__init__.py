@@ -74,11 +74,9 @@ class ScreenEntry:
 
     @property
     def module(self) -> str:
-        """The module's full name."""
         return f"{__name__}{self.place}" if self.place.startswith(".") else self.place
 
     def load(self) -> type[Screen[Any]]:
-        """The screen's class; imports its module."""
         found: type[Screen[Any]] = getattr(importlib.import_module(self.module), self.class_name)
         return found
 

@@ -7,8 +7,10 @@ target, says which by `target_id`; then run, edit, cancel and the screens about 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -21,19 +23,24 @@ from textual.css.scalar import Scalar
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.theme import Theme
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from aisp.engine.protocol import requests
 from aisp.store.text import clean_line
 from aisp.tui import plain
+from aisp.tui.aside import begin
 from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
 from aisp.tui.widgets.finding import WordsInput
+from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.tui.app import Workbench
+
+Sizes: TypeAlias = Mapping[str, Callable[[Size], bool]]
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
@@ -42,7 +49,6 @@ WORDY_COLUMNS = 100  # from here on the header has room for "running" rather tha
 
 
 def same_text(one: Text, other: Text) -> bool:
-    """Whether two texts are drawn alike."""
     return one.plain == other.plain and one.style == other.style and one.spans == other.spans
 
 
@@ -78,11 +84,9 @@ class OneRow(Widget):
     _drawn: tuple[int, Text] | None = None  # the width and the text drawn last
 
     def row(self, width: int) -> Text:
-        """The text for `width` columns."""
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Draw the row again if it would read differently."""
         width = self.size.width
         if self._drawn is None or self._drawn[0] != width or not same_text(self._drawn[1], self.row(width)):
             self.refresh()
@@ -107,12 +111,12 @@ class HeaderLine(OneRow):
     """Where one is on the left, the machine and the engine on the right."""
 
     def row(self, width: int) -> Text:
-        screen = self.screen
+        screen, app = self.screen, cast("Workbench", self.app)
         left = Text(" aisp ", style="bold reverse")
         title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
         left.append(f" {clean_line(title)}", style="bold")
-        right = machine_line(self.app, short=width < WORDY_COLUMNS)
-        whole = machine_line(self.app, short=width < WORDY_COLUMNS, strip=True)
+        right = machine_line(app, short=width < WORDY_COLUMNS)
+        whole = machine_line(app, short=width < WORDY_COLUMNS, strip=True)
         if cell_len(left.plain) + cell_len(whole.plain) + 3 <= width:
             right = whole  # only where the strip hides nothing else
         room = width - cell_len(right.plain) - 2
@@ -124,19 +128,17 @@ class HeaderLine(OneRow):
         return Text.assemble(left, " " * max(1, gap), right)
 
 
-def machine_line(app: Any, *, short: bool = False, strip: bool = False) -> Text:
+def machine_line(app: Workbench, *, short: bool = False, strip: bool = False) -> Text:
     """The machine's GPU and what the engine does, for the header; in `short` words where room is scarce, with the strip
     of the GPU's state where there is plenty."""
-    parts: list[Text] = []
-    running, waiting, watches = app.work_counts() if hasattr(app, "work_counts") else (0, 0, 0)
+    running, waiting, watches = app.work_counts()
     words = ("run", "wait") if short else ("running", "waiting")
-    parts += [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
+    parts = [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
     if watches:
         parts.append(Text(f"watch {watches}" if short else f"watching {watches}"))
-    link = getattr(app, "link", None)
-    if far := getattr(app, "far", ""):
-        parts.append(Text(far))
-    state = str(getattr(link, "state", "connecting"))
+    if app.far:
+        parts.append(Text(app.far))
+    state = app.link.state if app.link is not None else "connecting"
     if state == "connected":
         if not running and not waiting and not watches:
             parts.append(Text("engine ready"))
@@ -146,27 +148,27 @@ def machine_line(app: Any, *, short: bool = False, strip: bool = False) -> Text:
         parts.append(Text("engine lost", style="bold"))
     else:
         parts.append(Text(f"engine {state[:40]}"))
-    if machine := getattr(app, "machine", ""):
+    if app.machine:
         at = len(parts) if short else 0  # what is cut off is at the end
-        parts[at:at] = [Text(machine[:48]), *([device_strip(app)] if strip else [])]
+        parts[at:at] = [Text(app.machine[:48]), *([device_strip(app)] if strip else [])]
     return Text(" · ").join(parts)
 
 
-def device_strip(app: Any) -> Text:
+def device_strip(app: Workbench) -> Text:
     """Who else is on the GPUs, and the clock and the power of the first, as far as the driver says."""
-    model = getattr(app, "model", None)
-    if model is None or model.status is None:
+    model = app.model
+    if model.status is None:
         return Text("")
     there = model.connection.state == "connected"
     gpus = [model.gpus[index] for index in sorted(model.gpus)] if there else []
     counts, sizes = [gpu.others for gpu in gpus], [gpu.others_bytes for gpu in gpus]
-    others = plain.DASH if None in counts or not counts else str(sum(counts))
+    others = plain.DASH if None in counts or not counts else str(sum(filter(None, counts)))
     if others not in (plain.DASH, "0"):
-        others += f", {plain.DASH if None in sizes else plain.quantity(sum(sizes), 'bytes')}"
+        others += f", {plain.DASH if None in sizes else plain.quantity(sum(filter(None, sizes)), 'bytes')}"
     clock, power = (gpus[0].sm_clock_mhz, gpus[0].power_w) if gpus else (None, None)
     watts = plain.DASH if power is None else f"{power:.0f}"
-    told = f"others {others} · {plain.megahertz(clock)} MHz · {watts} W"
-    return Text(told, "dim" if others in ("0", plain.DASH) else "bold")
+    strip = f"others {others} · {plain.megahertz(clock)} MHz · {watts} W"
+    return Text(strip, "dim" if others in ("0", plain.DASH) else "bold")
 
 
 class BannerLine(OneRow):
@@ -182,7 +184,6 @@ class BannerLine(OneRow):
         self._text = ""
 
     def say(self, text: str) -> None:
-        """Show `text`, or nothing for ""."""
         if text != self._text:
             self._text = text
             self.set_class(bool(text), "-shown")
@@ -211,11 +212,8 @@ class KeyLine(OneRow):
     LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave")
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.renew())
         self._where: list[tuple[int, int, str]] = []
-
-    def _bindings_changed(self, _: Screen[Any]) -> None:
-        self.renew()
 
     @property
     def _asked(self) -> Screen[Any]:
@@ -290,7 +288,6 @@ class KeyLine(OneRow):
         return text
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a key is a press of it."""
         for start, end, key in self._where:
             if start <= event.x < end:
                 self.app.simulate_key(key)
@@ -316,15 +313,68 @@ class TooSmall(Static):
         )
 
 
+class Paced:
+    """Draws at most once in `period_s`: now, or when that has passed since it drew."""
+
+    def __init__(self, screen: Screen[Any], draw: Callable[[], None], period_s: float) -> None:
+        self._screen, self._draw, self._period_s = screen, draw, period_s
+        self._drawn_s = float("-inf")  # when, on the monotonic clock
+        self._timer: Timer | None = None  # draws what is not shown yet
+
+    @property
+    def late(self) -> bool:
+        """Whether something is not drawn yet."""
+        return self._timer is not None
+
+    def soon(self) -> None:
+        """Draw now, or as soon as it may be."""
+        left_s = self._drawn_s + self._period_s - time.monotonic()
+        if left_s <= 0:
+            self.now()
+        elif self._timer is None:
+            self._timer = self._screen.set_timer(left_s, self.now)
+
+    def now(self) -> None:
+        """Draw all that came."""
+        self._drawn_s = time.monotonic()
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._screen.is_mounted:
+            self._draw()
+
+
 class WorkScreen(Screen[None]):
-    """Base of the app's screens."""
+    """Base of the app's screens.
+
+    Attributes:
+        heading: what the header says: where one is; "{}" stands for the target.
+        shown: names of what, once it changed in the model, makes the screen draw anew.
+        redrawn: whether it is drawn anew when its size changes.
+        sizes: classes that it has while its size is so.
+        main_table: id of the table that the screen is about; "" for its first one.
+        chooses: the action that choosing a row of that table starts.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bind(*EVERYWHERE)
     DEFAULT_CSS = """
     WorkScreen { layout: vertical; background: $background; }
     WorkScreen.-tiny > * { display: none; }
     WorkScreen.-tiny > TooSmall { display: block; }
+    WorkScreen #title { background: $surface; text-style: bold; }
+    WorkScreen #state { background: $surface; }
+    WorkScreen #panes { height: 1fr; layout: vertical; }
+    WorkScreen #empty { display: none; height: 1fr; padding: 1 2; }
+    WorkScreen.-empty #empty { display: block; }
+    WorkScreen.-empty #panes { display: none; }
+    WorkScreen.-wide #panes { layout: horizontal; }
     """
+    heading: ClassVar[str] = ""
+    shown: ClassVar[frozenset[str]] = frozenset()
+    redrawn: ClassVar[bool] = False
+    sizes: ClassVar[Sizes] = {}
+    main_table: ClassVar[str] = ""
+    chooses: ClassVar[str] = ""
     ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
@@ -335,20 +385,22 @@ class WorkScreen(Screen[None]):
     _focused_before: Widget | None = None  # while the window is too small
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
+    def __init__(self, target_id: str = "") -> None:
+        super().__init__()
+        self._target_id = target_id
+
     @property
     def workbench(self) -> Workbench:
-        """The app, with its type."""
         return cast("Workbench", self.app)
 
     @property
     def header_title(self) -> str:
-        """What the header says: where one is."""
-        return type(self).__name__.removesuffix("Screen")
+        return self.heading.format(self.target_id).rstrip()
 
     @property
     def target_id(self) -> str:
         """The target that run, diff, watch, history and edit are about; "" where there is none."""
-        return ""
+        return self._target_id
 
     @property
     def target_ids(self) -> list[str]:
@@ -359,6 +411,15 @@ class WorkScreen(Screen[None]):
     def rung_name(self) -> str:
         """The rung that edit opens; "" for the best known guess."""
         return ""
+
+    @property
+    def table(self) -> LiveTable:
+        return self.query_one(f"#{self.main_table}" if self.main_table else "LiveTable", LiveTable)
+
+    @property
+    def chosen_key(self) -> str:
+        """The key of its highlighted row; "" for none."""
+        return (self.table.cursor_key or "") if self.is_mounted else ""
 
     def key_label(self, binding: Binding) -> str:
         """What the footer calls a key, as things stand; "" leaves it out."""
@@ -374,37 +435,59 @@ class WorkScreen(Screen[None]):
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """The panes between header and keys."""
         yield from ()
 
+    def draw(self) -> None:
+        """Draw everything."""
+
+    def row_changed(self) -> None:
+        """Say all about the row that is highlighted now."""
+
     def refresh_from(self, names: set[str]) -> None:
-        """Draw what changed in the model. A subclass calls this for the header and the banners."""
+        """Draw what changed in the model; everything for no names."""
         if not self.is_mounted:
             return
+        self.renew_header(banner=not names or "banners" in names or "connection" in names)
+        if self.shown and (not names or names & self.shown):
+            self.draw()
+
+    def renew_header(self, *, banner: bool = False) -> None:
+        """Draw the header again where it would read differently; with the banner's text from the app."""
         for header in self.query(HeaderLine):
             header.renew()
-        if not names or "banners" in names or "connection" in names:
-            self.show_banner()
+        if banner:
+            for line in self.query(BannerLine):
+                line.say(self.workbench.banner_text())
 
-    def show_banner(self) -> None:
-        """Take the banner's text from the app."""
-        text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
-        for banner in self.query(BannerLine):
-            banner.say(text)
+    def say_empty(self, text: str) -> None:
+        """Say this where the panes stand, for which there is nothing; "" for the panes."""
+        self.set_class(bool(text), "-empty")
+        if text:
+            self.query_one("#empty", Static).update(Text(text))
+            # A hidden pane must not keep the focus: its keys would do nothing that can be seen.
+            self.set_focus(None)
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        if not self.main_table or message.table is self.table:
+            self.row_changed()
+            self.refresh_bindings()
+
+    async def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        if not self.main_table or message.table is self.table:
+            await self.run_action(self.chooses)
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self.theme_changed()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.theme_changed())
 
     def say(self, pane: str, *rows: Text) -> None:
-        """Show these in a pane of rows, by its id."""
         self.query_one(f"#{pane}", TextRows).show(rows)
 
     def theme_changed(self) -> None:
-        """Draw anew what carries colours of the theme."""
         self.refresh_from(set())
+        if not self.shown:
+            self._draw_again()
 
     def on_screen_resume(self) -> None:
         """The model went on while another screen was on top."""
@@ -412,7 +495,6 @@ class WorkScreen(Screen[None]):
         self._renew_keys()
 
     def on_screen_suspend(self) -> None:
-        """A question that lies over the screen has keys of its own."""
         self.call_after_refresh(self._renew_keys)
 
     def _renew_keys(self) -> None:
@@ -442,6 +524,14 @@ class WorkScreen(Screen[None]):
         elif not tiny and self.has_class("-tiny"):
             self.call_after_refresh(self._focus_again)
         self.set_class(tiny, "-tiny")
+        for name, holds in self.sizes.items():
+            self.set_class(holds(event.size), name)
+        if self.redrawn:
+            self.call_after_refresh(self._draw_again)
+
+    def _draw_again(self) -> None:
+        if self.is_mounted:
+            self.draw()
 
     def _focus_again(self) -> None:
         before, self._focused_before = self._focused_before, None
@@ -449,8 +539,6 @@ class WorkScreen(Screen[None]):
             if before is None or not before.is_attached:  # it began too small
                 before = next(iter(self.focus_chain), None)
             self.set_focus(before, scroll_visible=False)
-
-    # -- keys that work everywhere -----------------------------------------------------------------------------
 
     async def action_back(self) -> None:
         """Leave the zoomed pane, else the screen, else the app."""
@@ -460,18 +548,15 @@ class WorkScreen(Screen[None]):
             await self.app.pop_screen()
 
     def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, and back."""
         if self.maximized is not None:
             self.minimize()
         elif self.focused is not None:
             self.maximize(self.focused, container=False)
 
     def action_focus_next_pane(self) -> None:
-        """Move to the next pane."""
         self.focus_next()
 
     def action_focus_previous_pane(self) -> None:
-        """Move to the pane before."""
         self.focus_previous()
 
     def copy_text(self) -> str:
@@ -479,63 +564,49 @@ class WorkScreen(Screen[None]):
         return self.target_id
 
     def action_copy(self) -> None:
-        """Copy to the terminal's clipboard and to a file."""
         text = self.copy_text()
         if text:
             self.workbench.copy_to_clipboard(text)
         else:
             self.notify("There is nothing to copy here", severity="warning")
 
-    # -- keys about the target ---------------------------------------------------------------------------------
-
     def action_accept_installed(self) -> None:
-        """Ask, then accept what the banner says of the import path."""
         banner = self.workbench.model.banners.get("installed")
         if banner is None or banner.severity != "error":
             self.notify("Nothing on the import path is held against a run", timeout=4)
             return
-        self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
+        begin(self, partial(self._accept_installed, banner.text), group="accept", exclusive=True)
 
-    async def _accept_installed(self, told: str) -> None:
-        from aisp.engine.protocol import requests
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
-        if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
+    async def _accept_installed(self, evidence: str) -> None:
+        if await self.workbench.confirmed("Was that you, and should processes import it?", evidence):
             reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)
             if reply is not None:
                 self.notify(reply.detail, timeout=8)
 
     def action_run_quick(self) -> None:
-        """Run quickly."""
         self._run_targets(quick=True)
 
     def action_run_full(self) -> None:
-        """Run in full."""
         self._run_targets(quick=False)
 
     def _run_targets(self, *, quick: bool) -> None:
         targets = self.target_ids
         if len(targets) > 1:
-            self.run_worker(self._run_several(targets, quick), group="ask", exclusive=True, exit_on_error=False)
+            begin(self, partial(self._run_several, targets, quick), group="ask", exclusive=True)
         elif targets:
             self.workbench.start_runs(targets, quick=quick, show=self.show_run)
         else:
             self.notify(self.no_target, severity="warning")
 
     async def _run_several(self, targets: list[str], quick: bool) -> None:
-        """Ask before a whole chapter is queued: how many runs, and about how long."""
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         question = f"Queue {len(targets)} {'quick' if quick else 'full'} runs?"
-        if await self.app.push_screen_wait(ConfirmScreen(question, await self.workbench.expected_text(targets, quick))):
+        if await self.workbench.confirmed(question, await self.workbench.expected_text(targets, quick)):
             self.workbench.start_runs(targets, quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:
-        """Show a run that was started from here."""
         self.workbench.open_screen("run", run_id=run_id)
 
     def action_open_running(self) -> None:
-        """Open the target's run that is under way, or waits."""
         run = self.workbench.model.active_run(self.target_id)
         if run is not None:
             self.workbench.open_screen("run", run_id=run.id)
@@ -545,7 +616,6 @@ class WorkScreen(Screen[None]):
             self.notify(self.no_target, severity="warning")
 
     def action_cancel(self) -> None:
-        """Cancel what is under way for the target."""
         self.workbench.cancel_runs(self.target_ids)
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
@@ -560,11 +630,9 @@ class WorkScreen(Screen[None]):
         return {"target_id": self.target_id}
 
     def action_open(self, name: str) -> None:
-        """Open a screen of SCREENS about what is highlighted here."""
         about = self.opened_about(name)
         if about is not None:
             self.workbench.open_screen(name, **about)
 
     def action_edit(self) -> None:
-        """Open the rung's file in the person's editor."""
         self.workbench.edit(self.target_id, self.rung_name)

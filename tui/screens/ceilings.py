@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from aisp.store.record import Ceiling
-from aisp.store.text import clean_line
 from aisp.tui import ceilings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
@@ -27,16 +24,12 @@ WIDE_COLUMNS = 110
 
 
 class CeilingsScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind("measure")
     own_keys_first = True
+    heading = "Ceilings of the GPU"
+    redrawn = True
     DEFAULT_CSS = """
-    CeilingsScreen #title { background: $surface; text-style: bold; }
-    CeilingsScreen #state { background: $surface; }
-    CeilingsScreen #table { height: 1fr; }
-    CeilingsScreen #note { height: 4; border-top: solid $panel; border-title-color: $text; }
-    CeilingsScreen #note:focus { border-top: solid $accent; }
+    CeilingsScreen #note { height: 4; }
     """
 
     def __init__(self) -> None:
@@ -47,28 +40,16 @@ class CeilingsScreen(WorkScreen):
         self._asked = ""  # why the engine refused a measurement
         self._sheet_name = ""
 
-    @property
-    def header_title(self) -> str:
-        return "Ceilings of the GPU"
-
-    @property
-    def table(self) -> LiveTable:
-        """One row per ceiling."""
-        return self.query_one("#table", LiveTable)
-
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         yield TextRows(id="state")
         yield LiveTable(id="table", name="Ceilings", empty="Reading the store")
-        yield LogPane(id="note", empty="")
+        yield LogPane(id="note", classes="ruled", empty="")
 
     def on_mount(self) -> None:
         self.query_one("#note").border_title = "note"
         self.table.focus()
         self._load()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._draw)
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -80,9 +61,7 @@ class CeilingsScreen(WorkScreen):
         if not names or "status" in names or ("peak" in names and live is not None and live.finished):
             self._load()
         elif "peak" in names or "connection" in names:
-            self._draw()
-
-    # -- what is known ----------------------------------------------------------------------------------
+            self.draw()
 
     def _load(self) -> None:
         begin(self, self._read, group="ceilings", exclusive=True)
@@ -95,18 +74,15 @@ class CeilingsScreen(WorkScreen):
             found = next(iter(history.peaks(uuid, 1)), None)
             return stored_peak(found) if found is not None else None
 
-        try:
-            self._stored = await self.workbench.stored(newest)
-            self._problem = ""
-        except Exception as error:
-            self._problem = clean_line(f"{error}")
+        found, self._problem = await self.workbench.read(newest)
+        self._stored = self._stored if self._problem else found
         self._looked = True
         from aisp.store.results.datasheets import datasheet  # data of fifteen GPUs, for this screen only
 
         peak = self.peak
         sheet = datasheet(peak.gpu if peak is not None and peak.gpu else gpus[0].name if gpus else "")
         self._sheet_name = sheet.name if sheet is not None else ""
-        self._draw()
+        self.draw()
 
     @property
     def peak(self) -> PeakView | None:
@@ -118,7 +94,6 @@ class CeilingsScreen(WorkScreen):
         return self._stored
 
     def _state_text(self) -> Text:
-        """How things stand: under way, stored, or why there is nothing."""
         live, peak, no_gpu = self.workbench.model.peak, self.peak, self.workbench.no_gpu
         if live is not None and not live.finished:
             done = len(live.ceilings)
@@ -136,9 +111,7 @@ class CeilingsScreen(WorkScreen):
             )
         return Text(no_gpu or "measured at the clocks that ran; r measures again")
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
         peak, table = self.peak, self.table
@@ -170,7 +143,7 @@ class CeilingsScreen(WorkScreen):
             if peak is not None
             else []
         )
-        self._tell_note()
+        self.row_changed()
 
     def _row(self, number: int, row: ceilings.Row, columns: list[Column]) -> tuple[str, list[Cell]]:
         item = row.ceiling
@@ -181,38 +154,26 @@ class CeilingsScreen(WorkScreen):
             cells |= {"name": item.name, "footprint": plain.size(item.footprint_bytes)}
         return f"{number} {item.name}", [cells[column.key] for column in columns]
 
-    def _chosen(self) -> Ceiling | None:
-        key, peak = self.table.cursor_key, self.peak
-        if peak is None or key is None:
-            return None
-        return next((item for number, item in enumerate(peak.ceilings) if f"{number} {item.name}" == key), None)
-
-    def _tell_note(self) -> None:
+    def row_changed(self) -> None:
         """The highlighted ceiling's note in full: at 80 columns it has no column."""
-        pane, item = self.query_one("#note", LogPane), self._chosen()
-        pane.clear()
+        pane, peak = self.query_one("#note", LogPane), self.peak
+        some = enumerate(peak.ceilings) if peak is not None else ()
+        item = next((item for number, item in some if f"{number} {item.name}" == self.chosen_key), None)
         if item is None:
+            pane.clear()
             return
         facts = [item.note] if item.note else []
         if item.footprint_bytes is not None:
             facts.append(f"footprint {plain.size(item.footprint_bytes)}")
         if item.memory_clock_mhz is not None:
             facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
-        text = f"{item.name}: {', '.join(facts) or plain.DASH}"
-        pane.extend(plain.wrapped([text], max(20, self.size.width - 2)))
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._tell_note()
-
-    # -- keys -------------------------------------------------------------------------------------------
+        pane.prose([f"{item.name}: {', '.join(facts) or plain.DASH}"])
 
     def key_label(self, binding: Binding) -> str:
         """Without a GPU there is nothing to measure."""
         return "" if binding.id == "measure" and self.workbench.no_gpu else super().key_label(binding)
 
     def action_measure(self) -> None:
-        """Ask the engine to measure; say why where it cannot."""
         if self.workbench.no_gpu:
             self.notify(f"The ceilings are not measured: {self.workbench.no_gpu}", timeout=5)
             return
@@ -225,7 +186,7 @@ class CeilingsScreen(WorkScreen):
     def say_refused(self, why: str) -> None:
         """The engine refused a measurement: this stays on the screen when the message is gone."""
         self._asked = why
-        self._draw()
+        self.draw()
 
     def copy_text(self) -> str:
         peak = self.peak

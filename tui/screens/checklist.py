@@ -6,20 +6,19 @@ On a wide terminal the text stands beside the list; on a narrow one enter puts i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
 from aisp.store.results import repeating
 from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
-from aisp.tui import findings, plain
+from aisp.tui import findings
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key
-from aisp.tui.screens.base import entitle
+from aisp.tui.screens.base import Sizes, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -41,18 +40,18 @@ class ChecklistScreen(FoldingScreen):
     """See the module. A subclass fills the list in `draw` and says in `about` what is known of a row."""
 
     DEFAULT_CSS = """
-    ChecklistScreen #title { background: $surface; text-style: bold; }
-    ChecklistScreen #state { background: $surface; }
-    ChecklistScreen #panes { height: 1fr; min-height: 4; layout: vertical; }
-    ChecklistScreen #checks { height: 1fr; width: 1fr; }
+    ChecklistScreen #panes { min-height: 4; }
     ChecklistScreen #about { height: 1fr; width: 1fr; display: none; }
     ChecklistScreen.-reading #about { display: block; }
     ChecklistScreen.-reading #checks { display: none; }
-    ChecklistScreen.-wide #panes { layout: horizontal; }
     ChecklistScreen.-wide #about { width: 45%; display: block; }
     ChecklistScreen.-wide #checks { width: 1fr; display: block; }
     """
     own_keys_first = True
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-wide": lambda size: size.width >= WIDE_COLUMNS}
+    main_table = "checks"
+    chooses = "evidence"
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,55 +83,26 @@ class ChecklistScreen(FoldingScreen):
         if self.is_mounted:
             self.draw()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.call_after_refresh(self.draw)
-
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "about":
-            self.tell()
-
-    @property
-    def table(self) -> LiveTable:
-        """The list."""
-        return self.query_one("#checks", LiveTable)
-
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
-        """Title and lines of the pane about a row."""
         raise NotImplementedError
 
     @property
     def highlighted(self) -> tuple[str, str]:
         """Kind ("category", "check", "issue" or "") and name of the row."""
-        kind, _, name = (self.table.cursor_key or "").partition(" ")
+        kind, _, name = self.chosen_key.partition(" ")
         return kind, name
 
-    def tell(self) -> None:
+    def row_changed(self) -> None:
         """Say all about the highlighted row, where the pane for it is in sight."""
         if not self.is_mounted:
             return
         pane = self.query_one("#about", LogPane)
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("evidence", [])
-        # Out of sight it has no width yet: it will have the screen's.
-        width = max(20, (pane.inner_width if self.has_class("-wide") else self.size.width - 2) - 2)
-        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True), about=(kind, name))
+        pane.prose(lines, labelled=True, about=(kind, name))
         entitle(pane, title)
 
-    # -- keys -------------------------------------------------------------------------------------------
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        if message.table is self.table:
-            self.tell()
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        if message.table is self.table:
-            self.action_evidence()
-
     def action_evidence(self) -> None:
-        """Read about the highlighted row in full, and go back; fold or unfold a category."""
         pane = self.query_one("#about", LogPane)
         if self.focused is pane:
             self._close_reading()
@@ -141,7 +111,7 @@ class ChecklistScreen(FoldingScreen):
         elif self.highlighted[0]:
             self.add_class("-reading")
             pane.focus()
-            self.tell()
+            self.row_changed()
 
     def _close_reading(self) -> None:
         self.remove_class("-reading")
@@ -155,7 +125,6 @@ class ChecklistScreen(FoldingScreen):
             await super().action_back()
 
     def action_step_check(self, by: int) -> None:
-        """Go to the next check, or the one before; a text that is being read changes with it."""
         table = self.table
         while True:
             before = table.cursor_key
@@ -171,12 +140,10 @@ class ChecklistScreen(FoldingScreen):
         return f"category {group}"
 
     def action_only(self) -> None:
-        """Show every check, only what is not passed, or only what was caught or is suspect."""
         self.only = (self.only + 1) % len(findings.FILTERS)
         self.draw()
 
     def action_proof(self) -> None:
-        """Open the lesson of the gallery that proves the highlighted check."""
         targets = self.proofs()
         if not targets:
             self.notify("No cheat of the gallery is about this row")
@@ -191,7 +158,6 @@ class ChecklistScreen(FoldingScreen):
         self.notify(f"{targets[0]} is in the gallery: open it with `{repeating.shell('aisp-tui', str(folder))}`")
 
     def proofs(self) -> Sequence[str]:
-        """Ids of the gallery targets about the highlighted row."""
         kind, name = self.highlighted
         if self.book is None:
             return ()
@@ -203,7 +169,6 @@ class ChecklistScreen(FoldingScreen):
         return ()
 
     def copy_text(self) -> str:
-        """What is known of the highlighted row, in full."""
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("", ())
         return "\n".join([title, *lines]) if title else ""

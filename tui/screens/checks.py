@@ -74,12 +74,8 @@ class ChecksScreen(ChecklistScreen):
                 found = trust.newest_checked(history.newest(trust.LOOK_BACK_RUNS))
                 return stored_run(found, {}) if found is not None else None
 
-            try:
-                self._run = await self.workbench.stored(read)
-            except Exception as error:
-                self._why = str(error)
-        if self._run is None and self._why == "reading the store":
-            self._why = "no run with findings is stored yet"
+            self._run, why = await self.workbench.read(read)
+            self._why = why or "no run with findings is stored yet"
         self.draw()
 
     def refresh_from(self, names: set[str]) -> None:
@@ -92,13 +88,10 @@ class ChecksScreen(ChecklistScreen):
         elif not names:
             self.draw()
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
     def _said(self) -> dict[str, trust.Said]:
         return trust.by_check(self._run.record.findings) if self._run is not None else {}
 
     def draw(self) -> None:
-        """Draw everything."""
         if not self.is_mounted:
             return
         book, run, table = self.book, self._run, self.table
@@ -147,7 +140,7 @@ class ChecksScreen(ChecklistScreen):
             ]
             table.columns = columns
             table.show(self._check_rows(book, only, wide))
-        self.tell()
+        self.row_changed()
 
     def _last(self, said: trust.Said | None) -> Text:
         if said is None:
@@ -201,7 +194,6 @@ class ChecksScreen(ChecklistScreen):
         return rows
 
     def _worst(self, issue: IssueView, said: dict[str, trust.Said]) -> trust.Said | None:
-        """What the checks that answer an issue came to in the last run, the worst of them."""
         return trust.worst(said[check] for check in issue.checks if check in said)
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
@@ -235,21 +227,17 @@ class ChecksScreen(ChecklistScreen):
         return lines
 
     def groups(self) -> Sequence[str]:
-        """The categories in the registry's order."""
         if self.book is None:
             return []
         names = [view.category for view in self.book.checks.values()]
         return list(dict.fromkeys([*names, *(view.category for view in self.book.issues.values())]))
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def action_issues(self) -> None:
-        """List the issues with what answers them, or the checks again."""
         category = self.group()
         self._issues = not self._issues
         self.draw()
         self.table.move_to(f"category {category}")
-        super().refresh_from(set())
+        self.renew_header()
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         if name != "trust":

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -22,7 +21,7 @@ from aisp.tui.aside import begin
 from aisp.tui.comparing import DIFFERENCES, TURNS
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, subtitle
+from aisp.tui.screens.base import Sizes, WorkScreen, subtitle
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -48,15 +47,16 @@ class CompareScreen(WorkScreen):
         "history",
     )
     own_keys_first = True
+    heading = "Compare {}"
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-beside": lambda size: size.width >= BESIDE_COLUMNS}
+    chooses = "diff"
     DEFAULT_CSS = """
     CompareScreen #about { background: $surface; padding: 0 1; }
     CompareScreen .pane { border-subtitle-color: $foreground; }
     CompareScreen #pairs { height: 6; }
     CompareScreen #below { height: 1fr; layout: vertical; }
-    CompareScreen #differences, CompareScreen #turns { height: 1fr; width: 1fr; }
-    CompareScreen #empty { display: none; height: 1fr; padding: 1 2; }
     CompareScreen.-beside #below { layout: horizontal; }
-    CompareScreen.-empty #empty { display: block; }
     CompareScreen.-empty #about, CompareScreen.-empty #pairs, CompareScreen.-empty #below { display: none; }
     """
 
@@ -93,20 +93,11 @@ class CompareScreen(WorkScreen):
         yield Static(id="empty", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#pairs", LiveTable).focus()
         begin(self, self._read, group="read", exclusive=True)
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= BESIDE_COLUMNS, "-beside")
-        self._draw()
 
     def on_refitted(self, message: Refitted) -> None:
         if message.pane.id == "about":
-            self._draw()
-
-    @property
-    def header_title(self) -> str:
-        return f"Compare {self.target_id}".rstrip()
+            self.draw()
 
     @property
     def target_id(self) -> str:
@@ -116,36 +107,22 @@ class CompareScreen(WorkScreen):
     def rung_name(self) -> str:
         return self._rungs()[1]
 
-    def theme_changed(self) -> None:
-        super().theme_changed()
-        self._draw()
-
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
         if self.is_mounted and "board" in names and not all(side.run.record.state.final for _, side in self._sides()):
             begin(self, self._read, group="read", exclusive=True)  # one went on when it was read, and may have ended
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
     async def _read(self) -> None:
-        try:
-            found = await self.workbench.stored(lambda history: comparing.read(history, *self._ids))
-        except Exception as error:
-            self._say_empty(f"The two runs cannot be read: {error}")
-            return
+        found, why = await self.workbench.read(lambda history: comparing.read(history, *self._ids))
         if found is None:
-            self._say_empty("There is no store yet: r on a target runs it")
+            why = f"The two runs cannot be read: {why}" if why else "There is no store yet: r on a target runs it"
+            self.say_empty(why)
             return
         self._compared = found
-        self._draw()
+        self.draw()
         self.refresh_from(set())
 
-    def _say_empty(self, text: str) -> None:
-        self.query_one("#empty", Static).update(Text(clean_line(text, limit=2000)))
-        self.add_class("-empty")
-        self.set_focus(None)
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
         found = self._compared
         if found is None:
             return
@@ -159,20 +136,15 @@ class CompareScreen(WorkScreen):
         about.styles.height = len(rows)
         about.show(rows)
         self._draw_pairs(found, width)
+        refusals = [Text("no verdict" if one.refuses else "", "bold") for one in found.differences]
+        told = [cells_of(DIFFERENCES[:3], one) for one in found.differences]
         self.query_one("#differences", LiveTable).show(
-            [
-                (
-                    str(number),
-                    [*cells_of(DIFFERENCES[:3], one), Text("no verdict" if one.refuses else "", "bold")],
-                )
-                for number, one in enumerate(found.differences)
-            ]
+            [(str(at), [*cells, refusal]) for at, (cells, refusal) in enumerate(zip(told, refusals, strict=True))]
         )
-        self.query_one("#turns", LiveTable).empty = comparing.no_turns(found)
-        self.query_one("#turns", LiveTable).show(
-            [(str(number), cells_of(TURNS, one)) for number, one in enumerate(found.turns)]
-        )
-        self._tell_row()
+        turns = self.query_one("#turns", LiveTable)
+        turns.empty = comparing.no_turns(found)
+        turns.show([(str(at), cells_of(TURNS, one)) for at, one in enumerate(found.turns)])
+        self.row_changed()
 
     def _sides(self) -> list[tuple[str, Side]]:
         return [("A", self._compared.a), ("B", self._compared.b)] if self._compared is not None else []
@@ -192,7 +164,7 @@ class CompareScreen(WorkScreen):
             Column("verdict", "B is", 11),
             Column("note", "", None, ratio=2),
         ]
-        table = self.query_one("#pairs", LiveTable)
+        table = self.table
         table.columns = [column for column in columns if column.key not in left_out]
         rows: list[tuple[str, list[Cell]]] = []
         for pair in found.pairs:
@@ -211,11 +183,7 @@ class CompareScreen(WorkScreen):
             table.move_to(next((pair.rung for pair in found.pairs if pair.rungs[1] == lead.rung), ""))
         table.styles.height = min(len(rows) + 3, max(4, self.size.height // 2))
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._tell_row()
-
-    def _tell_row(self) -> None:
+    def row_changed(self) -> None:
         """What has no room in a highlighted row, below its table."""
         found = self._compared
         if found is None:
@@ -233,7 +201,6 @@ class CompareScreen(WorkScreen):
             subtitle(table, plain.fit(clean_line(text, limit=2000), max(0, table.size.width - 4)))
 
     def copy_text(self) -> str:
-        """The two runs and the ratio of each rung, a line each."""
         found = self._compared
         if found is None:
             return ""
@@ -243,20 +210,11 @@ class CompareScreen(WorkScreen):
             lines.append(f"{pair.rung}: B is {', '.join(word for word in words if word)}")
         return "\n".join([*lines, *([found.conclusion] if found.conclusion else [])])
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def _rungs(self) -> tuple[str, str]:
-        """Names of the highlighted rung in A and in B."""
-        chosen = self.query_one("#pairs", LiveTable).cursor_key if self.is_mounted else None
         pairs = self._compared.pairs if self._compared is not None else []
-        return next((pair.rungs for pair in pairs if pair.rung == chosen), ("", ""))
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_diff()
+        return next((pair.rungs for pair in pairs if pair.rung == self.chosen_key), ("", ""))
 
     def action_diff(self) -> None:
-        """Compare the highlighted rung's sources as they ran."""
         found = self._compared
         if found is None:
             return
@@ -268,10 +226,8 @@ class CompareScreen(WorkScreen):
         self.workbench.open_diff(self.target_id, *sources)
 
     def action_swap(self) -> None:
-        """Swap A and B."""
         self._ids = (self._ids[1], self._ids[0])
         begin(self, self._read, group="read", exclusive=True)
 
     def action_open_side(self, side: int) -> None:
-        """Open one of the two runs."""
         self.workbench.open_screen("run", run_id=self._ids[side])

@@ -79,7 +79,6 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
             self._show()
 
     def on_resize(self, event: events.Resize) -> None:
-        """A low terminal has no row to spare for a margin."""
         self.set_class(event.size.height < 20, "-low")
 
     def _show(self) -> None:
@@ -99,8 +98,10 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
         """There is a next file only where several would be written."""
         return action != "file" or len(self._rewrites) > 1
 
+    def action_answer(self, answer: ScreenResultType) -> None:
+        self.dismiss(answer)
+
     def action_file(self, by: int) -> None:
-        """Show another of the files."""
         self._shown = (self._shown + by) % len(self._rewrites)
         self._show()
 
@@ -114,10 +115,6 @@ class ConfirmScreen(QuestionScreen[bool]):
         Key("answer(False)", "escape,n,q", "no", "Leave everything as it is.", "esc", priority=True),
     )
 
-    def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
-        self.dismiss(yes)
-
 
 class CopyScreen(QuestionScreen[str]):
     """Ask what to edit of a lesson that came with aisp: "copy", "here", or "" for nothing."""
@@ -127,7 +124,3 @@ class CopyScreen(QuestionScreen[str]):
         Key("answer('here')", "p", "edit in place", "Edit the lesson itself, where it is installed."),
         Key("answer('')", "escape,n,q", "leave", "Do neither.", "esc"),
     )
-
-    def action_answer(self, what: str) -> None:
-        """Close with the answer."""
-        self.dismiss(what)

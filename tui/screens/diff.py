@@ -20,7 +20,6 @@ from aisp.tui.widgets.diffview import DiffView
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store import History
 
 MAX_EARLIER = 300  # earlier states offered in the list of sources
 
@@ -44,21 +43,15 @@ class DiffScreen(WorkScreen):
         Key("swap", "s", "", "Swap left and right."),
         *("run_quick", "run_full", "watch", "history", "edit"),
     )
-    own_keys_first = True
     DEFAULT_CSS = "DiffScreen #diff { height: 1fr; }"
 
     def __init__(self, target_id: str, left: Source | None = None, right: Source | None = None) -> None:
-        super().__init__()
-        self._target_id = target_id
+        super().__init__(target_id)
         self._sides: list[Source | None] = [left, right]
         self._earlier: list[tuple[str, str, str]] = []  # snapshot, wall, run id; newest first
         self._looked = False  # whether the store was asked for earlier sources
         self._stored: tuple[str, ...] = ()  # the files of a snapshot that is compared
         self._compared: tuple[Source, Source] | None = None
-
-    @property
-    def target_id(self) -> str:
-        return self._target_id
 
     @property
     def rung_name(self) -> str:
@@ -74,13 +67,11 @@ class DiffScreen(WorkScreen):
         yield DiffView(id="diff", name="Diff", classes="pane")
 
     def on_mount(self) -> None:
-        self.view.focus()
         self._begin()
         begin(self, self._load_earlier, group="earlier")
 
     @property
     def view(self) -> DiffView:
-        """The diff."""
         return self.query_one(DiffView)
 
     def refresh_from(self, names: set[str]) -> None:
@@ -91,8 +82,6 @@ class DiffScreen(WorkScreen):
     def copy_text(self) -> str:
         """The two names; the pane copies its own hunks."""
         return f"{self._label(0)}\n{self._label(1)}"
-
-    # -- what is compared --------------------------------------------------------------------------------------
 
     @property
     def _names(self) -> list[str]:
@@ -118,15 +107,10 @@ class DiffScreen(WorkScreen):
 
     def _label(self, side: int) -> str:
         source = self._sides[side]
-        if source is None:
-            return plain.DASH
-        return f"{source.name} ({self._when(source.snapshot)})"
-
-    def _when(self, snapshot: str) -> str:
-        if not snapshot:
-            return "now"
-        wall = next((wall for known, wall, _ in self._earlier if known == snapshot), "")
-        return f"{plain.local_time(wall)}, {snapshot[:8]}" if wall else snapshot[:8]
+        if source is None or not source.snapshot:
+            return plain.DASH if source is None else f"{source.name} (now)"
+        wall = next((wall for known, wall, _ in self._earlier if known == source.snapshot), "")
+        return f"{source.name} ({plain.local_time(wall) + ', ' if wall else ''}{source.snapshot[:8]})"
 
     def _compare(self) -> None:
         left, right = self._sides
@@ -134,7 +118,7 @@ class DiffScreen(WorkScreen):
             return
         self._compared = (left, right)
         begin(self, partial(self._load, left, right), group="load", exclusive=True)
-        super().refresh_from(set())
+        self.renew_header()
 
     async def _load(self, left: Source, right: Source) -> None:
         target = self.workbench.target(self._target_id)
@@ -156,15 +140,9 @@ class DiffScreen(WorkScreen):
                 return self.workbench.absent(self._target_id)
             return await aside(read_source, file_of(target, source.name))
 
-        def ask(history: History) -> dict[str, bytes]:
-            return history.snapshot(source.snapshot)
-
-        try:
-            files = await self.workbench.stored(ask)
-        except Exception as error:
-            return clean_line(f"snapshot {source.snapshot[:8]} cannot be read: {error}")
+        files, why = await self.workbench.read(lambda history: history.snapshot(source.snapshot))
         if files is None:
-            return "there is no store yet"
+            return f"snapshot {source.snapshot[:8]} cannot be read: {why}" if why else "there is no store yet"
         self._stored = tuple(sorted(files))
         name = file_of(target, source.name).name if target is not None else source.name
         for candidate in (source.name, name, f"{source.name}.py"):
@@ -173,11 +151,9 @@ class DiffScreen(WorkScreen):
         return clean_line(f"{source.name} was not there then; there were {', '.join(sorted(files))}", limit=2000)
 
     async def _load_earlier(self) -> None:
-        try:
-            found = await self.workbench.stored(lambda history: history.snapshots_of(self._target_id))
-        except Exception as error:
-            self.notify(f"Earlier sources cannot be read: {error}", severity="warning")
-            found = None
+        found, why = await self.workbench.read(lambda history: history.snapshots_of(self._target_id))
+        if why:
+            self.notify(f"Earlier sources cannot be read: {why}", severity="warning")
         seen: set[str] = set()
         for snapshot, wall, run_id in found or []:
             if snapshot not in seen and len(seen) < MAX_EARLIER:
@@ -189,8 +165,6 @@ class DiffScreen(WorkScreen):
         elif any(source.snapshot for source in self._compared):
             self._compare()  # the titles can now say when
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def action_pick(self, side: int, by: int) -> None:
         """Put the next or the previous source into a half, at the same time as the one that is there."""
         current, names = self._sides[side], self._names
@@ -201,7 +175,6 @@ class DiffScreen(WorkScreen):
         self._compare()
 
     def action_choose(self, side: int) -> None:
-        """Pick a source from a list."""
         current = self._sides[side]
         if current is None:
             return
@@ -224,6 +197,5 @@ class DiffScreen(WorkScreen):
         self.app.push_screen(PickerScreen(f"Source for the {which} half", rows, here), take)
 
     def action_swap(self) -> None:
-        """Swap the halves."""
         self._sides.reverse()
         self._compare()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from aisp.tui import plain
+from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import Model
 from aisp.tui.screens.base import WorkScreen
@@ -22,7 +22,6 @@ LEVEL_STYLES = {"error": "bold $error", "critical": "bold $error", "warning": "$
 
 
 def status_rows(model: Model, connected: bool) -> list[Text]:
-    """The engine's state: connection, process, memory, devices, workers, clients; and what to do."""
     connection, status = model.connection, model.status
     rows = [Text.assemble(("engine  ", "dim"), (str(connection), "bold"))]
     if connection.state == "lost":
@@ -70,45 +69,33 @@ def status_rows(model: Model, connected: bool) -> list[Text]:
 
 
 class EngineLogScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("start_engine", "S", "start engine", "Look for the engine now, and start one where there is none."),
-        Key(
-            "restart_engine",
-            "U",
-            "restart when idle",
-            "Let an engine of another version end after its queue, and start ours then.",
-        ),
+        Key("restart_engine", "U", "restart when idle",
+            "Let an engine of another version end after its queue, and start ours then."),
         "reload",
-    )
+    )  # fmt: skip
     DEFAULT_CSS = """
     EngineLogScreen #status { height: 6; background: $surface; }
-    EngineLogScreen #log { height: 1fr; border-top: solid $panel; border-title-color: $text; }
-    EngineLogScreen #log:focus { border-top: solid $accent; }
+    EngineLogScreen #log { height: 1fr; }
     """
+    heading = "Engine log"
+    redrawn = True
+    shown = frozenset(("log", "status", "connection", "queue", "banners", "watches", "gaps"))
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines_seen = 0
+        self._lines_seen = -1  # lines of the log that the pane holds; -1 where it must be filled anew
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="status")
-        yield LogPane(id="log", empty="the engine has written nothing yet")
+        yield LogPane(id="log", classes="ruled", empty="the engine has written nothing yet")
 
     def on_mount(self) -> None:
         self.query_one("#log", LogPane).border_title = "engine log"
-        self.query_one("#log", LogPane).focus()
         self.set_interval(STATUS_PERIOD_S, self._ask_status)
-        self.run_worker(self._fetch(), group="fetch", exclusive=True, exit_on_error=False)
-        self._draw(whole=True)
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._draw, whole=False)
-
-    @property
-    def header_title(self) -> str:
-        return "Engine log"
+        self.action_reload()
+        self.draw()
 
     async def _fetch(self) -> None:
         link = self.workbench.link
@@ -119,20 +106,16 @@ class EngineLogScreen(WorkScreen):
     def _ask_status(self) -> None:
         link = self.workbench.link
         if self.is_current and link is not None and link.connected:
-            self.run_worker(link.fetch_status(), group="status", exclusive=True, exit_on_error=False)
-
-    # -- drawing ----------------------------------------------------------------------------------------
+            begin(self, link.fetch_status, group="status", exclusive=True)
 
     def refresh_from(self, names: set[str]) -> None:
+        if "connection" in names and self.is_mounted:
+            self.action_reload()
+        if "log:whole" in names:
+            self._lines_seen = -1
         super().refresh_from(names)
-        if not self.is_mounted:
-            return
-        if "connection" in names:
-            self.run_worker(self._fetch(), group="fetch", exclusive=True, exit_on_error=False)
-        if not names or not names.isdisjoint(("log", "status", "connection", "queue", "banners", "watches", "gaps")):
-            self._draw(whole="log:whole" in names)
 
-    def _draw(self, *, whole: bool) -> None:
+    def draw(self) -> None:
         model, link = self.workbench.model, self.workbench.link
         status = self.query_one("#status", TextRows)
         rows = status_rows(model, link is not None and link.connected)
@@ -140,7 +123,7 @@ class EngineLogScreen(WorkScreen):
         status.show(rows)
         log = self.query_one("#log", LogPane)
         new = model.engine_line_count - self._lines_seen
-        if whole or new > len(model.engine_lines):
+        if self._lines_seen < 0 or new > len(model.engine_lines):
             log.clear()
             new = len(model.engine_lines)
         if new > 0:
@@ -150,10 +133,7 @@ class EngineLogScreen(WorkScreen):
             )
         self._lines_seen = model.engine_line_count
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def action_start_engine(self) -> None:
-        """Look for an engine now."""
         link = self.workbench.link
         if link is None or link.connected:
             self.notify("The engine is connected")
@@ -162,15 +142,13 @@ class EngineLogScreen(WorkScreen):
         self.notify("Looking for the engine, starting one if need be")
 
     def action_restart_engine(self) -> None:
-        """Replace an engine of another version when it is idle."""
         if self.workbench.model.connection.state == "mismatch":
             self.workbench.restart_engine_when_idle()
         else:
             self.notify("The engine is of this version; there is no need to restart it")
 
     def action_reload(self) -> None:
-        """Fetch the log and the state again."""
-        self.run_worker(self._fetch(), group="fetch", exclusive=True, exit_on_error=False)
+        begin(self, self._fetch, group="fetch", exclusive=True)
 
     def copy_text(self) -> str:
         model = self.workbench.model

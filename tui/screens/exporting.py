@@ -27,15 +27,12 @@ COPY = "copy"
 
 
 class ExportingScreen(WorkScreen):
-    """See the module."""
-
     @property
     def shared_run(self) -> str:
         """The id of the run that is written or copied; "" for none."""
         raise NotImplementedError
 
     def action_export(self) -> None:
-        """Ask for the form, then write the run."""
         run_id = self.shared_run
         if not run_id:
             self.notify("Highlight a run first", severity="warning")
@@ -54,13 +51,10 @@ class ExportingScreen(WorkScreen):
         def write(history: History) -> tuple[str, str]:
             return history.run(run_id).target, FORMS[form][1](history, run_id)
 
-        try:
-            found = await self.workbench.stored(write)
-        except Exception as error:  # whatever the store or the run has against it is told
-            self.notify(f"Not written: {clean_line(str(error), limit=400)}", severity="error", timeout=12)
-            return
+        found, why = await self.workbench.read(write)
         if found is None:
-            self.notify("Not written: the run is not in the store yet", severity="warning")
+            reason = why or "the run is not in the store yet"
+            self.notify(f"Not written: {reason}", severity="error" if why else "warning", timeout=12)
             return
         target, text = found
         if picked == COPY:
@@ -75,7 +69,6 @@ class ExportingScreen(WorkScreen):
         self.notify(f"Wrote {file}", timeout=8)
 
     def action_copy(self) -> None:
-        """Copy what the screen has to copy, else the run on one line."""
         run_id = self.shared_run
         if (text := self.copy_text()) or not run_id:
             self.workbench.copy_to_clipboard(text) if text else super().action_copy()

@@ -3,9 +3,10 @@ escape clears the words before it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding
@@ -14,14 +15,19 @@ from textual.widgets import Input
 from aisp.store.results.overview import Lesson
 from aisp.store.text import clean_line
 from aisp.tui import plain
+from aisp.tui.aside import begin
 from aisp.tui.findings import outcome_text
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.finding import WordsInput
 from aisp.tui.widgets.lines import Refitted
-from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell
 
+if TYPE_CHECKING:
+    from aisp.store import History
+
+Read: TypeAlias = "Callable[[Sequence[Any], History], object]"
 FILTER = Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/")
 
 
@@ -34,18 +40,6 @@ class FilterInput(WordsInput):
     FilterInput.-shown { display: block; }
     """
     ALLOW_MAXIMIZE = False
-
-
-def giving_way(columns: Iterable[tuple[int, Column]], width: int, enough: int) -> tuple[list[Column], int]:
-    """The columns that leave `enough` cells of these for another one, and how many they leave. Those with a rank give
-    way, the highest rank first."""
-    ranked = list(columns)
-    for least in range(max(rank for rank, _ in ranked), -1, -1):
-        found = [column for rank, column in ranked if rank <= least]
-        left = width - sum((column.width or 0) + GAP for column in found)
-        if left >= enough:
-            break
-    return found, left
 
 
 class FilteringScreen(WorkScreen):
@@ -72,14 +66,10 @@ class FilteringScreen(WorkScreen):
         if message.pane is self.table:
             self.draw()
 
-    @property
-    def table(self) -> LiveTable:
-        """The rows."""
-        return self.query_one(LiveTable)
-
-    def draw(self) -> None:
-        """Draw the rows, filtered."""
-        raise NotImplementedError
+    def matches(self, *texts: str) -> bool:
+        """Whether all of the words stand in these texts."""
+        whole = " ".join(texts).casefold()
+        return all(word in whole for word in self.filter_words.casefold().split())
 
     def nothing(self, one: str = "target") -> str:
         """Why no row is left, and what brings some back."""
@@ -90,12 +80,10 @@ class FilteringScreen(WorkScreen):
         return f"No {one} is left by {' and '.join(wanted)}; {', '.join(ways)}"
 
     def action_sort(self) -> None:
-        """Sort by the next order."""
         self._sort = _next(self._sort, self.sorts)
         self.draw_from_top()
 
     def action_only(self) -> None:
-        """Show the next choice."""
         self._only = _next(self._only, self.choices)
         self.draw_from_top()
 
@@ -105,7 +93,6 @@ class FilteringScreen(WorkScreen):
         self.table.action_end(-1)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
         field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
@@ -117,7 +104,6 @@ class FilteringScreen(WorkScreen):
         self.draw()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Enter keeps the words and goes back to the table."""
         message.stop()
         if self.filter_words:
             self.table.focus()
@@ -135,7 +121,6 @@ class FilteringScreen(WorkScreen):
 
     @property
     def filtering(self) -> bool:
-        """Whether the line of the filter is open: escape closes it."""
         return self.maximized is None and self.query_one("#filter", FilterInput).has_class("-shown")
 
     def key_label(self, binding: Binding) -> str:
@@ -158,11 +143,42 @@ class LessonRows(FilteringScreen):
         super().__init__()
         self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
         self._active: dict[str, str] = {}  # a word for what goes on, by target
-        self._problem = ""
+        self._problem = ""  # why the store cannot be read
+        self._asking = False  # whether it is being asked: what changes meanwhile is asked for next
+
+    asked_at_once: ClassVar[int]  # rows that the store is asked about in one go
+    shown = frozenset(("catalog", "board", "runs", "status", "connection", "quarantines"))
 
     @property
     def target_id(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
+        return self.chosen_key
+
+    def ask(self, wanted: Sequence[Any], read: Read, take: Callable[[Any, Any], bool]) -> None:
+        """Ask the store in a thread what is not known of these rows, a few at a time, and draw what came.
+
+        Args:
+            read: of some of them, from the store.
+            take: the same and what was read, None where there is no store yet; returns whether to go on.
+        """
+        if wanted and not self._problem and not self._asking:
+            self._asking = True
+            begin(self, partial(self._ask, wanted, read, take), group="rows")
+
+    async def _ask(self, wanted: Sequence[Any], read: Read, take: Callable[[Any, Any], bool]) -> None:
+        more = True
+        for start in range(0, len(wanted), self.asked_at_once):
+            if self.is_mounted and start:
+                self.draw()
+            some = wanted[start : start + self.asked_at_once]
+            found, why = await self.workbench.read(partial(read, some))
+            self._problem = f"the store cannot be read: {why}" if why else ""
+            more = not why and take(some, found)
+            if not more:
+                break
+        self._asking = not more
+        if self.is_mounted:
+            self.draw()
+        self._asking = False
 
     def cached(self, target_id: str, hangs_on: object, make: Callable[[], list[Cell]]) -> list[Cell]:
         """A row's cells; the same list as before where nothing in it can have changed."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from aisp.tui.keymap import Key
 from aisp.tui.screens.base import WorkScreen
-from aisp.tui.widgets.table import LiveTable
 
 
 def folding_keys(group: str) -> tuple[Key, ...]:
@@ -26,11 +25,6 @@ class FoldingScreen(WorkScreen):
         super().__init__()
         self.folded: set[str] = set()
 
-    @property
-    def table(self) -> LiveTable:
-        """The list."""
-        raise NotImplementedError
-
     def group(self) -> str:
         """The group that the highlighted row belongs to, "" where there is none."""
         raise NotImplementedError
@@ -43,31 +37,23 @@ class FoldingScreen(WorkScreen):
         """Key of the row that stands for a group."""
         raise NotImplementedError
 
-    def draw(self) -> None:
-        """Draw everything."""
-        raise NotImplementedError
-
     def action_fold(self) -> None:
-        """Fold the group and highlight it."""
         if group := self.group():
             self.folded.add(group)
             self.draw()
             self.table.move_to(self.head(group))
 
     def action_unfold(self) -> None:
-        """Unfold the group."""
         self.folded.discard(self.group())
         self.draw()
 
     def action_toggle_fold(self) -> None:
-        """Fold or unfold the group."""
         if self.group() in self.folded:
             self.action_unfold()
         else:
             self.action_fold()
 
     def action_fold_all(self) -> None:
-        """Fold every group, or unfold them all."""
         every, group = set(self.groups()), self.group()
         self.folded = set() if every <= self.folded else every
         self.draw()

@@ -21,7 +21,6 @@ from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, bindings_of, key_names
 
 
 def sentence_of(binding: Binding) -> str:
-    """What a binding does, in a sentence."""
     text = binding.tooltip or binding.description
     return text if text.endswith(".") or not text else text + "."
 
@@ -123,7 +122,6 @@ def _grid(rows: list[Row], named: bool) -> Table:
 
 
 def _words(words: Iterable[str]) -> Table:
-    """Words left, what they mean right."""
     return _grid([([word], WORDS[word], "") for word in words], False)
 
 
@@ -176,5 +174,4 @@ class HelpScreen(ModalScreen[None]):
         self.query_one("#help").focus()
 
     def action_dismiss_panel(self) -> None:
-        """Close."""
         self.dismiss(None)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -17,7 +16,6 @@ from aisp.store.outcomes import SUPERSEDED, State
 from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
 from aisp.store.results.tables.runs import RUNS, Listed, note
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine, runs_of
@@ -25,7 +23,7 @@ from aisp.tui.findings import bar_sign, cheats_text, ended_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import entitle, subtitle
+from aisp.tui.screens.base import Sizes, entitle, subtitle
 from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.widgets.editplot import NAMES, EditPlot, EditPoint, Mark
 from aisp.tui.widgets.lines import Refitted
@@ -50,43 +48,36 @@ def results_of(names: Sequence[str], history: History) -> tuple[list[Reading], d
 
 
 class HistoryScreen(ExportingScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
         Key("mark", "m,space", "mark", "Mark a run; the two marked last are compared, of whatever targets they are."),
-        Key(
-            "compare",
-            "C",
-            "compare",
-            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks.",
-        ),
-        Key(
-            "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
-        ),
+        Key("compare", "C", "compare",
+            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks."),
+        Key("diff_runs", "d", "diff",
+            "Compare the sources of the two marked runs, or of the highlighted run with now."),
         Key("only", "o", "all", "Show cancelled and superseded runs too, or leave them out again."),
         Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
         EXPORT,
         *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
-    )
+    )  # fmt: skip
     words = ("noise floor", "verdict")
     DEFAULT_CSS = """
-    HistoryScreen #panes { height: 1fr; layout: vertical; }
-    HistoryScreen #runs { height: 1fr; width: 1fr; }
     HistoryScreen #plot { height: 50%; width: 100%; display: none; }
     HistoryScreen #plot.-filled { display: block; }
-    HistoryScreen #empty { display: none; height: 1fr; padding: 1 2; }
-    HistoryScreen.-empty #empty { display: block; }
-    HistoryScreen.-empty #panes { display: none; }
-    HistoryScreen.-wide #panes { layout: horizontal; }
     HistoryScreen.-wide #plot { width: 40%; height: 1fr; }
     HistoryScreen.-short #plot { display: none; }
     """
 
+    heading = "{}  history"
+    sizes: ClassVar[Sizes] = {
+        "-wide": lambda size: size.width >= WIDE_COLUMNS,
+        "-short": lambda size: size.height < 16,
+    }
+    chooses = "open_run"
+
     def __init__(self, target_id: str) -> None:
-        super().__init__()
-        self._target_id = target_id
+        super().__init__(target_id)
         self._results: list[Reading] = []  # newest first
         self._all = False  # whether runs that were cancelled have rows too
         self._machines: dict[str, str] = {}  # of the runs that were imported
@@ -94,14 +85,6 @@ class HistoryScreen(ExportingScreen):
         self._drawn: list[str] = []  # runs by id, as they are numbered in the plot
         self._both = ReplicaTimes(self)
         self._ended: set[str] = set()
-
-    @property
-    def target_id(self) -> str:
-        return self._target_id
-
-    @property
-    def header_title(self) -> str:
-        return f"{self._target_id}  history"
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -127,18 +110,9 @@ class HistoryScreen(ExportingScreen):
         self.table.focus()
         self._load()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.set_class(event.size.height < 16, "-short")
-
     def on_refitted(self, message: Refitted) -> None:
         if message.pane is self.table:
             self._say_reason()
-
-    @property
-    def table(self) -> LiveTable:
-        """The runs."""
-        return self.query_one("#runs", LiveTable)
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -157,8 +131,7 @@ class HistoryScreen(ExportingScreen):
             self._ended = ended
             self._load()
 
-    def theme_changed(self) -> None:
-        super().theme_changed()
+    def draw(self) -> None:
         if self._results:
             self._fill()
             self._draw()
@@ -169,14 +142,13 @@ class HistoryScreen(ExportingScreen):
     async def _read(self) -> None:
         target = self.workbench.target(self._target_id)
         names = target.names if target is not None else (self._target_id,)
-        try:
-            found = await self.workbench.stored(partial(results_of, names))
-        except Exception as error:
-            self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
+        found, why = await self.workbench.read(partial(results_of, names))
+        if why:
+            self.say_empty(f"The history cannot be read: {why}")
             return
         self._results, self._machines = found or ([], {})
         if not self._results:
-            self._say_empty(
+            self.say_empty(
                 "No run of this target is stored yet.\n\n"
                 "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
@@ -184,15 +156,8 @@ class HistoryScreen(ExportingScreen):
                 f"or, in a shell: {self.workbench.typed('run', self._target_id)}"
             )
             return
-        self.remove_class("-empty")
-        self._fill()
-        self._draw()
-
-    def _say_empty(self, text: str) -> None:
-        self.query_one("#empty", Static).update(Text(text))
-        self.add_class("-empty")
-        # A hidden table must not keep the focus: its keys would do nothing that can be seen.
-        self.set_focus(None)
+        self.say_empty("")
+        self.draw()
 
     def _fill(self) -> None:
         if self.focused is None:
@@ -252,8 +217,6 @@ class HistoryScreen(ExportingScreen):
         self.table.empty = "every run was cancelled" if hidden else "Reading the store"
         entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks, *left_out]))
 
-    # -- the plot ----------------------------------------------------------------------------------------------
-
     def _alike(self) -> list[Reading]:
         """The runs whose times may be drawn side by side: of this machine, of the newest one's case, on its device;
         newest first."""
@@ -307,25 +270,16 @@ class HistoryScreen(ExportingScreen):
         self._both.look_up(list(reversed(alike)), self._draw)
 
     def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
-        """The cursor goes where the plot was clicked."""
         message.stop()
         self.table.move_to(self._drawn[message.number - 1])
 
     def action_plot_rung(self, by: int) -> None:
-        """Plot another rung."""
         rungs = self._rungs()
         if rungs:
             self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
             self._draw()
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_run()
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
+    def row_changed(self) -> None:
         self._say_reason()
         self._draw()
 
@@ -337,8 +291,7 @@ class HistoryScreen(ExportingScreen):
         subtitle(self.table, plain.fit(text, width))
 
     def _highlighted(self) -> Reading | None:
-        key = self.table.cursor_key
-        return next((result for result in self._results if result.id == key), None)
+        return next((result for result in self._results if result.id == self.chosen_key), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing is left out where nothing was cancelled."""
@@ -347,12 +300,10 @@ class HistoryScreen(ExportingScreen):
         return super().check_action(action, parameters)
 
     def action_only(self) -> None:
-        """Show the cancelled runs, or leave them out."""
         self._all = not self._all
         self._fill()
 
     def action_open_run(self) -> None:
-        """Open the stored run."""
         result = self._highlighted()
         if result is not None:
             self.workbench.open_screen("run", run_id=result.id)
@@ -364,7 +315,6 @@ class HistoryScreen(ExportingScreen):
         return {"target_id": self._target_id, "run_id": result.id if result is not None else ""}
 
     def action_mark(self) -> None:
-        """Mark or unmark the run; a third mark takes the place of the oldest."""
         result = self._highlighted()
         if result is None:
             return
@@ -373,11 +323,9 @@ class HistoryScreen(ExportingScreen):
             marked.remove(result.id)
         else:
             self.workbench.marked = [*marked[-1:], result.id]
-        self._fill()
-        self._draw()
+        self.draw()
 
     def action_compare(self) -> None:
-        """Compare the two marked runs, or the one that is marked with the highlighted one."""
         highlighted = self._highlighted()
         marked = self.workbench.marked
         if len(marked) == 1 and highlighted is not None and highlighted.id not in marked:
@@ -386,18 +334,15 @@ class HistoryScreen(ExportingScreen):
         self.workbench.compare_marked()
 
     def action_diff_runs(self) -> None:
-        """Compare the sources of the two marked runs, or of the highlighted one with now."""
         chosen = [result for result in self._results if result.id in self.workbench.marked]
         highlighted = self._highlighted()
+        if len(chosen) == 1 and highlighted is not None and highlighted is not chosen[0]:
+            chosen = [chosen[0], highlighted]
         if len(chosen) == 2:
             older, newer = sorted(chosen, key=lambda result: result.id)
-            pair: Sequence[str] = (older.record.snapshot, newer.record.snapshot)
-        elif chosen and highlighted is not None and highlighted is not chosen[0]:
-            older, newer = sorted((chosen[0], highlighted), key=lambda result: result.id)
-            pair = (older.record.snapshot, newer.record.snapshot)
+            pair = older.record.snapshot, newer.record.snapshot
         elif highlighted is not None:
-            newer = highlighted
-            pair = (highlighted.record.snapshot, "")
+            newer, pair = highlighted, (highlighted.record.snapshot, "")
         else:
             self.notify("Highlight a run first", severity="warning")
             return

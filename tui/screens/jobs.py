@@ -10,7 +10,6 @@ from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -21,7 +20,7 @@ from aisp.tui import jobs, plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import WatchView
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import Sizes, WorkScreen, entitle
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -47,14 +46,11 @@ _COLUMNS = (
 
 
 def columns_for(width: int) -> list[Column]:
-    """The table's columns on a terminal of `width` columns."""
     shown = [column for least, column in _COLUMNS if width >= least]
     return [replace(one, width=20) if one.key == "state" and width >= ASKED_COLUMNS else one for one in shown]
 
 
 class JobsScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_job", "enter", "open", "Open the run, fuzz, measurement or watch.", "⏎"),
         Key("cancel", "x", "cancel", "Cancel the job; of a watch: stop watching, after a question."),
@@ -63,8 +59,12 @@ class JobsScreen(WorkScreen):
         "history",
     )
     own_keys_first = True
+    heading = "Jobs"
+    shown = frozenset(("queue", "runs", "watches", "connection"))
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-short": lambda size: size.height < 16}
+    chooses = "open_job"
     DEFAULT_CSS = """
-    JobsScreen #jobs { height: 1fr; }
     JobsScreen #about { height: 3; background: $surface; padding: 0 1; }
     JobsScreen.-short #about { display: none; }
     """
@@ -75,28 +75,11 @@ class JobsScreen(WorkScreen):
 
     def on_mount(self) -> None:
         self._idle: set[str] = set()  # the keys that the footer leaves out
-        self.table.focus()
         self.set_interval(CLOCK_PERIOD_S, self._tick)
-        self._draw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < 16, "-short")
-        self._draw()
-
-    @property
-    def header_title(self) -> str:
-        return "Jobs"
-
-    @property
-    def table(self) -> LiveTable:
-        """The jobs and watches."""
-        return self.query_one("#jobs", LiveTable)
-
-    # -- what is highlighted -----------------------------------------------------------------------------------
+        self.draw()
 
     @property
     def chosen(self) -> QueueItem | WatchView | None:
-        """The highlighted job or watch."""
         kind, _, name = (self.table.cursor_key or "").partition(" ")
         model = self.workbench.model
         if kind == "watch":
@@ -109,24 +92,16 @@ class JobsScreen(WorkScreen):
         return chosen.target if chosen is not None and getattr(chosen, "kind", "") != "peak" else ""
 
     def copy_text(self) -> str:
-        """The highlighted job's id, a watch's folder."""
         chosen = self.chosen
         if chosen is None:
             return ""
         return chosen.folder if isinstance(chosen, WatchView) else chosen.run_id
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"queue", "runs", "watches", "connection"}):
-            self._draw()
-
     def _tick(self) -> None:
         if self.is_current and self.workbench.model.queue:
-            self._draw()
+            self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         model, now_ns = self.workbench.model, self.workbench.model.now_ns()
         table, queue = self.table, jobs.rows(model.queue, now_ns)
         table.columns = columns_for(self.size.width)
@@ -134,7 +109,7 @@ class JobsScreen(WorkScreen):
         rows += [(f"watch {watch.target}", self._watch_row(watch)) for watch in model.active_watches()]
         table.show(rows)
         entitle(table, self._title(sum(row.place is not None for row in queue), now_ns))
-        self._describe()
+        self.row_changed()
 
     def _title(self, waiting: int, now_ns: int) -> str:
         queue, watches = self.workbench.model.queue, self.workbench.model.active_watches()
@@ -151,7 +126,10 @@ class JobsScreen(WorkScreen):
         style = "bold" if under_way else ""
         cells["target"] = Text(job.target if job.kind != "peak" else "this GPU", style)
         if under_way:
-            cells["starts_in_s"] = self._bar(job, row.now_ns)
+            # How much of its time has passed, by how long the last one like it took.
+            elapsed_s = jobs.elapsed_s(job, row.now_ns)
+            share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
+            cells["starts_in_s"] = progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
         else:
             cells["elapsed_s"] = ""
         cells["place"] = Text(("*" if self.workbench.ascii else "●") if under_way else str(row.place), "bold")
@@ -159,14 +137,7 @@ class JobsScreen(WorkScreen):
             cells["state"] = doing
         return [cells[column.key] for column in self.table.columns]
 
-    def _bar(self, job: QueueItem, now_ns: int) -> str:
-        """How much of the job's time has passed, by how long the last one like it took."""
-        elapsed_s = jobs.elapsed_s(job, now_ns)
-        share = None if elapsed_s is None or not job.expected_s else min(1.0, elapsed_s / job.expected_s)
-        return progress.bar(share, BAR_COLUMNS, self.workbench.ascii)
-
     def _doing(self, job: QueueItem) -> str:
-        """The step that a run is at; "" where that is not known."""
         run = self.workbench.model.runs.get(job.run_id)
         return "" if run is None else progress.doing(run)
 
@@ -176,13 +147,9 @@ class JobsScreen(WorkScreen):
 
     def _edits(self, watch: WatchView) -> str:
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        return f"{count} edit{'' if count == 1 else 's'}"
+        return plain.counted(count, "edit")
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._describe()
-
-    def _describe(self) -> None:
+    def row_changed(self) -> None:
         """All about the highlighted row, of which narrow terminals have no column."""
         chosen, now_ns = self.chosen, self.workbench.model.now_ns()
         rows: list[Text] = []
@@ -212,8 +179,6 @@ class JobsScreen(WorkScreen):
             begins = f"begins {jobs.begins(job, now_ns)}"
         return "; ".join(part for part in (f"number {place} of those that wait", begins, takes) if part)
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def key_label(self, binding: Binding) -> str:
         """Nothing for a key that has nothing to do; pressed all the same, it says why."""
         return "" if binding.id in self._idle_keys() else super().key_label(binding)
@@ -227,12 +192,7 @@ class JobsScreen(WorkScreen):
             idle.add("move_up")
         return idle
 
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_job()
-
     def action_open_job(self) -> None:
-        """Open what is highlighted."""
         app, chosen = self.workbench, self.chosen
         if chosen is None:
             self.notify(EMPTY)
@@ -248,7 +208,6 @@ class JobsScreen(WorkScreen):
             app.open_screen("fuzz", target_id=chosen.target)  # what a lint or a replay is about
 
     def action_cancel(self) -> None:
-        """Cancel the job, or stop the watch after a question."""
         chosen = self.chosen
         if chosen is None:
             self.notify(EMPTY)
@@ -258,36 +217,27 @@ class JobsScreen(WorkScreen):
             self.workbench.cancel([chosen.run_id])
 
     async def _stop_watch(self, target: str) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         detail = "Saves are not run any more; what was measured is kept."
-        if await self.app.push_screen_wait(ConfirmScreen(f"Stop watching {clean_line(target)}?", detail)):
+        if await self.workbench.confirmed(f"Stop watching {clean_line(target)}?", detail):
             await self.workbench.ask_engine("The watch goes on", requests.StopWatch, target=target)
 
     def action_move_up(self) -> None:
-        """Let the job go before the one that waits before it."""
         chosen = self.chosen
         if isinstance(chosen, QueueItem):
-            begin(self, partial(self._move_up, chosen.run_id), group="move")
+            self.workbench.tell_engine("Not moved up", requests.MoveUp, run_id=chosen.run_id)
         else:
             self.notify("Highlight a job that waits: a watch has no place in the queue")
 
-    async def _move_up(self, job: str) -> None:
-        await self.workbench.ask_engine("Not moved up", requests.MoveUp, run_id=job)
-
     def action_cancel_waiting(self) -> None:
-        """Cancel what waits, after a question."""
         if jobs.places(self.workbench.model.queue):
             begin(self, self._cancel_waiting, group="cancel", exclusive=True)
         else:
             self.notify("Nothing waits")
 
     async def _cancel_waiting(self) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         count = len(jobs.places(self.workbench.model.queue))
         question = f"Cancel {'the job that waits' if count == 1 else f'all {count} jobs that wait'}?"
-        if not await self.app.push_screen_wait(ConfirmScreen(question, "What is under way goes on, as watches do.")):
+        if not await self.workbench.confirmed(question, "What is under way goes on, as watches do."):
             return
         # The last one first: none of them begins because the one before it is gone.
         for job in reversed(jobs.places(self.workbench.model.queue)):

@@ -61,7 +61,6 @@ class JumpScreen(ModalScreen[None]):
         return label
 
     def on_key(self, event: events.Key) -> None:
-        """Go where the letter stands."""
         way = self._ways.get(event.character or "")
         if way is None:
             return
@@ -80,5 +79,4 @@ class JumpScreen(ModalScreen[None]):
             self.dismiss(None)
 
     def action_leave(self) -> None:
-        """Close."""
         self.dismiss(None)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -32,12 +31,11 @@ from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle
-from aisp.tui.screens.home import shipped_text
+from aisp.tui.screens.base import ScrollPane, Sizes, WorkScreen, entitle
+from aisp.tui.screens.details import shipped_text
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import GAP, Cell, Column, LiveTable
 
@@ -52,22 +50,14 @@ MAX_FILE_BYTES = 2_000_000
 
 
 def mark(word: str, ascii_only: bool) -> Text:
-    """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine, "wrong" is a mistake."""
     return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
 
 
 def _refusal(target: Target, rung: str) -> str:
-    """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
     return repeating.command("run", target.id, target.folder, "--rungs", rung, "--quick")
 
 
-def _figure(number: str, earlier: bool) -> str:
-    """A time in the table, in brackets where it is of an earlier run than the last."""
-    return f"({number})" if number and earlier else number
-
-
 def file_of(target: Target, name: str) -> Path:
-    """The file that a rung's name or a file's name means."""
     for rung in target.rungs:
         if rung.name == name:
             return rung.path
@@ -91,8 +81,6 @@ class LessonText(ScrollPane, FindableText):
 
 
 class LessonScreen(WorkScreen):
-    """See the module."""
-
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", "⏎"),
         *("diff", "run_quick", "trust"),
@@ -105,7 +93,6 @@ class LessonScreen(WorkScreen):
     )
     words = ("rung", "speed of light (SOL)", "verdict")
     DEFAULT_CSS = """
-    LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
     LessonScreen #rungs { height: 8; }
     LessonScreen #rung-about { height: auto; padding: 0 1; display: none; }
@@ -115,27 +102,28 @@ class LessonScreen(WorkScreen):
     LessonScreen MarkdownH1 { content-align: left middle; margin: 0 0 1 0; }
     LessonScreen MarkdownH2 { margin: 1 0; }
     LessonScreen MarkdownFence > Label { width: 100%; padding: 1; }
-    LessonScreen.-wide #panes { layout: horizontal; }
     LessonScreen.-wide #side { max-width: 45%; height: 1fr; max-height: 100%; dock: right; }
     LessonScreen.-wide #rungs { height: 1fr; }
     LessonScreen.-wide #rung-about { display: block; height: 14; }
     """
 
+    sizes: ClassVar[Sizes] = {"-wide": lambda size: size.width >= WIDE_COLUMNS}
+    redrawn = True
+    shown = frozenset(("catalog", "board", "runs", "status", "quarantines"))
+    chooses = "source"
+    AUTO_FOCUS = "#text"
+
     def __init__(self, target_id: str) -> None:
-        super().__init__()
-        self._target_id = target_id
-        self._shown = ""  # name of the source in the pane
+        super().__init__(target_id)
+        self._told = False  # whether the lesson's text is in its pane
+        self._source = ""  # name of the one in the pane
         self._runs: dict[str, RunView] = {}  # by id, those whose figures are shown, whole but for their samples
         self._earlier: dict[str, Reading] = {}  # by rung of which the last run says nothing
         self._earlier_of = ""  # the run that they stand beside
 
     @property
-    def target_id(self) -> str:
-        return self._target_id
-
-    @property
     def rung_name(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
+        return self.chosen_key
 
     @property
     def header_title(self) -> str:
@@ -156,14 +144,7 @@ class LessonScreen(WorkScreen):
     def on_mount(self) -> None:
         self.query_one("#text").border_title = "Lesson"
         self.query_one("#source").border_title = "Source"
-        self.query_one("#text").focus()
-        self._told = False
-        self._fill()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        if self.is_mounted:
-            self._arrange()
+        self.draw()
 
     def _arrange(self) -> None:
         """Give the table its columns and, beside the text, the room that they need and no more."""
@@ -179,24 +160,11 @@ class LessonScreen(WorkScreen):
         needed = max(map(plain.cells, names), default=0) + sum((one.width or 0) + GAP for one in columns) + FRAME
         self.query_one("#side").styles.width = needed if self.has_class("-wide") else None
 
-    def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "samples":
-            self._tell_samples()
-
-    @property
-    def table(self) -> LiveTable:
-        """The rungs and files."""
-        return self.query_one("#rungs", LiveTable)
-
     def refresh_from(self, names: set[str]) -> None:
+        self._told = self._told and "catalog" not in names
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "status", "quarantines"}):
-            if "catalog" in names:
-                self._told = False
-            self._fill()
 
     def _last(self) -> tuple[Reading | None, Reading | None]:
-        """The last result, and a newer attempt that says nothing."""
         live = (run for run in self.workbench.model.runs.values() if run.record.target == self._target_id)
         return self.workbench.last(self._target_id, live)
 
@@ -210,11 +178,6 @@ class LessonScreen(WorkScreen):
             return self._earlier.get(rung, result)
         return result
 
-    def _find_earlier(self, result: Reading | None, target: Target) -> None:
-        """Look in the store for what still stands beside the last run."""
-        if result is not None and result.id != self._earlier_of:
-            begin(self, partial(self._read_earlier, result, target), group="earlier", exclusive=True)
-
     async def _read_earlier(self, result: Reading, target: Target) -> None:
         try:
             found = await self.workbench.stored(lambda history: standing(history, target, result))
@@ -222,7 +185,7 @@ class LessonScreen(WorkScreen):
             return  # it is not in the store yet: its end is told once more when it is
         self._earlier_of, self._earlier = result.id, found or {}
         if self._earlier:
-            self._fill()
+            self.draw()
 
     def _run_of(self, rung: str) -> RunView | None:
         """The run of `_of`: the model's, else from the store, read in a thread; None until it is there."""
@@ -247,7 +210,7 @@ class LessonScreen(WorkScreen):
         self.workbench.model.mark(run)
         self._about()
 
-    def _fill(self) -> None:
+    def draw(self) -> None:
         target = self.workbench.target(self._target_id)
         if target is None:
             if self.workbench.catalog is not None and not self._told:
@@ -267,7 +230,8 @@ class LessonScreen(WorkScreen):
             self.query_one(Markdown).update(lesson)
         self._arrange()
         last, attempt = self._last()
-        self._find_earlier(last, target)
+        if last is not None and last.id != self._earlier_of:  # what of the store still stands beside it
+            begin(self, partial(self._read_earlier, last, target), group="earlier", exclusive=True)
         said = self.workbench.shipped.get(self._target_id)
         held = self.workbench.held(target)
         ascii_only = self.workbench.ascii
@@ -305,7 +269,9 @@ class LessonScreen(WorkScreen):
                 verdict = STATE_WORDS[arm.state]
             elif elsewhere is not None:
                 verdict = Text(f"{plain.number(elsewhere.speedup(rung.name), 2)}x", "dim")
-            median: Cell = _figure(plain.number(shown.median_ms) if shown and shown.median_ms else "", earlier)
+            median: Cell = plain.number(shown.median_ms) if shown and shown.median_ms else ""
+            if median and earlier:
+                median = f"({median})"
             if elsewhere is not None:
                 median = Text(f"on {hardware.short(elsewhere.on)}", "dim")
             sol: Cell = plain.percent(shown.sol) if shown is not None and shown.sol is not None else ""
@@ -333,16 +299,16 @@ class LessonScreen(WorkScreen):
         text = Text()
         if target is not None:
             rung = next((rung for rung in target.rungs if rung.name == name), None)
+            text.append(clean_line(name), style="bold")
             if rung is None:
-                text.append(clean_line(name), style="bold")
                 text.append("\na file that every rung depends on; enter shows it")
             else:
-                text.append(clean_line(rung.name), style="bold")
                 if rung.role is Role.CHEAT:
                     text.append(" must be caught", style="dim")
                 elif rung.role is Role.WRONG:
                     text.append(" must be refused", style="dim")
-                text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
+                hint = f"enter shows its source{', d its diff to the honest twin' * (rung.role is Role.CHEAT)}"
+                text.append(f"\n{clean_line(rung.summary) or hint}\n")
                 result = self._of(rung.name)
                 said = self.workbench.shipped.get(self._target_id)
                 if said is not None and self._is_shipped(rung, said):
@@ -371,12 +337,6 @@ class LessonScreen(WorkScreen):
                     text.append(f"{arm.reason}\n")
         self.query_one("#rung-about", Static).update(text)
         self._tell_samples()
-
-    @staticmethod
-    def _hint(role: Role) -> str:
-        return (
-            "enter shows its source, d its diff to the honest twin" if role is Role.CHEAT else "enter shows its source"
-        )
 
     def _marks(self, target: Target, result: Reading | None, rung: str) -> list[str]:
         """Why the rung's figures are no result; empty where they are one."""
@@ -415,7 +375,6 @@ class LessonScreen(WorkScreen):
         return lines
 
     def _tell_samples(self) -> None:
-        """Fill the pane of `i`, where it is shown."""
         if self.query_one("#main", ContentSwitcher).current != "samples":
             return
         pane, name = self.query_one("#samples", LogPane), self.rung_name
@@ -425,21 +384,15 @@ class LessonScreen(WorkScreen):
             lines = readings.sample_lines(run, self.workbench.ascii, name if name in run.rungs else None)
         target = self.workbench.target(self._target_id)
         rung = next((rung for rung in target.rungs if rung.name == name), None) if target is not None else None
-        if (
-            target is not None
-            and rung is not None
-            and rung.role is Role.WRONG
-            and (run is None or name not in run.rungs)
-        ):
+        unseen = run is None or name not in run.rungs
+        if target is not None and rung is not None and rung.role is Role.WRONG and unseen:
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
             lines = [how, _refusal(target, name), "", *lines]
-        width = max(20, pane.size.width - 1)
-        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True))
+        pane.prose(lines, labelled=True)
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")
 
     def action_samples(self) -> None:
-        """Show what the samples say, or the lesson's text again."""
         switcher = self.query_one("#main", ContentSwitcher)
         switcher.current = "text" if switcher.current == "samples" else "samples"
         if self.focused is not self.table:
@@ -465,25 +418,17 @@ class LessonScreen(WorkScreen):
         target = self.workbench.target(self._target_id)
         return clean(target.lesson) if target is not None else ""
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def on_markdown_link_clicked(self, message: Markdown.LinkClicked) -> None:
         """A link is shown, never followed."""
         message.stop()
         self.notify(f"Links are not opened from here: {message.href}")
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
+    def row_changed(self) -> None:
         self._about()
-        if self.query_one("#main", ContentSwitcher).current == "source" and self._shown != message.key:
+        if self.query_one("#main", ContentSwitcher).current == "source" and self._source != self.rung_name:
             self._show_source()
 
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_source()
-
     def action_source(self) -> None:
-        """Show the highlighted rung's source."""
         self.query_one("#main", ContentSwitcher).current = "source"
         if self.focused is not self.table:
             self.query_one(SourceView).focus()
@@ -492,7 +437,7 @@ class LessonScreen(WorkScreen):
     def _show_source(self) -> None:
         target = self.workbench.target(self._target_id)
         if target is not None and self.rung_name:
-            self._shown = self.rung_name
+            self._source = self.rung_name
             begin(self, partial(self._load, target, self.rung_name), exclusive=True)
 
     async def _load(self, target: Target, name: str) -> None:
@@ -504,7 +449,6 @@ class LessonScreen(WorkScreen):
         view.show(text, path.name)
 
     def action_lesson_text(self) -> None:
-        """Show the lesson's text, or the source again."""
         if self.query_one("#main", ContentSwitcher).current == "text":
             self.action_source()
             return
@@ -518,7 +462,6 @@ class LessonScreen(WorkScreen):
         await self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
-        """Go to the next rung or file, or to the one before."""
         target = self.workbench.target(self._target_id)
         if target is None:
             return

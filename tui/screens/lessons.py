@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -24,14 +23,13 @@ from aisp.store.results.tables import copied
 from aisp.store.results.tables.lessons import LESSONS, PREDICTION_WORDS
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.aside import begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import entitle, subtitle
-from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
+from aisp.tui.screens.base import Sizes, entitle, subtitle
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows
 from aisp.tui.themes import style_of, verdict_style
 from aisp.tui.widgets.ratiobar import Axis, ratio_bar
-from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable, giving_way
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
@@ -39,12 +37,10 @@ if TYPE_CHECKING:
     from aisp.store.results.reading import Bar, Reading
     from aisp.tui.model import RunView
 
-SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
 LEGEND_ROWS = 18  # from here on a row says how the bars are to be read
 LEAST_BAR = 14  # cells; where there is not so much room there is no bar
 BAR_SHARE = 0.25  # of the width, which columns that may give way leave it
 TICK_CELLS = 6  # room for one label of the axis
-ASKED_AT_ONCE = 8  # lessons that the store is asked about in one go
 Asked = tuple[
     str, frozenset[str]
 ]  # what an answer to a prediction hangs on: the last result, and what is in quarantine
@@ -79,8 +75,6 @@ def columns_for(width: int, names: int) -> tuple[list[Column], int]:
 
 
 class LessonsScreen(LessonRows):
-    """See the module."""
-
     sorts = overview.SORTS
     choices = overview.FILTERS
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -94,9 +88,12 @@ class LessonsScreen(LessonRows):
     DEFAULT_CSS = """
     LessonsScreen #legend { display: none; background: $surface; }
     LessonsScreen.-tall #legend { display: block; }
-    LessonsScreen #lessons { height: 1fr; }
     """
     own_keys_first = True
+    heading = "All lessons"
+    sizes: ClassVar[Sizes] = {"-tall": lambda size: size.height >= LEGEND_ROWS}
+    chooses = "open('lesson')"
+    asked_at_once = 8
     no_target = "Highlight a lesson first"
 
     def __init__(self) -> None:
@@ -106,29 +103,13 @@ class LessonsScreen(LessonRows):
         self._facts: dict[str, dict[str, object]] = {}  # environments by hash
         self._answers: dict[str, tuple[Asked, Answer]] = {}  # by target
         self._known: dict[str, Lesson] = {}  # as drawn last, by target: what did not change is worked out once
-        self._reading = False  # whether the store is being asked: what changes meanwhile is asked for next
-
-    @property
-    def header_title(self) -> str:
-        return "All lessons"
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="legend")
         yield LiveTable(id="lessons", classes="pane", empty="Reading the catalogue")
         yield FilterInput(placeholder="words of an id, title, technique, limiter, verdict or hardware", id="filter")
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
-
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & SHOWN):
-            self.draw()
-
-    # -- what there is -----------------------------------------------------------------------------------------
-
     def _lessons(self) -> list[Lesson]:
-        """Every lesson of the catalogue with what is known of it."""
         catalog, app = self.workbench.catalog, self.workbench
         if catalog is None:
             return []
@@ -151,7 +132,6 @@ class LessonsScreen(LessonRows):
         return found
 
     def _look_up(self, lessons: Sequence[Lesson]) -> None:
-        """Ask the store what is not known of these lessons yet."""
         wanted = [
             lesson
             for lesson in lessons
@@ -161,33 +141,18 @@ class LessonsScreen(LessonRows):
                 or (lesson.target.expect is not None and lesson.answer is None)
             )
         ]
-        if wanted and not self._problem and not self._reading:
-            self._reading = True
-            begin(self, partial(self._read, wanted), group="lessons")
+        self.ask(wanted, _read_answers, self._take)
 
-    async def _read(self, wanted: Sequence[Lesson]) -> None:
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = wanted[start : start + ASKED_AT_ONCE]
-            try:
-                found = await self.workbench.stored(partial(_read_answers, some))
-            except Exception as error:
-                self._problem = clean_line(f"the store cannot be read: {error}")
-                break
-            for lesson, facts, said in found or ():
-                assert lesson.run is not None
-                self._facts[lesson.run.record.environment] = facts
-                if said is not None:
-                    self._answers[lesson.target.id] = (_asked(lesson.run, lesson.held), said)
-            if found is None:
-                break
-        self._reading = False
-        if self.is_mounted:
-            self.draw(ask=False)
+    def _take(self, _: object, found: Sequence[tuple[Lesson, dict[str, object], Answer | None]] | None) -> bool:
+        for lesson, facts, said in found or ():
+            assert lesson.run is not None
+            self._facts[lesson.run.record.environment] = facts
+            if said is not None:
+                self._answers[lesson.target.id] = (_asked(lesson.run, lesson.held), said)
+        return found is not None
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
-    def draw(self, *, ask: bool = True) -> None:
-        """Draw the rows, sorted and filtered; `ask` the store what is not known."""
+    def draw(self) -> None:
+        """Draw the rows, sorted and filtered, and ask the store what is not known."""
         table, catalog = self.table, self.workbench.catalog
         if catalog is None:
             return
@@ -211,12 +176,15 @@ class LessonsScreen(LessonRows):
         if not self._shown:
             table.empty = self.nothing("lesson") if every else "No lessons here; `aisp new NAME` makes one"
         keys = [column.key for column in columns]
-        table.show([(lesson.target.id, self._row(lesson, axis, keys)) for lesson in self._shown])
+        rows = []
+        for one in self._shown:
+            make = partial(lambda one: [self._cell(one, key, axis) for key in keys], one)
+            rows.append((one.target.id, self.cached(one.target.id, (id(one), axis, tuple(keys)), make)))
+        table.show(rows)
         entitle(table, f"Lessons by {self._sort}{self.choice_text(len(self._shown), len(every))}")
-        self._say_why()
+        self.row_changed()
         self.say("legend", self._legend())
-        if ask:
-            self._look_up(every)
+        self._look_up(every)
 
     def _legend(self) -> Text:
         ascii_only = self.workbench.ascii
@@ -231,10 +199,6 @@ class LessonsScreen(LessonRows):
     @property
     def _behind(self) -> Style:
         return style_of(self.app, "$warning on $panel")
-
-    def _row(self, lesson: Lesson, axis: Axis, keys: Sequence[str]) -> list[Cell]:
-        hangs_on = (id(lesson), axis, tuple(keys))
-        return self.cached(lesson.target.id, hangs_on, lambda: [self._cell(lesson, key, axis) for key in keys])
 
     def _cell(self, lesson: Lesson, key: str, axis: Axis) -> Cell:
         ratio, expect, answer = lesson.ratio, lesson.target.expect, lesson.answer
@@ -260,34 +224,16 @@ class LessonsScreen(LessonRows):
             return Text("" if expect is None else said, ("" if answer and answer.met else "bold") if plainly else "dim")
         return "" if said == plain.DASH else said[:10] if key == "wall" else said
 
-    # -- the highlighted lesson --------------------------------------------------------------------------------
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._say_why()
-        self.refresh_bindings()
-
-    def _highlighted(self) -> Lesson | None:
-        return next((lesson for lesson in self._shown if lesson.target.id == self.target_id), None)
-
-    def _say_why(self) -> None:
+    def row_changed(self) -> None:
         """Under the table: the highlighted lesson's title, and why it has no figure or what must be known of it."""
-        lesson = self._highlighted()
+        lesson = next((lesson for lesson in self._shown if lesson.target.id == self.target_id), None)
         told = "" if lesson is None else "; ".join(text for text in (lesson.target.title, lesson.why) if text)
         subtitle(self.table, plain.fit(clean_line(told), max(0, self.table.size.width - 4)))
 
     def copy_text(self) -> str:
-        """The rows as they are shown, as text."""
         return "\n".join(copied(LESSONS, lesson) for lesson in self._shown)
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open("lesson")
-
     def action_reload(self) -> None:
-        """Read everything again."""
         self._facts, self._answers, self._problem = {}, {}, ""
         self.workbench.reload()
 

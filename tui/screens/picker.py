@@ -94,5 +94,4 @@ class PickerScreen(ModalScreen[str | None]):
         self._table.action_cursor(by)
 
     def action_cancel(self) -> None:
-        """Close."""
         self.dismiss(None)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -21,7 +20,6 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.screens.base import entitle
 from aisp.tui.screens.filtering import FILTER, FilteringScreen, FilterInput
-from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
@@ -54,18 +52,16 @@ class ProblemsScreen(FilteringScreen):
     sorts = ("as they lie there", "name", "cannot be judged")
     choices = ("all",)
     DEFAULT_CSS = """
-    ProblemsScreen #title { background: $surface; text-style: bold; }
     ProblemsScreen #table { height: 2fr; }
-    ProblemsScreen #about { height: 1fr; min-height: 6; border-top: solid $panel; border-title-color: $text; }
-    ProblemsScreen #about:focus { border-top: solid $accent; }
+    ProblemsScreen #about { height: 1fr; min-height: 6; }
     """
+    redrawn = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
         self._found: list[tuple[Dialect, Listed]] | None = None  # None: not listed yet
         self._problem = ""
-        self._lines: list[str] = []  # about the highlighted problem
         self._command = ""
         self._shown: Path | None = None
 
@@ -73,15 +69,12 @@ class ProblemsScreen(FilteringScreen):
         yield TextRows(id="title")
         yield FilterInput(id="filter", placeholder="words of a name or format")
         yield LiveTable(id="table", name="Problems", empty="reading the folder")
-        yield LogPane(id="about", empty="")
+        yield LogPane(id="about", classes="ruled", empty="")
 
     def on_mount(self) -> None:
         super().on_mount()
         entitle(self.query_one("#about"), "problem")
         begin(self, self._list, group="problems", exclusive=True)
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self.draw)
 
     @property
     def header_title(self) -> str:
@@ -102,8 +95,6 @@ class ProblemsScreen(FilteringScreen):
             self._found, self._problem = [], clean_line(str(error))
         self.draw()
 
-    # -- drawing -----------------------------------------------------------------------------------------------
-
     def draw(self) -> None:
         if not self.is_mounted:
             return
@@ -117,18 +108,14 @@ class ProblemsScreen(FilteringScreen):
         if counted:
             columns += [Column("level", "level", 5, align="right"), Column("number", "no.", 5, align="right")]
         table.columns = [*columns, Column("name", "problem", None, ratio=1), Column("reason", "", None, ratio=2)]
-        shown = [(dialect, each) for dialect, each in found if self._wanted(dialect, each)]
+        shown = [(dialect, each) for dialect, each in found if self.matches(dialect.TITLE, each.name, each.path.name)]
         if self._sort == "name":
             shown.sort(key=lambda pair: pair[1].name.casefold())
         elif self._sort == "cannot be judged":
             shown.sort(key=lambda pair: not pair[1].reason)
         table.show([(str(each.path), self._row(dialect, each, wide, counted)) for dialect, each in shown])
         self.say("title", Text(self._title(found, len(shown))))
-        self._describe()
-
-    def _wanted(self, dialect: Dialect, each: Listed) -> bool:
-        text = f"{dialect.TITLE} {each.name} {each.path.name}".casefold()
-        return all(word in text for word in self.filter_words.casefold().split())
+        self.row_changed()
 
     def _row(self, dialect: Dialect, each: Listed, wide: bool, counted: bool) -> list[Cell]:
         cells: list[Cell] = [dialect.TITLE] if wide else []
@@ -149,36 +136,20 @@ class ProblemsScreen(FilteringScreen):
             parts.append(f"{plain.count(shown)} shown")
         return ", ".join([plain.counted(len(found), "problem"), *parts, f"sorted: {self._sort}"])
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._describe()
-
-    def _describe(self) -> None:
-        """Read the highlighted problem, in a thread, once."""
+    def row_changed(self) -> None:
         key = self.table.cursor_key
         pair = next((pair for pair in self._found or () if str(pair[1].path) == key), None)
         if pair is None or pair[1].path == self._shown:
             return
-        self._shown, self._lines, self._command = pair[1].path, [], ""
+        self._shown, self._command = pair[1].path, ""
         begin(self, partial(self._tell, *pair), group="problem", exclusive=True)
 
     async def _tell(self, dialect: Dialect, each: Listed) -> None:
         lines, command = await aside(_read, dialect, each.path)
         if each.path != self._shown:
             return
-        self._lines, self._command = lines, command
-        self._draw_about()
-
-    def _draw_about(self) -> None:
-        pane = self.query_one("#about", LogPane)
-        width = max(20, (pane.size.width or self.size.width) - 1)
-        pane.tell((width, *self._lines), lambda: plain.wrapped(self._lines, width))
-
-    def on_refitted(self, message: Refitted) -> None:
-        super().on_refitted(message)
-        if message.pane.id == "about":
-            self._draw_about()
+        self._command = command
+        self.query_one("#about", LogPane).prose(lines)
 
     def copy_text(self) -> str:
-        """The command that judges an answer to the highlighted problem."""
         return self._command

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -99,16 +98,34 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
     return Chart(run, gpu, why=found) if isinstance(found, str) else Chart(run, gpu, found)
 
 
-class RooflineScreen(WorkScreen):
-    """See the module."""
+def _cells(letter: str, arm: Arm, roofs: Roofline | None, *, interval: bool) -> dict[str, Cell]:
+    """A rung's figures, by column; its time with the interval where there is room for that."""
+    time_ms, ends = arm.median_ms, (arm.low_ms, arm.high_ms) if interval else (None, None)
+    return {
+        "letter": letter,
+        "rung": Text(arm.rung),
+        "median": plain.milliseconds(time_ms, *ends),
+        "rate": plain.quantity(roofs.rate(time_ms) if roofs else None, roofs.unit if roofs else ""),
+        "flops": plain.quantity(roofs.flops_per_s(time_ms) if roofs else None, "flop/s"),
+        "bytes": plain.quantity(roofs.bytes_per_s(time_ms) if roofs else None, "bytes/s"),
+        "measured": plain.percent(roofs.share(arm, measured=True) if roofs else None),
+        "datasheet": plain.percent(roofs.share(arm, measured=False) if roofs else None),
+        "limiter": readings.limiter_word(arm),
+        "timing": timing_words(arm.timing, arm.calls),
+    }
 
+
+class RooflineScreen(WorkScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", "⏎"),
         *("run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
     )
     own_keys_first = True
+    heading = "{}  roofline"
+    redrawn = True
+    main_table = "rungs"
+    chooses = "open_run"
     DEFAULT_CSS = """
-    RooflineScreen #title { background: $surface; text-style: bold; }
     RooflineScreen #facts { height: 3; background: $surface; }
     RooflineScreen #plot { height: 1fr; min-height: 5; }
     RooflineScreen #bars { display: none; height: 1fr; margin: 1 1 0 1; }
@@ -118,29 +135,15 @@ class RooflineScreen(WorkScreen):
     """
 
     def __init__(self, target_id: str, run_id: str = "") -> None:
-        super().__init__()
-        self._target_id = target_id
+        super().__init__(target_id)
         self._run_id = run_id
         self._chart: Chart | None = None
         self._problem = ""
         self._later: Timer | None = None
 
     @property
-    def target_id(self) -> str:
-        return self._target_id
-
-    @property
     def rung_name(self) -> str:
-        return (self.table.cursor_key or "") if self.is_mounted else ""
-
-    @property
-    def header_title(self) -> str:
-        return f"{self._target_id}  roofline"
-
-    @property
-    def table(self) -> LiveTable:
-        """The legend: one row per timed rung."""
-        return self.query_one("#rungs", LiveTable)
+        return self.chosen_key
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
@@ -153,25 +156,19 @@ class RooflineScreen(WorkScreen):
         self.table.focus()
         self._load()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._draw)
-
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
         if not self.is_mounted:
             return
+        run = self._chart.run if self._chart is not None else None
+        shown = run.id if run is not None else self._run_id
         if not names or "status" in names:
             self.refresh_bindings()
         if not names or names & {"catalog", "board", "peak", "status"}:
             self._load()
-        elif f"run:{self._shown_run}" in names and self._later is None:
+        elif f"run:{shown}" in names and self._later is None:
             # A run under way changes many times a second, and each look reads the store.
             self._later = self.set_timer(LIVE_PERIOD_S, self._load)
-
-    @property
-    def _shown_run(self) -> str:
-        run = self._chart.run if self._chart is not None else None
-        return run.id if run is not None else self._run_id
 
     def _load(self) -> None:
         if self._later is not None:
@@ -183,27 +180,20 @@ class RooflineScreen(WorkScreen):
         target = self.workbench.target(self._target_id)
         if target is None:
             self._problem = "" if self.workbench.catalog is None else "this target is not in the catalogue"
-            self._draw()
+            self.draw()
             return
         live = self.workbench.model.runs.get(self._run_id) if self._run_id else None
-        if live is not None and live.record.state.final and not live.whole:
-            live = None
         if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
         gpus = self.workbench.gpus
         machine = _Machine(gpus[0].name, gpus[0].uuid) if gpus else _Machine()
         ask = partial(look, target=target, run_id=self._run_id, live=live, machine=machine)
-        try:
-            found = await self.workbench.stored(lambda history: ask(history))
+        found, self._problem = await self.workbench.read(lambda history: ask(history))
+        if not self._problem:
             self._chart = found if found is not None else ask(None)
-            self._problem = ""
-        except Exception as error:
-            self._problem = str(error)
-        self._draw()
+        self.draw()
 
-    # -- drawing ----------------------------------------------------------------------------------------
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
         chart = self._chart
@@ -300,27 +290,11 @@ class RooflineScreen(WorkScreen):
         table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         for number, (letter, arm) in enumerate(chart.arms):
-            time_ms = arm.median_ms
-            cells: dict[str, Cell] = {
-                "letter": Text(letter, style_of(self.app, f"bold $series-{number % 6 + 1}")),
-                "rung": Text(arm.rung),
-                "median": plain.milliseconds(arm.median_ms, *((arm.low_ms, arm.high_ms) if wide else (None, None))),
-                "flops": plain.quantity(roofs.flops_per_s(time_ms) if roofs else None, "flop/s"),
-                "bytes": plain.quantity(roofs.bytes_per_s(time_ms) if roofs else None, "bytes/s"),
-                "measured": plain.percent(roofs.share(arm, measured=True) if roofs else None),
-                "datasheet": plain.percent(roofs.share(arm, measured=False) if roofs else None),
-                "limiter": readings.limiter_word(arm),
-                "timing": timing_words(arm.timing, arm.calls),
-            }
+            cells = _cells(letter, arm, roofs, interval=wide)
+            cells["letter"] = Text(letter, style_of(self.app, f"bold $series-{number % 6 + 1}"))
             rows.append((arm.rung, [cells[column.key] for column in columns]))
         table.show(rows)
         self.give_rows(table, min(max(1, len(rows)), 8) + 1)
-
-    # -- keys -------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        self.action_open_run()
 
     def key_label(self, binding: Binding) -> str:
         """A run without a GPU says nothing about its ceilings."""
@@ -334,7 +308,6 @@ class RooflineScreen(WorkScreen):
             super()._run_targets(quick=quick)
 
     def action_open_run(self) -> None:
-        """Open the run whose rungs are shown."""
         run = self._chart.run if self._chart is not None else None
         if run is None:
             self.notify(self._next_move("there is no run yet"))
@@ -346,18 +319,9 @@ class RooflineScreen(WorkScreen):
         if chart is None:
             return self._target_id
         roofs = chart.roofs
-        rows = [
-            [
-                letter,
-                arm.rung,
-                plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.quantity(roofs.rate(arm.median_ms) if roofs else None, roofs.unit if roofs else ""),
-                plain.percent(roofs.share(arm, measured=True) if roofs else None),
-                plain.percent(roofs.share(arm, measured=False) if roofs else None),
-                readings.limiter_word(arm),
-            ]
-            for letter, arm in chart.arms
-        ]
+        kept = ("letter", "rung", "median", "rate", "measured", "datasheet", "limiter")
+        cells = [_cells(letter, arm, roofs, interval=True) for letter, arm in chart.arms]
+        rows = [[str(one[key]) for key in kept] for one in cells]
         heads = ["", "rung", "median ms", "rate", "of measured", "of datasheet", "limit"]
         table = plain.table(heads, rows, right=heads[2:6])
         return "\n".join([self._title(chart).plain, *(text.plain for text in self._facts(chart)), "", *table])

@@ -7,28 +7,26 @@ any other is read from the store in a thread and drawn the same way.
 from __future__ import annotations
 
 import os
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import Fault
-from aisp.tui import plain, rank_rows, readings, runplot, steps
+from aisp.tui import rank_rows, readings, runplot, steps
 from aisp.tui.aside import begin
 from aisp.tui.earlier import foreign_machine
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import entitle
-from aisp.tui.screens.exporting import EXPORT, ExportingScreen
+from aisp.tui.screens.base import Paced, Sizes
+from aisp.tui.screens.exporting import EXPORT
+from aisp.tui.screens.run_text import TALL_ROWS, RunTextScreen
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot
@@ -40,49 +38,35 @@ if TYPE_CHECKING:
     from aisp.store import History
 
 WIDE_COLUMNS = 110
-TALL_ROWS = 36
 STRIP_ROWS = 34  # of a screen on which there is room for how the times are distributed
 ROWS_BESIDE_RANKS = 21  # of a screen that has all else to show
 MOST_ARMS = 8  # rows of the table of rungs; it scrolls where there are more
 CLOCK_PERIOD_S = 1.0
-NOTHING = "nothing"  # what the pane of text shows where somebody put away what it had shown by itself
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
-class RunScreen(ExportingScreen):
+class RunScreen(RunTextScreen):
     """See the module. `run_id` is a run of the model or of the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("cancel", "x", "cancel", "Cancel this run, planned or running."),
         *("run_quick", "run_full"),
-        Key(
-            "samples",
-            "i",
-            "samples",
-            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
-        ),
+        Key("samples", "i", "samples",
+            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full."),
         "run_trust",
         *(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust")),
         Key("output", "o", "output", "Show what the kernels printed, and back."),
         Key("steps", "s", "steps", "Show every step with its duration, and back."),
-        Key(
-            "metric",
-            "m",
-            "metric",
-            "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
-        ),
-        Key(
-            "log",
-            "a",
-            "log axis",
-            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself.",
-        ),
+        Key("metric", "m", "metric",
+            "Put the next reading right below the samples: SM clock, memory clock, temperature, power."),
+        Key("log", "a", "log axis",
+            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself."),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
         EXPORT,
-    )
+    )  # fmt: skip
     words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
-    RunScreen #title { background: $surface; }
+    RunScreen #title { text-style: none; }
     RunScreen #progress { background: $surface; color: $accent; }
     RunScreen.-ended #progress { display: none; }
     RunScreen #verdict { background: $surface; text-style: bold; }
@@ -92,8 +76,7 @@ class RunScreen(ExportingScreen):
     RunScreen #plot { height: 1fr; min-height: 3; }
     RunScreen #facts { height: 2; }
     RunScreen #arms { height: 5; }
-    RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
-    RunScreen #text:focus { border-top: solid $accent; }
+    RunScreen #text { height: 1fr; min-height: 3; display: none; }
     RunScreen.-text #text { display: block; }
     RunScreen #ranks { display: none; }
     RunScreen.-ranks #ranks { display: block; }
@@ -109,22 +92,22 @@ class RunScreen(ExportingScreen):
     """
 
     no_target = "The target is not known yet; try again in a moment"
+    heading = "Run {}"
+    redrawn = True
+    sizes: ClassVar[Sizes] = {"-wide": lambda size: size.width >= WIDE_COLUMNS}
+    AUTO_FOCUS = "#arms"
 
     def __init__(self, run_id: str) -> None:
         super().__init__()
         self.run_id = run_id
         self.metric = 0
         self.log_axis: bool | None = None  # whether the axis of times is logarithmic; None lets the times decide
-        self.zoomed = False  # whether the rungs, with all that is said of them, have the screen
         self.paused = False
-        self.mode = ""  # what the pane of text shows: "samples", "steps", "output", NOTHING; "" for what fits the run
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
         self._brought = False  # whether the catalogue was made to know its target
         self._problem = ""
-        self._lines_seen = -1  # lines of output that the pane of text holds; -1 where it holds something else
-        self._plotted_s = float("-inf")  # when, on the monotonic clock
-        self._plot_timer: Timer | None = None  # draws what the plot does not show yet
+        self._plot = Paced(self, self._draw_plot, PLOT_PERIOD_S)
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
@@ -137,18 +120,12 @@ class RunScreen(ExportingScreen):
         yield DistributionStrips(id="strips")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
         yield TextRows(id="ranks")
-        yield LogPane(id="text", name="Why and output", empty="nothing here")
+        yield LogPane(id="text", name="Why and output", classes="ruled", empty="nothing here")
 
     def on_mount(self) -> None:
         self.set_interval(CLOCK_PERIOD_S, self._tick)
-        self._arrange()
-        self.query_one("#arms", LiveTable).focus()
+        self.share_rows()
         self.refresh_from(set())
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Beside each other from WIDE_COLUMNS on, else below each other."""
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.call_after_refresh(self._redraw_all)
 
     def on_refitted(self, message: Refitted) -> None:
         """The curve is thinned, and the steps' times are set to the right, for the width that their panes have."""
@@ -156,13 +133,10 @@ class RunScreen(ExportingScreen):
         if run is not None and message.pane.id == "facts":
             self._draw_facts(run)
         elif run is not None and message.pane.id == "plot":
-            self._draw_plot(run)
+            self._plot.now()
 
-    def _redraw_all(self) -> None:
-        if self.is_mounted:
-            self._draw(set())
-
-    # -- which run --------------------------------------------------------------------------------------
+    def draw(self) -> None:
+        self._draw(set())
 
     @property
     def run_view(self) -> RunView | None:
@@ -178,13 +152,8 @@ class RunScreen(ExportingScreen):
         return run.record.target if run is not None else ""
 
     @property
-    def header_title(self) -> str:
-        return f"Run {self.target_id}".rstrip()
-
-    @property
     def rung_name(self) -> str:
-        chosen = self.query_one("#arms", LiveTable).cursor_key if self.is_mounted else None
-        return chosen or ""
+        return self.chosen_key
 
     def _look(self) -> None:
         """Ask the store where the model has not all of the run."""
@@ -192,7 +161,7 @@ class RunScreen(ExportingScreen):
         needed = live is None or (live.record.state.final and (not live.whole or bool(live.gaps)))
         if needed and not self._looked:
             self._looked = True
-            self.run_worker(self._load(), group="stored", exclusive=True, exit_on_error=False)
+            begin(self, self._load, group="stored", exclusive=True)
 
     async def _load(self) -> None:
         run_id = self.run_id
@@ -203,19 +172,15 @@ class RunScreen(ExportingScreen):
             found.foreign = foreign_machine(history, record)
             return found
 
-        try:
-            found = await self.workbench.stored(read)
-        except Exception as error:
-            self._problem = str(error)
-        else:
+        found, self._problem = await self.workbench.read(read)
+        if not self._problem:
             self._stored = found
             if found is not None:
                 self.workbench.model.mark(found)
-            self._problem = "" if found else "there is no store yet; `r` on a target in the catalogue runs it"
+            else:
+                self._problem = "there is no store yet; `r` on a target in the catalogue runs it"
         if self.is_mounted:
             self.refresh_from(set())  # the header names its target
-
-    # -- drawing ----------------------------------------------------------------------------------------
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -223,7 +188,6 @@ class RunScreen(ExportingScreen):
             self._draw(names)
 
     def _tick(self) -> None:
-        """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and not run.record.state.final and not self.paused:
             self._draw_title(run)
@@ -248,19 +212,13 @@ class RunScreen(ExportingScreen):
         if head:
             self._draw_head(run)
         if head or samples:
-            arms = self.query_one("#arms", LiveTable)
-            width = self.size.width
-            unit = runplot.time_unit(run, self.workbench.ascii)
-            columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
-            arms.columns = columns
-            arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
+            width, unit = self.size.width, runplot.time_unit(run, self.workbench.ascii)
+            self.table.columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
+            self.table.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
             self._draw_ranks(run)
         if head or samples or "telemetry" in names:
             self._draw_facts(run)
-            if everything or run.record.state.final:
-                self._draw_plot(run)
-            else:
-                self._draw_plot_in_time(run)
+            self._plot.now() if everything or run.record.state.final else self._plot.soon()
         if head or f"output:{run.id}" in names:
             self._draw_text(run)
 
@@ -277,28 +235,12 @@ class RunScreen(ExportingScreen):
         row = self.query_one("#note", TextRows)
         row.set_class(bool(note.plain), "-shown")
         row.show([note])
-        self._arrange()
+        self.share_rows()
 
-    def _draw_plot_in_time(self, run: RunView) -> None:
-        """Draw the plot now, or when PLOT_PERIOD_S have passed since it was drawn."""
-        left_s = self._plotted_s + PLOT_PERIOD_S - time.monotonic()
-        if left_s <= 0:
-            self._draw_plot(run)
-        elif self._plot_timer is None:
-            self._plot_timer = self.set_timer(left_s, self._draw_late_plot)
-
-    def _draw_late_plot(self) -> None:
-        """Draw what came since the plot was drawn, unless it was drawn meanwhile."""
-        late, self._plot_timer = self._plot_timer, None
+    def _draw_plot(self) -> None:
         run = self.run_view
-        if late is not None and run is not None and self.is_mounted:
-            self._draw_plot(run)
-
-    def _draw_plot(self, run: RunView) -> None:
-        if self._plot_timer is not None:
-            self._plot_timer.stop()
-            self._plot_timer = None
-        self._plotted_s = time.monotonic()
+        if run is None:
+            return
         plot = self.query_one("#plot", LivePlot)
         unit = runplot.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
@@ -307,10 +249,7 @@ class RunScreen(ExportingScreen):
         series = runplot.run_series(run, columns, unit, fold)
         log = runplot.wants_log(run) if self.log_axis is None else self.log_axis
         plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes, log=log)
-        self._draw_strips(run)
-
-    def _draw_strips(self, run: RunView) -> None:
-        """How the times of the arms are distributed, as long as there are rows for it."""
+        # How the times are distributed, as long as there are rows for it.
         strips = self.query_one("#strips", DistributionStrips)
         found, floor = runplot.distributions(run) if self.size.height >= STRIP_ROWS else ([], None)
         self.set_class(bool(found), "-strips")
@@ -338,55 +277,7 @@ class RunScreen(ExportingScreen):
         else:
             facts.show([readings.reading_row(run, status), steps.step_row(run, ascii)])
 
-    def _mode(self, run: RunView) -> str:
-        """What the pane of text shows now; "" where it is not needed."""
-        if self.zoomed and self.mode in ("", NOTHING):
-            return "samples"
-        if self.mode:
-            return "" if self.mode == NOTHING else self.mode
-        if readings.detail_lines(run):
-            return "detail"
-        if self.has_class("-wide") and self.size.height >= TALL_ROWS:
-            return (
-                "output" if run.output_count else "samples" if run.comparisons and run.record.state.final else "steps"
-            )
-        return ""
-
-    def _draw_text(self, run: RunView) -> None:
-        pane = self.query_one("#text", LogPane)
-        mode = self._mode(run)
-        if mode == "output":
-            new = run.output_count - self._lines_seen
-            if self._lines_seen < 0 or new > len(run.output):
-                pane.clear()
-                new = len(run.output)
-            if run.output_count:
-                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]] if new else [])
-                self._lines_seen = run.output_count
-            else:
-                pane.tell(mode, lambda: ["the kernels printed nothing"])
-            dropped = f", {run.output_dropped} more left out by the engine" if run.output_dropped else ""
-            title = f"output: {run.output_count} lines{dropped}"
-        else:
-            chosen = self.query_one("#arms", LiveTable).cursor_key
-            if mode == "steps":
-                title, lines = "steps", steps.step_lines(run)
-            elif mode == "samples":
-                picked = chosen if self.mode or chosen != BASELINE else None
-                title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
-            else:
-                title, lines = "why", readings.detail_lines(run, chosen)
-            self._lines_seen = -1
-            width = max(20, (pane.size.width or self.size.width) - 1)
-            labelled = mode == "samples"
-            pane.tell(
-                (mode, width, *lines),
-                lambda: plain.wrapped(lines, width, labelled=labelled) or ["nothing went wrong"],
-            )
-        entitle(pane, title)
-
-    def _arrange(self) -> None:
-        """Give the rows to what has something to show."""
+    def share_rows(self) -> None:
         run = self.run_view
         if run is None:
             return
@@ -399,16 +290,13 @@ class RunScreen(ExportingScreen):
         reading = self.zoomed or (self.mode == "samples" and self.size.height < TALL_ROWS)
         self.set_class(reading, "-reading")
         most = max(MOST_ARMS, self.size.height // 2) if self.zoomed else MOST_ARMS
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), most) + 1
+        self.table.styles.height = min(len(run.rungs), most) + 1
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        """The chosen arm's traceback comes first."""
+    def row_changed(self) -> None:
         run = self.run_view
         if run is not None and not self.paused:
-            self._draw_text(run)
+            self._draw_text(run)  # the chosen arm's traceback comes first
             self._draw_ranks(run)
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A run that has ended, or was never heard of, cannot be cancelled."""
@@ -418,11 +306,9 @@ class RunScreen(ExportingScreen):
         return super().check_action(action, parameters)
 
     def action_cancel(self) -> None:
-        """Cancel this run."""
         self.workbench.cancel([self.run_id])
 
     def show_run(self, run_id: str) -> None:
-        """Draw the new run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
@@ -464,42 +350,10 @@ class RunScreen(ExportingScreen):
             place = ("",)  # the first row is highlighted by itself: nobody chose it, and nothing is wrong with it
         self.workbench.edit(self.target_id, *place)
 
-    def action_output(self) -> None:
-        """Show what the kernels printed."""
-        self._toggle("output")
-
-    def action_samples(self) -> None:
-        """Show what the samples say: of the highlighted rung first, of the fastest where none was highlighted yet."""
-        run = self.run_view
-        begins = run is not None and self._mode(run) != "samples"
-        if begins and run is not None and run.lead is not None and self.rung_name == BASELINE:
-            self.query_one("#arms", LiveTable).move_to(run.lead.rung)
-        self._toggle("samples")
-
-    def action_steps(self) -> None:
-        """Show every step."""
-        self._toggle("steps")
-
-    def _toggle(self, mode: str) -> None:
-        """Show this in the pane of text; where it stands there, show what fits the run, or nothing if that is it."""
-        run = self.run_view
-        if run is None:
-            return
-        if self._mode(run) != mode:
-            self.mode = mode
-        else:
-            self.mode = ""
-            if self._mode(run) == mode:
-                self.mode = NOTHING
-        self._lines_seen = -1
-        self._arrange()
-        self._draw_text(run)
-
     def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, and back; the rungs with all that their samples say."""
         if self.zoomed or (self.focused is not None and self.focused.id == "arms"):
             self.zoomed = not self.zoomed
-            self._redraw_all()
+            self.draw()
         else:
             super().action_zoom()
 
@@ -511,40 +365,31 @@ class RunScreen(ExportingScreen):
             await super().action_back()
 
     def action_log(self) -> None:
-        """Make the axis of times logarithmic, or linear."""
         run = self.run_view
         if run is not None:
             self.log_axis = not (runplot.wants_log(run) if self.log_axis is None else self.log_axis)
-            self._draw_plot(run)
+            self._plot.now()
 
     def action_metric(self) -> None:
-        """Put the next reading right below the samples."""
         self.metric = (self.metric + 1) % len(runplot.METRICS)
         run = self.run_view
         if run is None:
             return
-        self._draw_plot(run)
+        self._plot.now()
         missing = readings.no_readings(run, self.workbench.model.status)
         text = missing or f"below the samples: {runplot.METRICS[self.metric].name}"
         self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
-        """Stop drawing, or draw on."""
         self.paused = not self.paused
         run = self.run_view
         if self.paused and run is not None:
-            self._draw_late_plot()  # so that plot and figures stand at the same moment
+            if self._plot.late:
+                self._plot.now()  # so that plot and figures stand at the same moment
             self._draw_title(run)
         else:
-            self._draw(set())
+            self.draw()
 
     @property
     def shared_run(self) -> str:
         return self.run_id if self.run_view is not None else ""
-
-    def copy_text(self) -> str:
-        """What the kernels printed, where that is looked at."""
-        run = self.run_view
-        if run is not None and self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
-            return "\n".join(f"{arm}: {line}" for arm, line in run.output)
-        return ""

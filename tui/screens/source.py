@@ -15,7 +15,6 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.theme import Theme
 
 from aisp.tui.aside import aside, begin
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
@@ -53,16 +52,12 @@ class SourceView(ScrollView, Findable, can_focus=True):
         self._gutter = 3
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self._begin_highlight()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._begin_highlight())
 
     def _begin_highlight(self) -> None:
         begin(self, partial(self._highlight, self.source, language_of(self._file_name)), exclusive=True)
 
     def show(self, source: str, name: str) -> None:
-        """Show `source` at once in plain type, and highlighted as soon as the thread is done."""
         self.source = source.expandtabs(8)
         self._put([Text(line) for line in self.source.split("\n")])
         self.scroll_home(animate=False)

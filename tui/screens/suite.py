@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -22,9 +21,9 @@ from textual.widgets import Static
 
 from aisp.engine.protocol.requests import FrozenContract
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.results import busy, hardware, regression, suite
+from aisp.store.results import busy, hardware, regression
 from aisp.store.results.overview import Lesson
-from aisp.store.results.regression import Against, Change, Row
+from aisp.store.results.regression import Against, Change
 from aisp.store.results.tables import copied
 from aisp.store.results.tables.suites import TARGETS, Target
 from aisp.store.text import clean_line
@@ -32,25 +31,23 @@ from aisp.tui import plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.results import STATE_WORDS
-from aisp.tui.screens.base import ScrollPane, entitle
-from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows, giving_way
-from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, read_contract, read_found
+from aisp.tui.screens.base import ScrollPane, Sizes, entitle
+from aisp.tui.screens.filtering import FILTER, FilterInput, LessonRows
+from aisp.tui.suites import NOT_RUN, Found, Loaded, Wanted, load, mean_text, read_contract, read_found
 from aisp.tui.themes import VERDICT_SIGNS, VERDICT_SIGNS_ASCII, style_of, verdict_style, verdict_text
 from aisp.tui.widgets.sparkline import APART, APART_ASCII, NONE, Spot, sparkline
-from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.table import Cell, Column, LiveTable, giving_way
 from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog
     from aisp.kernels.catalog.suites import Entry
 
-SHOWN = {"catalog", "board", "runs", "status", "connection", "quarantines"}
 FIRST_SUITE = "tier1"
 WIDE_COLUMNS = 160  # from here on the sentences stand beside the table
 LEGEND_ROWS = 20  # from here on a row says how the cells of a history are to be read
 FIGURE_COLUMNS = 100  # from here on the speed-up has a column of its own
 LEAST_SPARK, MOST_SPARK = 8, 48
-ASKED_AT_ONCE = 3  # targets that the store is asked about in one go
 
 _NAME = (14, 46)  # cells of a target's id, at least and at most
 # In their order. Those with a rank give way where they would leave too little for the history, the highest rank first.
@@ -88,8 +85,6 @@ def columns_for(width: int, names: int, runs: int) -> list[Column]:
     return [Column("target", "target", name), *found]
 
 
-# -- choice and order --------------------------------------------------------------------------------------------------
-
 FILTERS = (
     "all",
     Change.WORSE.value,
@@ -111,17 +106,12 @@ _GRAVEST = (
 )
 SORTS: Mapping[str, Callable[[Found], Any]] = {
     "suite": lambda found: None,  # the suite's own order
-    "change": lambda found: (_GRAVEST.index(found.row.outcome), _ratio(found.row)),
+    "change": lambda found: (_GRAVEST.index(found.row.outcome), (found.row.told and found.row.told.ratio) or 1.0),
     "speed-up": lambda found: (
         -found.lesson.ratio.speedup if found.lesson.ratio and found.lesson.ratio.speedup else None
     ),
     "age": lambda found: found.lesson.run.record.wall if found.lesson.run is not None else None,
 }
-
-
-def _ratio(row: Row) -> float:
-    told = row.told
-    return told.ratio if told is not None and told.ratio is not None else 1.0
 
 
 class SuiteScreen(LessonRows):
@@ -149,18 +139,22 @@ class SuiteScreen(LessonRows):
     SuiteScreen #score { background: $surface; }
     SuiteScreen #legend { display: none; background: $surface; }
     SuiteScreen.-tall #legend { display: block; }
-    SuiteScreen #panes { height: 1fr; layout: vertical; }
     SuiteScreen #left { width: 1fr; height: 1fr; }
-    SuiteScreen #targets { height: 1fr; }
     SuiteScreen #about { height: 8; padding: 0 1; }
     SuiteScreen #about Static { height: auto; }
     SuiteScreen.-tall #about { height: 30%; min-height: 8; }
     SuiteScreen.-short #about { height: 3; border: none; }
-    SuiteScreen.-wide #panes { layout: horizontal; }
     SuiteScreen.-wide #about { width: 38%; height: 1fr; max-height: 100%; }
     """
     words = ("noise floor", "verdict")
     own_keys_first = True
+    sizes: ClassVar[Sizes] = {
+        "-tall": lambda size: size.height >= LEGEND_ROWS,
+        "-short": lambda size: size.height < 16,
+        "-wide": lambda size: size.width >= WIDE_COLUMNS,
+    }
+    chooses = "open('lesson')"
+    asked_at_once = 3
 
     def __init__(self, suite: str = "") -> None:
         super().__init__()
@@ -172,7 +166,6 @@ class SuiteScreen(LessonRows):
         self._known: dict[tuple[object, ...], tuple[object, Found]] = {}  # by Loaded.place
         self._asked: list[Found] = []  # of the suite, as they were found
         self._staying: list[Found] = []  # the same, with what stays when so many are asked
-        self._reading = False
 
     @property
     def header_title(self) -> str:
@@ -184,7 +177,6 @@ class SuiteScreen(LessonRows):
 
     @property
     def _loaded(self) -> Loaded | None:
-        """The suite that is shown."""
         return self._suites.get(self._chosen)
 
     def compose_body(self) -> ComposeResult:
@@ -198,27 +190,9 @@ class SuiteScreen(LessonRows):
                 about.border_title = "Against earlier runs"
                 yield Static(markup=False)
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height >= LEGEND_ROWS, "-tall")
-        self.set_class(event.size.height < 16, "-short")
-        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-
-    def refresh_from(self, names: set[str]) -> None:
-        super().refresh_from(names)
-        if self.is_mounted and (not names or names & SHOWN):
-            self.draw()
-
     def theme_changed(self) -> None:
         super().theme_changed()
         self._about_drawn = None
-
-    # -- what there is -------------------------------------------------------------------------------------------------
-
-    def _load_suites(self) -> None:
-        catalog = self.workbench.catalog
-        if catalog is not None and catalog is not self._of_catalog:
-            self._of_catalog = catalog
-            begin(self, partial(self._read_suites, catalog), group="suites", exclusive=True)
 
     async def _read_suites(self, catalog: Catalog) -> None:
         self._suites, self._problems = await aside(load, catalog)
@@ -230,11 +204,10 @@ class SuiteScreen(LessonRows):
             self._chosen = FIRST_SUITE if FIRST_SUITE in self._suites else next(iter(self._suites), "")
         if self.is_mounted:
             self.draw()
-            super().refresh_from(set())
+            self.renew_header()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The targets of the suite."""
         return self._loaded.entries if self._loaded is not None else ()
 
     def _found(self) -> list[tuple[Entry, Found | None]]:
@@ -257,28 +230,15 @@ class SuiteScreen(LessonRows):
             found.append((entry, known[1] if known is not None else None))
             if known is None or known[0] != key or known[1].lesson.target is not entry.target:
                 wanted.append(Wanted(loaded, entry, held, key))
-        if wanted and not self._problem and not self._reading and app.board_read:
-            self._reading = True
-            begin(self, partial(self._read, wanted), group="suite")
+        self.ask(wanted if app.board_read else (), read_found, self._take)
         return found
 
-    async def _read(self, wanted: Sequence[Wanted]) -> None:
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = wanted[start : start + ASKED_AT_ONCE]
-            try:
-                told = await self.workbench.stored(partial(read_found, some))
-            except Exception as error:
-                self._problem = clean_line(f"the store cannot be read: {error}")
-                break
-            if told is None:  # there is no store yet
-                told = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
-            for one, found in told:
-                self._known[one.loaded.place(one.entry)] = (one.key, found)
-            if self.is_mounted and start + ASKED_AT_ONCE < len(wanted):
-                self.draw()
-        self._reading = False
-        if self.is_mounted:
-            self.draw()
+    def _take(self, some: Sequence[Wanted], answers: Sequence[tuple[Wanted, Found]] | None) -> bool:
+        if answers is None:  # there is no store yet
+            answers = [(one, Found(Lesson(one.entry.target), regression.row(one.entry.target.id, ()))) for one in some]
+        for one, found in answers:
+            self._known[one.loaded.place(one.entry)] = (one.key, found)
+        return True
 
     def _stay(self, found: Sequence[tuple[Entry, Found | None]]) -> list[tuple[Entry, Found | None]]:
         """The same with what stays worse or better when so many are asked."""
@@ -290,15 +250,15 @@ class SuiteScreen(LessonRows):
         staying = iter(self._staying)
         return [(entry, None if one is None else next(staying)) for entry, one in found]
 
-    # -- drawing -------------------------------------------------------------------------------------------------------
-
     def draw(self) -> None:
-        """Draw the rows, sorted and filtered, and ask the store what is not known."""
-        self._load_suites()
+        catalog = self.workbench.catalog
+        if catalog is not None and catalog is not self._of_catalog:
+            self._of_catalog = catalog
+            begin(self, partial(self._read_suites, catalog), group="suites", exclusive=True)
         table = self.table
         every = self._stay(self._found())
         chosen = [pair for pair in every if self._kept(*pair)]
-        self._shown = _ordered(chosen, SORTS[self._sort])
+        self._shown = sorted(chosen, key=self._place)
         names = max((plain.cells(entry.target.id) for entry, _ in every), default=0)
         runs = max((len(found.row.past) for _, found in every if found is not None), default=0)
         table.columns = columns_for(table.inner_width, names, runs)
@@ -306,27 +266,33 @@ class SuiteScreen(LessonRows):
             table.empty = self.nothing() if every else self._no_targets()
         keys = [column.key for column in table.columns]
         spark = next((column.width or 0 for column in table.columns if column.key == "spark"), 0)
-        table.show([(entry.target.id, self._row(entry, found, keys, spark)) for entry, found in self._shown])
+        rows = []
+        for entry, found in self._shown:
+            hangs_on = (found, tuple(keys), spark, self.workbench.missing(entry.target))
+            make = partial(self._cells, entry, found, keys, spark)
+            rows.append((entry.target.id, self.cached(entry.target.id, hangs_on, make)))
+        table.show(rows)
         order = "" if self._sort == "suite" else f" by {self._sort}"
         mode = "quick" if self._loaded is not None and self._loaded.suite.how.quick else "full"
         entitle(table, f"Last {mode} runs{order}{self.choice_text(len(self._shown), len(every))}")
         self._say_score(every)
         self.say("legend", self._legend())
-        self._say_about()
+        self.row_changed()
+
+    def _place(self, pair: tuple[Entry, Found | None]) -> tuple[Any, ...]:
+        """Where a row stands in the order; those without a key come last."""
+        key = None if pair[1] is None else SORTS[self._sort](pair[1])
+        return (1,) if key is None else (0, key)
 
     def _kept(self, entry: Entry, found: Found | None) -> bool:
         kind = found.kind if found is not None else ""
         if self._only not in ("all", kind):
             return False
-        words = self.filter_words.lower().split()
-        if not words:
-            return True
         target = entry.target
         said = [target.id, target.title, *target.techniques, kind, self._active.get(target.id, "")]
         if found is not None:
             said += [found.lesson.word, found.row.sentence(), found.lesson.on]
-        text = " ".join(said).lower()
-        return all(word in text for word in words)
+        return self.matches(*said)
 
     def _no_targets(self) -> str:
         if self._of_catalog is None or (not self._suites and not self._problems):
@@ -336,8 +302,7 @@ class SuiteScreen(LessonRows):
         return f"No target of {clean_line(self._chosen)} is in this catalogue; ] goes to the next suite"
 
     def _say_score(self, every: Sequence[tuple[Entry, Found | None]]) -> None:
-        """The suite in one number, how many came to what, and what is wrong with it."""
-        rows = [Text(" ").append(self._mean(every))]
+        rows = [Text(" ").append(mean_text(every, wide=self.size.width >= FIGURE_COLUMNS))]
         ran = [found.row for _, found in every if found is not None and found.kind != NOT_RUN]
         text = Text(" ")
         for change, count in regression.tally(ran).items():
@@ -360,33 +325,6 @@ class SuiteScreen(LessonRows):
         self.give_rows(self.query_one("#score"), len(rows))
         self.say("score", *rows)
 
-    def _mean(self, every: Sequence[tuple[Entry, Found | None]]) -> str:
-        """The geometric mean over the targets whose figures may be shown, with and without launch-count ones, on the
-        hardware of the newest run."""
-        read = [(entry, found) for entry, found in every if found is not None and found.ratio is not None]
-        full = []
-        for entry, found in read:
-            run, facts = found.lesson.run, found.lesson.facts
-            assert run is not None
-            names = hardware.names(run.record.device, facts, on_host=entry.target.on_host)
-            full.append((entry, suite.Full(run, facts, names)))
-        named = suite.newest_hardware(one for _, one in full)
-        there = [(entry, one) for entry, one in full if one.names[0] == named]
-        score = suite.together(suite.part_of(one.run) for _, one in there)
-        if not score.count:
-            return "no geometric mean yet: no target has a speed-up"
-        rest = [suite.part_of(one.run) for entry, one in there if not entry.launch_count]
-        word = "geometric mean" if self.size.width >= FIGURE_COLUMNS else "mean"
-        figure = plain.speedup(score.geometric_mean, score.low, score.high)
-        text = f"{word} {figure} over {score.count} of {len(every)} on {hardware.short(clean_line(named))}"
-        if elsewhere := len(full) - len(there):
-            text += f" ({elsewhere} elsewhere)"
-        without = suite.together(rest)
-        if without.count != score.count:
-            figure = plain.speedup(without.geometric_mean, without.low, without.high)
-            text += f"; {figure} over {without.count} without launch counts"
-        return text
-
     def _legend(self) -> Text:
         ascii_only = self.workbench.ascii
         low, high, apart = (".", "%", APART_ASCII) if ascii_only else ("▂", "▇", APART)
@@ -402,10 +340,6 @@ class SuiteScreen(LessonRows):
     @property
     def _band(self) -> Style:
         return style_of(self.app, "on $panel")
-
-    def _row(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
-        hangs_on = (found, tuple(keys), spark, self.workbench.missing(entry.target))
-        return self.cached(entry.target.id, hangs_on, lambda: self._cells(entry, found, keys, spark))
 
     def _cells(self, entry: Entry, found: Found | None, keys: Sequence[str], spark: int) -> list[Cell]:
         cells: dict[str, Cell] = {"target": entry.target.id}
@@ -445,7 +379,6 @@ class SuiteScreen(LessonRows):
         )
 
     def _change(self, against: Against) -> Text:
-        """ "▼ 3.1 %", "= same", "– not comparable"."""
         ascii_only = self.workbench.ascii
         sign = verdict_text(_SIGN_OF[against.change], None, ascii_only)
         if against.change in (Change.SAME, Change.NOT_COMPARABLE) or against.ratio is None:
@@ -457,20 +390,9 @@ class SuiteScreen(LessonRows):
             sign.append(f" {signs['slower' if slower else 'faster']}")
         return sign.append(f" {figure}")
 
-    # -- the highlighted target ----------------------------------------------------------------------------------------
-
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        message.stop()
-        self._say_about()
-        self.refresh_bindings()
-
-    @property
-    def _highlighted(self) -> tuple[Entry, Found | None] | None:
-        return next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
-
-    def _say_about(self) -> None:
+    def row_changed(self) -> None:
         """What the highlighted target was compared with, what confirms it, which cause to look at first."""
-        chosen = self._highlighted
+        chosen = next((pair for pair in self._shown if pair[0].target.id == self.target_id), None)
         text = Text() if chosen is None else about(*chosen)
         if text != self._about_drawn:
             self._about_drawn = text
@@ -479,36 +401,29 @@ class SuiteScreen(LessonRows):
     _about_drawn: Text | None = None
 
     def copy_text(self) -> str:
-        """The rows as they are shown, as text."""
         return "\n".join(
             entry.target.id if found is None else copied(TARGETS, Target(found.row)) for entry, found in self._shown
         )
 
-    # -- keys ----------------------------------------------------------------------------------------------------------
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        message.stop()
-        if self.workbench.model.active_run(self.target_id) is not None:
+    def action_open(self, name: str) -> None:
+        """Open a screen; in the place of a lesson the run that goes on."""
+        if name == "lesson" and self.workbench.model.active_run(self.target_id) is not None:
             self.action_open_running()
         else:
-            self.action_open("lesson")
+            super().action_open(name)
 
     def action_step_suite(self, by: int) -> None:
-        """Go to another suite."""
         names = list(self._suites)
         if len(names) < 2:
             self.notify("There is no other suite")
             return
         self._chosen = names[(names.index(self._chosen) + by) % len(names)]
         self.draw_from_top()
-        super().refresh_from(set())
+        self.renew_header()
 
     def action_reload(self) -> None:
-        """Read everything again."""
         self._known, self._problem, self._of_catalog = {}, "", None
         self.workbench.reload()
-
-    # -- running -------------------------------------------------------------------------------------------------------
 
     def _run_targets(self, *, quick: bool) -> None:
         """Run the highlighted target on the suite's case and with its rungs."""
@@ -518,15 +433,12 @@ class SuiteScreen(LessonRows):
         self._start_of([self.target_id], quick, self.show_run)
 
     def action_run_suite(self) -> None:
-        """Run all of it, after a question."""
         if self.entries:
             begin(self, self._run_suite, group="ask", exclusive=True)
         else:
             self.notify("There is no target to run", severity="warning")
 
     async def _run_suite(self) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
         loaded = self._suites[self._chosen]
         chosen, entries = loaded.suite, loaded.entries
         contract, why = await aside(read_contract, chosen)
@@ -539,7 +451,7 @@ class SuiteScreen(LessonRows):
         detail = await self.workbench.expected_text(names, chosen.how.quick)
         if contract is not None:
             detail += f" Each is meant to keep the contract {contract.name}."
-        if await self.app.push_screen_wait(ConfirmScreen(question, detail)):
+        if await self.workbench.confirmed(question, detail):
             frozen = None
             if contract is not None:
                 frozen = FrozenContract(name=contract.name, sha256=contract.sha256, document=contract.document())
@@ -561,9 +473,6 @@ class SuiteScreen(LessonRows):
             return found | ({"replicas": how.replicas} if how.replicas and quick == how.quick else {})
 
         self.workbench.start_runs(names, quick=quick, show=show, fields=fields)
-
-
-# -- words -------------------------------------------------------------------------------------------------------------
 
 
 def about(entry: Entry, found: Found | None) -> Text:
@@ -598,18 +507,7 @@ def about(entry: Entry, found: Found | None) -> Text:
 
 
 def sentence_of(found: Found) -> str:
-    """What a target came to, in a sentence that begins with a capital."""
     if found.lesson.run is None:
         return found.lesson.why or "No run of this kind is stored yet: R runs it in full, a runs the whole suite."
     sentence = found.row.sentence()
     return sentence[:1].upper() + sentence[1:] + "."
-
-
-def _ordered(
-    pairs: Sequence[tuple[Entry, Found | None]], key: Callable[[Found], Any]
-) -> list[tuple[Entry, Found | None]]:
-    """The rows by a key, those without one last."""
-    keyed = [(None if pair[1] is None else key(pair[1]), pair) for pair in pairs]
-    known = [one for one in keyed if one[0] is not None]
-    known.sort(key=lambda one: one[0])  # type: ignore[arg-type,return-value]
-    return [pair for _, pair in known] + [pair for found, pair in keyed if found is None]

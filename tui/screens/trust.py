@@ -47,14 +47,12 @@ class TrustScreen(ChecklistScreen):
         *WALKING,
         *("run_full", "run_quick"),
         *FOLDING,
-        Key(
-            "open('diff')",
-            "d",
-            "diff",
-            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
-        ),
+        Key("open('diff')", "d", "diff",
+            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran."),
         *("history", "checks", "edit", "cancel"),
-    )
+    )  # fmt: skip
+    heading = "Trust {}"
+    shown = frozenset(("runs", "quarantines", "status", "connection"))
     words = ("twin, A/A", "held-out inputs", "verdict")
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
@@ -72,11 +70,8 @@ class TrustScreen(ChecklistScreen):
     def compose_above(self) -> ComposeResult:
         yield LiveTable(id="numbers", name="The two numbers", empty="no rungs yet")
 
-    # -- which run --------------------------------------------------------------------------------------
-
     @property
     def run_view(self) -> RunView | None:
-        """The run as far as it is known."""
         model = self.workbench.model
         live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
         stored = self._stored
@@ -93,10 +88,6 @@ class TrustScreen(ChecklistScreen):
     def rung_name(self) -> str:
         key = (self.query_one("#numbers", LiveTable).cursor_key or "") if self.is_mounted else ""
         return key.removesuffix(findings.OWN_RULE)
-
-    @property
-    def header_title(self) -> str:
-        return f"Trust {self.target_id}".rstrip()
 
     def _look(self) -> None:
         """Ask the store where the model does not have the run, or did not hear what its checks said."""
@@ -127,41 +118,33 @@ class TrustScreen(ChecklistScreen):
             view.confined = hardware.confined(environment(history, found))
             return view
 
-        try:
-            found = await self.workbench.stored(read)
+        found, self._why = await self.workbench.read(read)
+        if not self._why:
             live = self.workbench.model.runs.get(found.id) if found is not None else None
             if found is not None and live is not None and live.record.findings:
                 live.confined = found.confined
             else:
                 self._stored = found
             self._why = "no run of this target is stored yet: r runs it quickly, R in full"
-        except Exception as error:
-            self._why = str(error)
         if self._stored is not None:
             self.workbench.model.mark(self._stored)
         self.draw()
-        super().refresh_from(set())
-
-    # -- drawing ----------------------------------------------------------------------------------------
+        self.renew_header()
 
     def refresh_from(self, names: set[str]) -> None:
+        if self._stored is not None and "quarantines" in names:
+            self.workbench.model.mark(self._stored)
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"runs", "quarantines", "status", "connection"}):
-            if self._stored is not None and "quarantines" in names:
-                self.workbench.model.mark(self._stored)
-            self.draw()
 
     def on_mount(self) -> None:
         self.set_interval(CLOCK_PERIOD_S, self._draw_title)
 
     def _draw_title(self) -> None:
-        """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and self.is_mounted:
             self.say("title", readings.title_text(run, self.workbench.model.now_ns()))
 
     def draw(self) -> None:
-        """Draw everything."""
         if not self.is_mounted:
             return
         self._look()
@@ -197,7 +180,7 @@ class TrustScreen(ChecklistScreen):
             # The worst is what one comes for.
             table.move_to(next((key for key, _ in shown if key.startswith("check ")), ""))
         table.border_title = f"Checks: {only.words}"
-        self.tell()
+        self.row_changed()
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         run = self.run_view
@@ -224,8 +207,6 @@ class TrustScreen(ChecklistScreen):
         run = self.run_view
         return [one.name for one in trust.by_category(run.record.findings)] if run is not None else []
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """The checks are of this run; the diff is of the rung that is highlighted above, as it ran."""
         run = self.run_view
@@ -240,7 +221,6 @@ class TrustScreen(ChecklistScreen):
         return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:
-        """All that the checks said, as text; the row's where its text is being read."""
         run = self.run_view
         if run is None or (self.focused is not None and self.focused.id == "about"):
             return super().copy_text()

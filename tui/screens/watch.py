@@ -8,9 +8,7 @@ below that one at a time.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -18,7 +16,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
-from textual.timer import Timer
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
@@ -32,9 +29,9 @@ from aisp.tui.model import MAX_EDITS, RunView, WatchView
 from aisp.tui.readings import verdict_row
 from aisp.tui.replicas import ReplicaTimes
 from aisp.tui.runplot import run_series, time_unit
-from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle
-from aisp.tui.screens.watch_diff import EditDiff, text_of
+from aisp.tui.screens.base import Paced, entitle
+from aisp.tui.screens.edit_sources import EditSourcesScreen
+from aisp.tui.screens.watch_diff import EditDiff
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.lines import Refitted
@@ -46,54 +43,39 @@ from aisp.tui.widgets.textrows import TextRows
 if TYPE_CHECKING:
     from aisp.store import History
     from aisp.store.record import Run
-    from aisp.tui.screens.confirm import Rewrite
 
 WIDE_COLUMNS = 120
-FILES_NAMED = 8  # in the question before they are overwritten
 LOW_ROWS = 18  # below this no plot of the edits stands over their table
 CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # as on the run's screen: a new curve is most of what a live frame sends
 PANES = {"edits": "edits", "diff": "diff", "live": "samples", "text": "why"}  # by the widget that has the focus
 
 
-class WatchScreen(WorkScreen):
-    """See the module."""
-
+class WatchScreen(EditSourcesScreen):
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("pane", "p", "pane", "Show the next pane: the edits, the diff, the samples, what became of the edit."),
         Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
-        Key(
-            "against", "a", "against", "Show the diff against the edit before, the best edit, or the baseline, in turn."
-        ),
-        Key("cancel", "x", "cancel", "Cancel the run of the edit that is under way, and no other."),
-        Key(
-            "restore_best",
-            "b",
-            "restore best",
-            "Write the best edit's files back, after a question that shows the difference; what stands there is kept.",
-        ),
-        Key("toggle_watch", "w", "stop/start", "Stop watching; again: watch on."),
         "edit",
-        Key(
-            "diff",
-            "d",
-            "whole diff",
-            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
-        ),
+        Key("toggle_watch", "w", "stop", "Stop watching; again: watch on."),
+        Key("cancel", "x", "cancel", "Cancel the run of the edit that is under way, and no other."),
+        Key("restore_best", "b", "restore",
+            "Write the best edit's files back, after a question that shows the difference; what stands there is kept."),
+        Key("against", "a", "against",
+            "Show the diff against the edit before, the best edit, or the baseline, in turn."),
+        Key("diff", "d", "whole diff",
+            "Compare the highlighted edit's sources with the marked edit's, or with the edit before."),
         Key("diff_best", "D", "", "Compare the best edit's sources with the highlighted one's."),
         Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
         *("run_quick", "run_full", "history"),
-    )
+    )  # fmt: skip
     own_keys_first = True
     DEFAULT_CSS = """
-    WatchScreen #title { height: 3; background: $surface; }
+    WatchScreen #title { height: 3; text-style: none; }
     WatchScreen #body { layout: horizontal; height: 1fr; }
     WatchScreen #left, WatchScreen #right { width: 1fr; height: 100%; }
     WatchScreen #plot { height: 20%; min-height: 6; }
     WatchScreen #edits { height: 1fr; min-height: 3; }
-    WatchScreen #diff, WatchScreen #live, WatchScreen #text { height: 1fr; border-top: solid $panel;
-        border-title-color: $text; }
-    WatchScreen #diff:focus, WatchScreen #live:focus, WatchScreen #text:focus { border-top: solid $accent; }
+    WatchScreen .ruled { height: 1fr; }
     WatchScreen.-low #plot { display: none; }
     WatchScreen.-narrow #left, WatchScreen.-narrow #right { display: none; }
     WatchScreen.-narrow #left > *, WatchScreen.-narrow #right > * { display: none; }
@@ -110,19 +92,20 @@ class WatchScreen(WorkScreen):
     WatchScreen.-vast #left { width: 45%; }
     """
 
+    heading = "Watch {}"
+    redrawn = True
+    chooses = "open_edit"
+    AUTO_FOCUS = "#edits"
+
     def __init__(self, target_id: str) -> None:
-        super().__init__()
-        self._target = target_id
-        self.marked: int | None = None
+        super().__init__(target_id)
         self.against = Against.PREVIOUS
         self.pane = "edits"  # the one in sight where there is room for one
         self._problem = ""  # why there is no watch
         self._cannot_run = ""  # why the saves of the one there is are only kept
-        self._known: edits.Known = {}
         self._both = ReplicaTimes(self)
         self._newest_shown: str | None = None
-        self._plotted_s = float("-inf")
-        self._plot_timer: Timer | None = None
+        self._samples = Paced(self, self._draw_samples, PLOT_PERIOD_S)
         self._can_cancel: bool | None = None
         self._can_open = True
 
@@ -132,38 +115,35 @@ class WatchScreen(WorkScreen):
             with Vertical(id="left"):
                 yield EditPlot(id="plot", name="Plot of the edits", empty="no edit yet")
                 yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
-                yield LogPane(id="text", name="Edit", empty="no edit yet")
+                yield LogPane(id="text", name="Edit", classes="ruled", empty="no edit yet")
             with Vertical(id="right"):
-                yield EditDiff(id="diff", name="Diff")
-                yield LivePlot(id="live", name="Samples", empty="no samples yet")
+                yield EditDiff(id="diff", name="Diff", classes="ruled")
+                yield LivePlot(id="live", name="Samples", classes="ruled", empty="no samples yet")
 
     def on_mount(self) -> None:
         self._arrange()
-        self.query_one("#edits", LiveTable).focus()
         self.query_one("#diff", EditDiff).tell("no edit yet")
         watch = self.watch_view
         if watch is None or not watch.active:
-            self.run_worker(self._start(), group="watch", exit_on_error=False)
+            begin(self, self._start, group="watch")
         self.set_interval(CLOCK_PERIOD_S, self._tick)
         begin(self, self._read_earlier, group="earlier")
-        self._draw()
+        self.draw()
 
     async def _read_earlier(self) -> None:
         """The edits of this folder that engines before this one ran: their runs are in the store."""
-        target = self.workbench.target(self._target)
+        target = self.workbench.target(self._target_id)
         folder = os.fsencode(target.folder) if target is not None else b""
 
         def read(history: History) -> list[Run]:
-            runs = history.newest(MAX_EDITS, self._target, all_findings=False)
+            runs = history.newest(MAX_EDITS, self._target_id, all_findings=False)
             return [run for run in runs if run.trigger is Trigger.WATCH and run.state.final and run.folder == folder]
 
         self.workbench.model.take_watched(await self.workbench.stored(read) or ())
-        self._draw()
+        self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """All panes side by side from WIDE_COLUMNS on, else one at a time."""
         self._arrange()
-        self.call_after_refresh(self._draw)
         self.refresh_bindings()
 
     def _arrange(self) -> None:
@@ -177,29 +157,8 @@ class WatchScreen(WorkScreen):
             self.set_class(not wide and pane == self.pane, f"-{pane}")
 
     def on_refitted(self, message: Refitted) -> None:
-        if message.pane.id == "text":
-            self._draw_text()
-        elif message.pane.id == "live":
-            self._draw_samples()
-
-    @property
-    def watch_view(self) -> WatchView | None:
-        """The watch as the engine tells it; None before it began."""
-        return self.workbench.model.watches.get(self._target)
-
-    @property
-    def target_id(self) -> str:
-        return self._target
-
-    @property
-    def header_title(self) -> str:
-        return f"Watch {self._target}"
-
-    def _root(self) -> str:
-        target = self.workbench.target(self._target)
-        return str(target.root) if target is not None else ""
-
-    # -- drawing ----------------------------------------------------------------------------------------
+        if message.pane.id == "live":
+            self._samples.now()
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
@@ -207,20 +166,19 @@ class WatchScreen(WorkScreen):
             return
         watch = self.watch_view
         runs = {edit.run_id for edit in watch.edits if edit.run_id} if watch is not None else set()
-        told = {"watches", f"watch:{self._target}", "banners", "connection", "quarantines"}
+        told = {"watches", f"watch:{self._target_id}", "banners", "connection", "quarantines"}
         if not names or not names.isdisjoint(told | {f"run:{run_id}" for run_id in runs}):
-            self._draw()
+            self.draw()
         if not names.isdisjoint({f"samples:{run_id}" for run_id in runs}):
-            self._draw_samples_in_time()
+            self._draw_samples_soon()
 
     def _tick(self) -> None:
         """What is said of a run that goes on is about time, which goes on between events."""
         watch = self.watch_view
         if watch is not None and edits.running_edit(self.workbench.model, watch) is not None:
-            self._draw()
+            self.draw()
 
     def _state(self, watch: WatchView) -> str:
-        """What the watch does now, in a sentence."""
         model = self.workbench.model
         connection = model.connection
         if connection.silent_since:
@@ -244,11 +202,10 @@ class WatchScreen(WorkScreen):
         return state
 
     def _told(self, watch: WatchView) -> dict[int, edits.Told]:
-        """What is told of each edit."""
         return edits.all_told(self.workbench.model, watch, self._known)
 
     def _title(self, watch: WatchView | None) -> list[Text]:
-        first = Text(f"{self._target}  ", style="bold")
+        first = Text(f"{self._target_id}  ", style="bold")
         if watch is None:
             first.append(self._problem or "asking the engine to watch", style="not bold")
             return [first]
@@ -285,12 +242,15 @@ class WatchScreen(WorkScreen):
             return [text.append(item.sentence, "bold")]
         return [text.append_text(verdict_row(run, self.workbench.ascii, self.size.width - text.cell_len))]
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_mounted:
             return
         watch = self.watch_view
         self.say("title", *self._title(watch))
-        self._bind_cancel(watch)
+        can = watch is not None and edits.running_edit(self.workbench.model, watch) is not None
+        if can != self._can_cancel:
+            self._can_cancel = can
+            self.refresh_bindings()
         if watch is None:
             return
         ascii, told = self.workbench.ascii, self._told(watch)
@@ -307,7 +267,7 @@ class WatchScreen(WorkScreen):
         self._draw_plot(watch)
         self._draw_text()
         self._draw_diff()
-        self._draw_samples_in_time()
+        self._draw_samples_soon()
 
     def _draw_plot(self, watch: WatchView) -> None:
         told, chosen, model = self._told(watch), self.chosen, self.workbench.model
@@ -321,9 +281,12 @@ class WatchScreen(WorkScreen):
         self.query_one("#plot", EditPlot).show(
             edits.points(watch, told, unit, both), y_label=unit.name, chosen=None if chosen is None else chosen.number
         )
-        self._both.look_up([run for run in runs.values() if rule.time_of(run)], self._draw)
+        self._both.look_up([run for run in runs.values() if rule.time_of(run)], self.draw)
 
     def key_label(self, binding: Binding) -> str:
+        watch = self.watch_view
+        if binding.id == "toggle_watch" and watch is not None and not watch.active:
+            return "watch"
         return "" if binding.id == "open_edit" and not self._can_open else super().key_label(binding)
 
     def _draw_text(self) -> None:
@@ -334,9 +297,7 @@ class WatchScreen(WorkScreen):
         if watch is None or edit is None:
             return
         pane = self.query_one("#text", LogPane)
-        width = max(20, (pane.size.width or self.size.width) - 1)
-        lines = plain.wrapped(edits.lines(self.workbench.model, watch, edit), width)
-        pane.tell(lines, lambda: lines, about=edit.number)
+        pane.prose(edits.lines(self.workbench.model, watch, edit), about=edit.number)
         entitle(pane, f"what became of edit {edit.number}")
 
     def _draw_diff(self) -> None:
@@ -353,10 +314,6 @@ class WatchScreen(WorkScreen):
         return (edit, run) if edit is not None and run is not None else None
 
     def _draw_samples(self) -> None:
-        self._plotted_s = time.monotonic()
-        if self._plot_timer is not None:
-            self._plot_timer.stop()
-            self._plot_timer = None
         plot, found = self.query_one("#live", LivePlot), self._sampled()
         if found is None:
             edit = self.chosen
@@ -371,44 +328,20 @@ class WatchScreen(WorkScreen):
         unit = time_unit(run, self.workbench.ascii)
         plot.show(run_series(run, max(1, plot.size.width * 2), unit), x_label="s", y_label=unit.name)
 
-    def _draw_samples_in_time(self) -> None:
-        """Draw the samples now, or when PLOT_PERIOD_S have passed since they were drawn; not while out of sight."""
-        if not self.query_one("#live", LivePlot).size.width:
-            return
-        left_s = self._plotted_s + PLOT_PERIOD_S - time.monotonic()
-        if left_s <= 0:
-            self._draw_samples()
-        elif self._plot_timer is None:
-            self._plot_timer = self.set_timer(left_s, self._draw_samples)
+    def _draw_samples_soon(self) -> None:
+        if self.query_one("#live", LivePlot).size.width:  # not while out of sight
+            self._samples.soon()
 
-    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
-        """Show what became of the edit, and what it changed."""
+    def row_changed(self) -> None:
         watch = self.watch_view
         if watch is not None:
             self._draw_plot(watch)
         self._draw_text()
         self._draw_diff()
-        self._draw_samples_in_time()
+        self._draw_samples_soon()
 
     def on_edit_plot_picked(self, message: EditPlot.Picked) -> None:
-        """The cursor goes where the plot was clicked."""
         self.query_one("#edits", LiveTable).move_to(str(message.number))
-
-    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
-        """Enter on a row."""
-        self.action_open_edit()
-
-    @property
-    def chosen(self) -> WatchEdit | None:
-        """The highlighted edit."""
-        key = self.query_one("#edits", LiveTable).cursor_key if self.is_mounted else None
-        return self._edit(int(key)) if key is not None else None
-
-    def _edit(self, number: int) -> WatchEdit | None:
-        watch = self.watch_view
-        return edits.by_number(watch, number) if watch else None
-
-    # -- keys -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """One pane at a time only where there is no room for all; there is something to cancel while a run goes on."""
@@ -416,25 +349,14 @@ class WatchScreen(WorkScreen):
             return not self.has_class("-wide")
         return self._can_cancel is True if action == "cancel" else True
 
-    def _bind_cancel(self, watch: WatchView | None) -> None:
-        can = watch is not None and edits.running_edit(self.workbench.model, watch) is not None
-        if can != self._can_cancel:
-            self._can_cancel = can
-            self.refresh_bindings()
-
-    def _say(self, text: str) -> None:
-        self.notify(text, severity="warning")
-
     def action_pane(self) -> None:
-        """Show the next pane."""
         names = list(PANES)
         self.pane = names[(names.index(self.pane) + 1) % len(names)]
         self._arrange()
         self.query_one(f"#{self.pane}").focus()
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self.draw)
 
     def action_against(self) -> None:
-        """Compare with the next of edit before, best edit and baseline."""
         self.against = self.against.following
         self._draw_diff()
         if not self.has_class("-wide") and self.pane != "diff":
@@ -451,14 +373,15 @@ class WatchScreen(WorkScreen):
 
     def action_edit(self) -> None:
         """Open what was saved last, else the rung that the watch is about, in the person's editor."""
-        watch, target = self.watch_view, self.workbench.target(self._target)
+        watch, target = self.watch_view, self.workbench.target(self._target_id)
         saved = [file for edit in edits.in_order(watch) for file in edit.files] if watch is not None else []
         names = [rung.name for rung in target.rungs] if target is not None else []
         last = next((file for file in reversed(saved) if target is not None and file in target.files), "")
-        self.workbench.edit(self._target, last or ("optimized" if "optimized" in names else names[-1] if names else ""))
+        self.workbench.edit(
+            self._target_id, last or ("optimized" if "optimized" in names else names[-1] if names else "")
+        )
 
     def action_open_edit(self) -> None:
-        """Open the edit's run."""
         edit = self.chosen
         if edit is None:
             self._say("There is no edit yet: save a file of the target")
@@ -467,58 +390,15 @@ class WatchScreen(WorkScreen):
         else:
             self.workbench.open_screen("run", run_id=edit.run_id)
 
-    def action_diff(self) -> None:
-        """Compare with the marked edit, else with the edit before."""
-        watch, edit = self.watch_view, self.chosen
-        if watch is None or edit is None:
-            self._say("There is no edit yet: save a file of the target")
-            return
-        other = self._edit(self.marked) if self.marked is not None and self.marked != edit.number else None
-        other = other or edits.edit_before(watch, edit)
-        if other is None:
-            self._say("This is the state when the watch began; there is nothing before it")
-            return
-        self._compare(other, edit)
-
-    def action_diff_best(self) -> None:
-        """Compare the best edit with the highlighted one."""
-        watch, edit = self.watch_view, self.chosen
-        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
-        if edit is None or best is None:
-            self._say("No edit was correct and timed yet, so there is no best one")
-        elif best is edit:
-            self._say("This is the best edit")
-        else:
-            self._compare(best, edit)
-
-    def _compare(self, one: WatchEdit, other: WatchEdit) -> None:
-        """The older on the left."""
-        older, newer = sorted((one, other), key=lambda edit: edit.number)
-        name = self._changed_file(older, newer)
-        self.workbench.open_diff(self._target, Source(name, older.snapshot), Source(name, newer.snapshot))
-
-    def _changed_file(self, older: WatchEdit, newer: WatchEdit) -> str:
-        """What to open the diff on: a file that changed between the two, else the fastest rung."""
-        watch = self.watch_view
-        for edit in reversed(watch.edits if watch is not None else []):
-            if older.number < edit.number <= newer.number and edit.files:
-                name = edit.files[0]
-                return name.removesuffix(".py") if "/" not in name else name
-        run = edits.run_of(self.workbench.model, newer)
-        return run.lead.rung if run is not None and run.lead is not None else "optimized"
-
-    def action_mark(self) -> None:
-        """Mark the edit, or take the mark away."""
-        edit = self.chosen
-        if edit is not None:
-            self.marked = None if self.marked == edit.number else edit.number
-            self._draw()
-
     def action_toggle_watch(self) -> None:
-        """Stop the watch, or start it again."""
         watch = self.watch_view
         stop = watch is not None and watch.active
-        self.run_worker(self._stop() if stop else self._start(), group="watch", exit_on_error=False)
+        if stop:
+            done = "Not watching any more; the edits stay, and their runs in the history (t)"
+            fields = {"target": self._target_id}
+            self.workbench.tell_engine("The watch was not stopped", requests.StopWatch, done=done, **fields)
+        else:
+            begin(self, self._start, group="watch")
 
     async def _start(self) -> None:
         self._problem = self._cannot_run = ""
@@ -526,89 +406,18 @@ class WatchScreen(WorkScreen):
             "The watch was not started",
             requests.StartWatch,
             root=self._root(),
-            target=self._target,
+            target=self._target_id,
         )
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
-        elif why := reply.refused.get(self._target):
+        elif why := reply.refused.get(self._target_id):
             self._cannot_run = f"cannot run here, its saves are kept: {why}"
-        self._draw()
-
-    async def _stop(self) -> None:
-        if await self.workbench.ask_engine("The watch was not stopped", requests.StopWatch, target=self._target):
-            self.notify("Not watching any more; the edits stay, and their runs in the history (t)", timeout=4)
-
-    def action_restore_best(self) -> None:
-        """Ask, then write the best edit's files back."""
-        watch = self.watch_view
-        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
-        if watch is None or best is None:
-            self._say("No edit was correct and timed yet, so there is nothing to restore")
-        else:
-            self.run_worker(self._restore(watch, best), group="restore", exit_on_error=False)
-
-    async def _restore(self, watch: WatchView, best: WatchEdit) -> None:
-        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
-
-        rewrites = await self._rewrites(watch, best)
-        if rewrites is None:
-            return
-        if not rewrites:
-            self.notify(f"The folder holds edit {best.number}, the best, already")
-            return
-        median = plain.number(edits.median_ms(self.workbench.model, best))
-        names = [file.name for file in rewrites]
-        more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
-        yes = await self.app.push_screen_wait(
-            ConfirmScreen(
-                f"Restore edit {best.number}, the best so far ({median} ms)?",
-                f"Overwritten in {watch.folder}: {', '.join(names[:FILES_NAMED])}{more}.\n"
-                "What stands there now is first kept in the store as a snapshot, so nothing is lost.",
-                rewrites,
-            )
-        )
-        if not yes:
-            return
-        reply = await self.workbench.ask_engine(
-            "Nothing was restored",
-            requests.Restore,
-            root=self._root(),
-            target=self._target,
-            snapshot=best.snapshot,
-        )
-        if reply is not None:
-            kept = reply.detail[:12]
-            self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
-
-    async def _rewrites(self, watch: WatchView, edit: WatchEdit) -> list[Rewrite] | None:
-        """What restoring the edit would write; None after saying that nobody can tell."""
-        from aisp.tui.screens.confirm import Rewrite
-
-        target = self.workbench.target(self._target)
-        folder = target.folder if target is not None else Path(watch.folder)
-
-        def compare(snapshot: dict[str, bytes]) -> list[Rewrite]:
-            found = []
-            for name, content in sorted(snapshot.items()):
-                path = folder / name
-                now = path.read_bytes() if path.is_file() else b""
-                if now != content or not path.is_file():
-                    found.append(Rewrite(name, text_of(now), text_of(content)))
-            return found
-
-        try:
-            found = await self.workbench.stored(lambda history: compare(history.snapshot(edit.snapshot)))
-        except Exception as error:
-            self._say(f"Nothing was restored: what edit {edit.number} was cannot be read: {error}")
-            return None
-        if found is None:
-            self._say("Nothing was restored: there is no store yet")
-        return found
+        self.draw()
 
     def copy_text(self) -> str:
         watch = self.watch_view
         if watch is None:
-            return self._target
+            return self._target_id
         if self.focused is not None and self.focused.id == "text":
             return self.query_one("#text", LogPane).text
         wide = 150

@@ -32,7 +32,6 @@ class Wanted(NamedTuple):
 
 
 def text_of(content: bytes | None) -> str:
-    """A source as text; "" where there is none."""
     return clean(content, limit=MAX_FILE_BYTES) if content else ""
 
 

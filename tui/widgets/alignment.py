@@ -183,7 +183,6 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _joined(blocks: list[Block]) -> list[Block]:
-    """Neighbouring blocks as one."""
     joined: list[Block] = []
     for block in blocks:
         last = joined[-1] if joined else None
@@ -288,7 +287,6 @@ def changed_parts(left: str, right: str) -> tuple[list[tuple[int, int]], list[tu
 
 
 def _ends(pieces: list[str]) -> list[int]:
-    """Where each piece begins, and where the last ends."""
     ends = [0]
     for piece in pieces:
         ends.append(ends[-1] + len(piece))

@@ -89,7 +89,6 @@ def trimmed(value: float, step: float) -> str:
 
 
 def finite(values: Sequence[float]) -> list[float]:
-    """The values that are neither NaN nor infinite."""
     return [value for value in values if value - value == 0.0]
 
 
@@ -173,6 +172,5 @@ def settled(needed: Span | None, before: Span | None, steps: int, *, log: bool =
 
 
 def union(spans: Iterable[Span | None]) -> Span | None:
-    """The least range that holds them all."""
     known = [span for span in spans if span is not None]
     return Span(min(s.low for s in known), max(s.high for s in known)) if known else None

@@ -92,7 +92,6 @@ class Canvas:
 
 
 def message_rows(text: str, width: int, height: int) -> list[Row]:
-    """A sentence in the middle of nothing."""
     rows = [Row([" "] * width, [BLANK] * width) for _ in range(height)]
     text = clean_line(text)
     if cell_len(text) > width:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 
 from aisp.store.text import clean, clean_line
+from aisp.tui.aside import aside, begin
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import alignment
 from aisp.tui.widgets.alignment import Row
@@ -154,10 +155,11 @@ class DiffView(LineView, Findable, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "hunk(1)", "Next change", tooltip="Go to the next change; after /: to the next match."),
-        Binding("N", "hunk(-1)", "Previous change", tooltip="Go to the change before; after /: to the match before."),
-        Binding("c", "changes_only", "Changes only"),
+        Binding("N", "hunk(-1)", "Previous change", show=False,
+                tooltip="Go to the change before; after /: to the match before."),
+        Binding("c", "changes_only", "Changes", tooltip="Changes only."),
         Binding("u", "unified", "Unified"),
-        Binding("y", "copy_hunk", "Copy change"),
+        Binding("y", "copy_hunk", "Copy change", show=False),
         Binding("up,k", "lines(-1)", "Up", show=False),
         Binding("down,j", "lines(1)", "Down", show=False),
         Binding("pageup,ctrl+b", "pages(-2)", "Page up", show=False),
@@ -167,7 +169,7 @@ class DiffView(LineView, Findable, can_focus=True):
         Binding("home,g", "edge(-1)", "Top", show=False),
         Binding("end,G", "edge(1)", "End", show=False),
         *FIND_KEYS,
-    ]
+    ]  # fmt: skip
 
     class Ready(Message):
         """The texts given to `show` are aligned and on the screen."""
@@ -184,28 +186,9 @@ class DiffView(LineView, Findable, can_focus=True):
             self.view = view
             self.text = text
 
-    class _Aligned(Message):
-        """From the thread: the alignment, and once more with colours."""
-
-        def __init__(self, request: int, comparison: Comparison) -> None:
-            super().__init__()
-            self.request = request
-            self.comparison = comparison
-
-    def __init__(
-        self,
-        *,
-        changes_only: bool = False,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        """Make an empty one.
-
-        Args:
-            changes_only: whether equal lines far from any change are left out at first.
-        """
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, changes_only: bool = False, **kwargs: Any) -> None:
+        """Make one that leaves out equal lines far from any change at first where `changes_only`."""
+        super().__init__(**kwargs)
         self._request = 0
         self._wanted: tuple[str, str, str] | None = None
         self._titles = ("", "")
@@ -223,35 +206,22 @@ class DiffView(LineView, Findable, can_focus=True):
 
     @property
     def ready(self) -> bool:
-        """Whether what was last given to `show` is on the screen."""
         return self._comparison is not None and self._wanted is None
 
     @property
     def hunks(self) -> int:
-        """How many stretches of changed lines there are."""
         return len(self._comparison.hunks) if self._comparison else 0
 
     @property
     def unified(self) -> bool:
-        """Whether both texts share one column."""
         return self.size.width < UNIFIED_UNDER_COLUMNS if self._unified is None else self._unified
 
     def show(
-        self,
-        left: str,
-        right: str,
-        *,
-        left_title: str = "",
-        right_title: str = "",
-        language: str = "python",
+        self, left: str, right: str, *, left_title: str = "", right_title: str = "", language: str = "python"
     ) -> None:
-        """Compare two texts. Returns at once; `Ready` comes when they are on the screen.
+        """Compare two texts, the earlier one on the left. Returns at once; `Ready` comes when they are on the screen.
 
         Args:
-            left: the earlier text, or the baseline.
-            right: the later text.
-            left_title: above the left side.
-            right_title: above the right side.
             language: "python", "cuda", "markdown" or another name that Pygments knows; others stay plain.
         """
         self._request += 1
@@ -299,38 +269,25 @@ class DiffView(LineView, Findable, can_focus=True):
     def _start(self) -> None:
         if self._wanted is None:
             return
-        left, right, language = self._wanted
-        work = partial(self._compute, self._request, left, right, language)
-        # Not exclusive: a thread cannot be cancelled. A late result is told by its request number.
-        self.run_worker(work, thread=True, group="diff", description="comparing", exit_on_error=True)
+        begin(self, partial(self._align, self._request, *self._wanted), group="diff")
 
-    def _compute(self, request: int, left: str, right: str, language: str) -> None:
-        """In a thread."""
+    async def _align(self, request: int, left: str, right: str, language: str) -> None:
+        comparison = await aside(compare, left, right)
         if request != self._request:
-            return
-        comparison = compare(left, right)
-        self.post_message(self._Aligned(request, comparison))
-        if request != self._request:
-            return
-        code = tuple(highlight(lines, language) for lines in comparison.lines)
-        comparison.code = code[0], code[1]
-        self.post_message(self._Aligned(request, comparison))
-
-    def on_diff_view__aligned(self, message: _Aligned) -> None:
-        message.stop()
-        if message.request != self._request:
             return  # another pair of texts was asked for meanwhile
         self._sides.clear()
-        if self._comparison is message.comparison:
-            self.refresh()  # the colours
-            return
-        self._comparison = message.comparison
+        self._comparison = comparison
         self._wanted = None
         self._current = 0
         self._lay_out()
         self.go_to(0)
         self.refresh()
         self.post_message(self.Ready(self))
+        first, second = [await aside(highlight, lines, language) for lines in comparison.lines]
+        comparison.code = first, second
+        if request == self._request:
+            self._sides.clear()
+            self.refresh()
 
     def _lay_out(self) -> None:
         """Make the list of lines for the present mode, keeping the first row in sight where it is."""
@@ -425,13 +382,11 @@ class DiffView(LineView, Findable, can_focus=True):
         self.refresh()
 
     def action_changes_only(self) -> None:
-        """Leave out equal lines far from any change, or show all again."""
         self._changes_only = not self._changes_only
         self._lay_out()
         self._back_to_hunk()
 
     def action_unified(self) -> None:
-        """Change between side by side and unified."""
         self._unified = not self.unified
         self._lay_out()
         self._back_to_hunk()
@@ -442,18 +397,15 @@ class DiffView(LineView, Findable, can_focus=True):
         self.refresh()
 
     def action_copy_hunk(self) -> None:
-        """Hand the hunk to the app, which copies it."""
         if text := self.hunk_text():
             self.post_message(self.Copied(self, text))
         else:
             self.notify("there is no change to copy", severity="warning")
 
     def action_lines(self, count: int) -> None:
-        """Scroll by lines."""
         self.go_to(min(self.top + count, self.max_scroll_y))
 
     def action_pages(self, halves: int) -> None:
-        """Scroll by half pages."""
         self.action_lines(halves * max(1, (self.size.height - 2) // 2))
 
     def action_edge(self, side: int) -> None:
@@ -506,7 +458,6 @@ class DiffView(LineView, Findable, can_focus=True):
             self.go_to(max(0, item - self.size.height // 2))
 
     def _part_of(self, match: Match) -> int:
-        """In which of a text's lines a match begins."""
         if self._comparison is None or self._text_width < LEAST_CELLS:
             return 0
         item, side = self._items[match.line // 2], match.line % 2
@@ -532,12 +483,10 @@ class DiffView(LineView, Findable, can_focus=True):
 
     @property
     def _left_width(self) -> int:
-        """Cells of the left side when side by side, without the marker and the bar between."""
         return max(0, (self.size.width - 3) // 2)
 
     @property
     def _text_width(self) -> int:
-        """Cells for the text of one side."""
         if self.unified:
             return max(0, self.size.width - 2 * self._number_width - 5)
         return max(0, self._left_width - self._number_width - 3)
@@ -568,17 +517,11 @@ class DiffView(LineView, Findable, can_focus=True):
         else:
             bar = Segment("| " if self.ascii else "│ ", self.style("dim"))
             left = self._left_width
-            strip = Strip(
-                [
-                    *self._side_line(row, 0, left, index, item.part),
-                    bar,
-                    *self._side_line(row, 1, max(0, width - 3 - left), index, item.part),
-                ]
-            )
+            right = self._side_line(row, 1, max(0, width - 3 - left), index, item.part)
+            strip = Strip([*self._side_line(row, 0, left, index, item.part), bar, *right])
         return Strip([marker, *strip]).adjust_cell_length(width, self.rich_style)
 
     def _marker(self, row: int) -> str:
-        """What stands before the lines of the current hunk."""
         if self._current and self._comparison:
             start, end = self._comparison.hunks[self._current - 1]
             if start <= row < end:
@@ -639,8 +582,7 @@ class DiffView(LineView, Findable, can_focus=True):
         behind = self._behind(row, side)
         gutter = f"{line + 1:>{self._number_width}} {sign} "[: max(0, width)]
         gutter = " " * len(gutter) if part else gutter
-        start = part * self._text_width
-        strip = self._found(row, side, index - part).crop_extend(start, start + self._text_width, behind)
+        strip = self._part(row, side, index, part)
         rest = Segment(" " * max(0, width - len(gutter) - self._text_width), behind)
         return [Segment(gutter, self._gutter_style(row, side)), *strip, rest]
 
@@ -652,13 +594,9 @@ class DiffView(LineView, Findable, can_focus=True):
         sign = " " if row.equal else "-+"[side]
         gutter = f"{left} {right} {sign} "
         gutter = " " * len(gutter) if item.part else gutter
-        behind = self._behind(row, side)
-        start = item.part * self._text_width
-        strip = self._found(row, side, index - item.part).crop_extend(start, start + self._text_width, behind)
-        return Strip([Segment(gutter, self._gutter_style(row, side)), *strip])
+        return Strip([Segment(gutter, self._gutter_style(row, side)), *self._part(row, side, index, item.part)])
 
     def _behind(self, row: Row, side: int) -> Style:
-        """What lies behind a line's text."""
         return self.rich_style if row.equal else self.style(("on $diff-del", "on $diff-add")[side])
 
     def _gutter_style(self, row: Row, side: int) -> Style:
@@ -666,15 +604,14 @@ class DiffView(LineView, Findable, can_focus=True):
             return self.style("dim")
         return self._behind(row, side) + Style(bold=True)
 
-    def _found(self, row: Row, side: int, index: int) -> Strip:
-        """The same with what a search found in it."""
-        strip, comparison = self._side(row, side), self._comparison
-        if self.pattern is None or comparison is None:
-            return strip
-        return self.marked(strip, 2 * index + side, comparison.lines[side][row[side]])
+    def _part(self, row: Row, side: int, index: int, part: int) -> Strip:
+        """The part of a side's text that stands on one line, with what a search found in it."""
+        strip, comparison, width = self._side(row, side), self._comparison, self._text_width
+        if self.pattern is not None and comparison is not None:
+            strip = self.marked(strip, 2 * (index - part) + side, comparison.lines[side][row[side]])
+        return strip.crop_extend(part * width, (part + 1) * width, self._behind(row, side))
 
     def _side(self, row: Row, side: int) -> Strip:
-        """The whole text of one side of a row, coloured and marked."""
         comparison = self._comparison
         line = row[side]
         key = (side, line)
@@ -693,7 +630,9 @@ class DiffView(LineView, Findable, can_focus=True):
         segments: list[Segment] = []
         position = 0
         for kind, run in runs:
-            style = behind + self._code_style(kind)
+            style = behind
+            if kind:
+                style += style_of(self.app, f"{'italic ' if kind == 'comment' else ''}$code-{kind}")
             segments += _split_at_marks(run, position, marks, style, marked)
             position += len(run)
         strip = Strip(segments or [Segment("", behind)])
@@ -701,11 +640,6 @@ class DiffView(LineView, Findable, can_focus=True):
             self._sides.clear()
         self._sides[key] = strip
         return strip
-
-    def _code_style(self, kind: str) -> Style:
-        if not kind:
-            return Style()
-        return style_of(self.app, f"{'italic ' if kind == 'comment' else ''}$code-{kind}")
 
 
 def _split_at_marks(

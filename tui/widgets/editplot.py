@@ -110,7 +110,6 @@ class Layout(NamedTuple):
 
 
 def lay_out(points: Sequence[EditPoint], width: int, height: int, chosen: int | None) -> Layout:
-    """Share the cells out."""
     legend, line = height >= 5, height >= 6
     count = height - legend - line - 1
     span = y_range(points)
@@ -232,7 +231,6 @@ def _x_axis(
     with_line: bool,
     plain: bool,
 ) -> list[Row]:
-    """The line with a tick for each edit, and below it their numbers where there is room, the chosen one's first."""
     flat, tick, corner = ("-", "+", "+") if plain else ("─", "┬", "└")
     line = [flat] * (width - left)
     numbers, owners = [" "] * width, [BLANK] * width
@@ -277,29 +275,19 @@ class EditPlot(FrameView, can_focus=True):
         super().__init__(**kwargs)
         self._names = names
         self._points: list[EditPoint] = []
-        self._label = "ms"
         self._chosen: int | None = None
         self._styles = list(STYLES)
 
     def show(self, points: Sequence[EditPoint], *, y_label: str = "ms", chosen: int | None = None) -> None:
-        """Draw these edits; see `draw_edits`."""
-        self._points, self._label, self._chosen = list(points), y_label, chosen
-        self.redraw()
+        self._points, self._chosen = list(points), chosen
+        options = {"y_label": y_label, "empty": self.empty}
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        return draw_edits(
-            self._points,
-            width,
-            height,
-            self.graph_style,
-            y_label=self._label,
-            chosen=self._chosen,
-            empty=self.empty,
-            names=self._names,
-        )
+        def picture(width: int, height: int, style: GraphStyle, _: Frame) -> Frame:
+            return draw_edits(self._points, width, height, style, chosen=chosen, names=self._names, **options)
+
+        self.draw(picture)
 
     def action_step(self, by: int) -> None:
-        """Pick the edit before or after the chosen one."""
         numbers = [point.number for point in self._points]
         if self._chosen in numbers:
             at = max(0, min(len(numbers) - 1, numbers.index(self._chosen) + by))

@@ -48,15 +48,12 @@ class Findable(Widget):
     match_at = 0
 
     def find_lines(self) -> Sequence[str]:
-        """The pane's lines as they are drawn."""
         raise NotImplementedError
 
     def show_match(self, match: Match) -> None:
-        """Bring a match into sight."""
         raise NotImplementedError
 
     def show_marks(self) -> None:
-        """Draw the marks anew."""
         self.refresh()
 
     @property
@@ -103,8 +100,6 @@ class Findable(Widget):
                 strip = Strip.join([parts[0], parts[1].apply_style(style), *parts[2:]])
         return strip
 
-    # -- keys ----------------------------------------------------------------------------------------------------------
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What goes on with a search does nothing while there is none."""
         if action in ("find_step", "find_end") and self.pattern is None:
@@ -119,7 +114,6 @@ class Findable(Widget):
         self.screen.set_focus(line.query_one(Input))
 
     def action_find_step(self, by: int) -> None:
-        """Go to the next match, or to the one before; behind the last comes the first."""
         if not self.matches:
             return
         self.match_at = (self.match_at + by) % len(self.matches)
@@ -129,7 +123,6 @@ class Findable(Widget):
             line.tell()
 
     def action_find_end(self) -> None:
-        """End the search."""
         self.find("")
         for line in self.screen.query(FindLine):
             line.remove()
@@ -189,7 +182,6 @@ class FindLine(Horizontal):
         self.query_one("#count", Static).update(self._pane.match_told)
 
     def action_end(self) -> None:
-        """End the search."""
         self._pane.action_find_end()
 
 

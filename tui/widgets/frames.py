@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.widget import Widget
 
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import glyphs
 from aisp.tui.widgets.axes import Span
-from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, Row
+from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, Row, message_rows
 from aisp.tui.widgets.glyphs import GraphStyle
 from aisp.tui.widgets.lines import Refitted
 
@@ -35,37 +35,33 @@ class Frame:
     names: tuple[str, ...] = field(default=())
 
 
+Picture: TypeAlias = Callable[[int, int, GraphStyle, Frame], Frame]
+"""Draws into so many columns and rows of cells, with these glyphs; the last is the frame that is shown."""
+
+
 class FrameView(Widget):
     """A widget that draws a `Frame` and sends the terminal only the cells that changed."""
 
     ALLOW_SELECT = False
 
-    def __init__(
-        self,
-        *,
-        empty: str = "no data yet",
-        graph_style: GraphStyle | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty one.
-
-        Args:
-            empty: the sentence shown while there is no point.
-            graph_style: None takes the app's, or what the terminal can show.
-        """
+    def __init__(self, *, empty: str = "no data yet", graph_style: GraphStyle | None = None, **kwargs: Any) -> None:
+        """Make one that shows the sentence `empty`, with the app's glyphs where no `graph_style` is given."""
         super().__init__(**kwargs)
         self.empty = empty
         self._chosen_style = graph_style
         self._styles: list[str] = []  # by owner; "" for the next colour of the theme
         self._frame = Frame([])
+        self._picture: Picture | None = None
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        """Draw into `width` x `height` cells; `before` is the frame that is shown."""
-        raise NotImplementedError
+    def draw(self, picture: Picture, styles: Sequence[str] | None = None) -> None:
+        """Show a picture, which is drawn again for another size; `styles` by owner."""
+        self._picture = picture
+        if styles is not None:
+            self._styles = list(styles)
+        self.redraw()
 
     @property
     def graph_style(self) -> GraphStyle:
-        """Braille, block or ASCII."""
         return self._chosen_style or glyphs.of(self.app)
 
     @graph_style.setter
@@ -76,19 +72,14 @@ class FrameView(Widget):
 
     @property
     def clipped(self) -> int:
-        """How many points lie outside what is shown."""
         return self._frame.clipped
 
     @property
     def lines(self) -> list[str]:
-        """What is shown, as text."""
         return [row.text for row in self._frame.rows]
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
-
-    def _theme_changed(self, _theme: Theme) -> None:
-        self.refresh()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
 
     def on_resize(self, _event: events.Resize) -> None:
         self.redraw()
@@ -96,10 +87,13 @@ class FrameView(Widget):
 
     def _draw(self) -> None:
         width, height = self.size
-        self._frame = self.make_frame(width, height, self._frame)
+        if self._picture is None:
+            rows = message_rows(self.empty, width, height) if width > 0 and height > 0 else []
+            self._frame = Frame(rows)
+        else:
+            self._frame = self._picture(width, height, self.graph_style, self._frame)
 
     def redraw(self) -> None:
-        """Draw, and repaint what differs."""
         if not self.is_attached:
             return  # drawn when it is first rendered: then there is a size and an app
         old = self._frame.rows

@@ -21,7 +21,6 @@ class GraphStyle(enum.StrEnum):
 
     @property
     def dots(self) -> tuple[int, int]:
-        """Dots per cell, across and down."""
         return {"braille": (2, 4), "block": (2, 2), "ascii": (1, 1)}[self.value]
 
 
@@ -62,7 +61,6 @@ def detect(env: Mapping[str, str], encoding: str) -> GraphStyle:
 
 
 def _is_utf8(name: str) -> bool:
-    """Whether an encoding ("utf-8") or a locale ("de_DE.UTF-8@euro") is UTF-8."""
     encoding = name.rpartition(".")[2].partition("@")[0]
     return encoding.replace("-", "").replace("_", "").lower() in ("utf8", "cp65001")
 

@@ -35,7 +35,6 @@ def safe(text: str) -> str:
 
 
 def plain(cell: Cell) -> str:
-    """The safe text of a cell without its styles."""
     return safe(cell if isinstance(cell, str) else cell.plain)
 
 
@@ -123,7 +122,6 @@ class LineView(ScrollView):
 
     @property
     def graph_style(self) -> GraphStyle:
-        """Which characters may be used."""
         return self._chosen_style or glyphs.of(self.app)
 
     @graph_style.setter
@@ -133,12 +131,10 @@ class LineView(ScrollView):
 
     @property
     def ascii(self) -> bool:
-        """Whether only characters of 7 bits may be used."""
         return self.graph_style is GraphStyle.ASCII
 
     @property
     def cut(self) -> str:
-        """The sign for text that goes on."""
         return "~" if self.ascii else "…"
 
     def on_mount(self) -> None:
@@ -162,7 +158,6 @@ class LineView(ScrollView):
 
     @property
     def top(self) -> int:
-        """The first line of the content that is shown."""
         return self.scroll_offset.y
 
     def set_line_count(self, count: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
@@ -18,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from aisp.store.text import clean
+from aisp.tui import plain
 from aisp.tui.widgets.finding import FIND_KEYS, Findable, Match
 from aisp.tui.widgets.lines import LineView, cell_segments
 
@@ -46,19 +48,8 @@ class LogPane(LineView, Findable, can_focus=True):
         *FIND_KEYS,
     ]
 
-    def __init__(
-        self,
-        *,
-        max_lines: int = 5000,
-        empty: str = "nothing was printed",
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty log.
-
-        Args:
-            max_lines: how many of the newest lines are kept.
-            empty: the sentence shown while there is no line.
-        """
+    def __init__(self, *, max_lines: int = 5000, empty: str = "nothing was printed", **kwargs: Any) -> None:
+        """Make one that keeps the newest `max_lines`, and shows the sentence `empty` while there is none."""
         super().__init__(**kwargs)
         self._max_lines = max_lines
         self._empty = empty
@@ -66,10 +57,10 @@ class LogPane(LineView, Findable, can_focus=True):
         self._following = True
         self._shift = 0
         self._told: tuple[object, object] | None = None  # by `tell`: what and about what
+        self._prose: Callable[[], None] | None = None  # wraps what is shown again
 
     @property
     def text(self) -> str:
-        """All lines that are kept, for copying."""
         return "\n".join(line for line, _ in self._lines)
 
     def extend(self, lines: Sequence[Line], style: str = "") -> None:
@@ -123,19 +114,26 @@ class LogPane(LineView, Findable, can_focus=True):
         self.extend(lines())
         self._scroll(top)
 
+    def prose(self, lines: Sequence[str], *, labelled: bool = False, about: object = None) -> None:
+        """Show sentences as `tell` does, wrapped for the pane's width, also when that changes.
+
+        Args:
+            labelled: see `plain.wrapped`.
+        """
+        # Out of sight it has no width yet: it will have the screen's.
+        width = max(20, (self.size.width or self.screen.size.width) - 1)
+        self.tell((width, labelled, *lines), lambda: plain.wrapped(lines, width, labelled=labelled), about=about)
+        self._prose = partial(self.prose, lines, labelled=labelled, about=about)
+
     def clear(self) -> None:
-        """Forget all lines and follow again."""
         self._lines.clear()
-        self._told = None
+        self._told = self._prose = None
         self._following = True
         self._shift = 0
         self.set_line_count(0)
         self.refresh()
 
-    # -- keys and mouse --------------------------------------------------------------------------------------
-
     def action_lines(self, count: int) -> None:
-        """Scroll by lines."""
         self._scroll(self.top + count)
 
     def action_pages(self, count: int) -> None:
@@ -143,15 +141,12 @@ class LogPane(LineView, Findable, can_focus=True):
         self._scroll(self.top + count * max(1, self.size.height - 1))
 
     def action_oldest(self) -> None:
-        """Go to the first line that is kept."""
         self._scroll(0)
 
     def action_newest(self) -> None:
-        """Go to the last line and follow."""
         self._scroll(len(self._lines))
 
     def action_sideways(self, steps: int) -> None:
-        """Move the text sideways."""
         last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.inner_width)
         shift = max(0, min(self._shift + steps * _SIDEWAYS_CELLS, last if steps > 0 else self._shift))
         if shift != self._shift:
@@ -171,10 +166,10 @@ class LogPane(LineView, Findable, can_focus=True):
         self._following = round(new_value) >= self._last_top
 
     def on_resize(self, _event: events.Resize) -> None:
-        if self._following:
+        if self._prose is not None:
+            self._prose()
+        elif self._following:
             self.go_to(self._last_top)
-
-    # -- search ----------------------------------------------------------------------------------------------
 
     def find_lines(self) -> Sequence[str]:
         return [line for line, _ in self._lines]
@@ -186,8 +181,6 @@ class LogPane(LineView, Findable, can_focus=True):
             self._shift = 0 if end <= self.inner_width else max(0, start - self.inner_width // 2)
         if not self.top <= match.line < self.top + self.size.height:
             self._scroll(max(0, match.line - self.size.height // 2))
-
-    # -- drawing ---------------------------------------------------------------------------------------------
 
     def _in_sight(self) -> list[str]:
         return [line for line, _ in islice(self._lines, self.top, self.top + self.size.height)]

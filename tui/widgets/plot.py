@@ -21,7 +21,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
@@ -219,7 +218,6 @@ def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
 
 
 def _end_labels(span: Span | None) -> tuple[str, ...]:
-    """What stands at the top and at the bottom of a lane."""
     if span is None:
         return ()
     return f"{round(span.high, 6):g}", f"{round(span.low, 6):g}"
@@ -298,7 +296,6 @@ def _flagged(item: Series, x_span: Span, columns: int) -> set[int]:
 
 
 def _lane_range(lane: Lane) -> Span | None:
-    """The whole range of a lane's values: a fall of the clock is what it is there to show."""
     values = [v for item in lane.series if item.mark != "flags" for v in finite(item.y[: len(item.x)])]
     return Span(min(values), max(values)) if values else None
 
@@ -441,7 +438,6 @@ def _legend(
     clipped: tuple[int, int],
     ascii_only: bool,
 ) -> Row:
-    """The units, the signs with their names, and how many points are off the scale."""
     right_sign, up, down = (">", "^", "v") if ascii_only else ("→", "▲", "▼")
     cut = "~" if ascii_only else "…"
     tail = " ".join(f"{sign}{count}" for sign, count in ((up, clipped[0]), (down, clipped[1])) if count)
@@ -474,7 +470,6 @@ def _legend(
 def _x_axis(
     span: Span, steps: int, left: int, columns: int, right: int, label: str, with_line: bool, ascii_only: bool
 ) -> list[Row]:
-    """The line with its ticks, and the numbers below it; the last number carries the unit."""
     flat, tick, corner_left, corner_right = ("-", "+", "+", "+") if ascii_only else ("─", "┬", "└", "┘")
     line = [flat] * columns
     numbers = [" "] * (left + columns + right)
@@ -517,13 +512,6 @@ class LivePlot(FrameView, can_focus=True):
     LivePlot { height: 1fr; min-height: 3; }
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._series: list[Series] = []
-        self._lanes: list[Lane] = []
-        self._labels = ("s", "ms", "")
-        self._log = False
-
     def show(
         self,
         series: Sequence[Series],
@@ -534,35 +522,12 @@ class LivePlot(FrameView, can_focus=True):
         lanes: Sequence[Lane] = (),
         log: bool = False,
     ) -> None:
-        """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
+        """Draw `series`, the last on top; see `draw`. They are read again on a resize, and may have grown by then."""
+        series, lanes = list(series), list(lanes)
 
-        Args:
-            series: in the order of the legend; the last lies on top.
-            x_label: unit of all x.
-            y_label: unit of the left axis.
-            y_right_label: unit of the right axis, shown when a series uses it.
-            lanes: other quantities on the same x axis; as many are drawn as there is room for.
-            log: whether the left axis is logarithmic.
-        """
-        self._log = log
-        self._series, self._lanes = list(series), list(lanes)
-        self._styles = [item.style for item in (*series, *(own for lane in lanes for own in lane.series))]
-        self._labels = (x_label, y_label, y_right_label)
-        self.redraw()
+        def picture(width: int, height: int, style: GraphStyle, before: Frame) -> Frame:
+            labels = {"x_label": x_label, "y_label": y_label, "y_right_label": y_right_label, "empty": self.empty}
+            mono = self.app.no_color
+            return draw(series, width, height, style, log=log, mono=mono, before=before, lanes=lanes, **labels)
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        x_label, y_label, y_right_label = self._labels
-        return draw(
-            self._series,
-            width,
-            height,
-            self.graph_style,
-            x_label=x_label,
-            y_label=y_label,
-            y_right_label=y_right_label,
-            log=self._log,
-            mono=self.app.no_color,
-            empty=self.empty,
-            before=before,
-            lanes=self._lanes,
-        )
+        self.draw(picture, [item.style for item in (*series, *(own for lane in lanes for own in lane.series))])

@@ -211,28 +211,12 @@ class RoofPlot(FrameView, can_focus=True):
     RoofPlot { height: 1fr; min-height: 5; }
     """
 
-    def __init__(self, *, empty: str = "no roofs are known", name: str | None = None, id: str | None = None) -> None:
-        super().__init__(empty=empty, name=name, id=id)
-        self._roofs: list[Roof] = []
-        self._points: list[RoofPoint] = []
-        self._intensity: float | None = None
-
     def show(self, roofs: Sequence[Roof], points: Sequence[RoofPoint], *, intensity: float | None = None) -> None:
-        """Draw these roofs and points; see `draw_roofs`."""
-        self._roofs, self._points, self._intensity = list(roofs), list(points), intensity
-        self._styles = ["bold $foreground", "$foreground", *(f"bold $series-{n % 6 + 1}" for n in range(len(points)))]
-        self.redraw()
+        def picture(width: int, height: int, style: GraphStyle, _: Frame) -> Frame:
+            return draw_roofs(roofs, points, width, height, style, intensity=intensity, empty=self.empty)
 
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        return draw_roofs(
-            self._roofs,
-            self._points,
-            width,
-            height,
-            self.graph_style,
-            intensity=self._intensity,
-            empty=self.empty,
-        )
+        styles = [f"bold $series-{number % 6 + 1}" for number in range(len(points))]
+        self.draw(picture, ["bold $foreground", "$foreground", *styles])
 
 
 def bar_rows(

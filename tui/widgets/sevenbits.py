@@ -44,10 +44,7 @@ def seven_bits(text: str) -> str:
 
 
 class SevenBits(LineFilter):
-    """See the module."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments with every sign that has one replaced by its like of 7 bits."""
         return [
             segment if segment.text.isascii() else segment._replace(text=seven_bits(segment.text))
             for segment in segments

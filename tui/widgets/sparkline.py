@@ -47,7 +47,6 @@ class Scale:
 
     @property
     def step(self) -> float:
-        """The length of a step, as a difference of logarithms."""
         return math.log(self.high_ms / self.low_ms) / len(LEVELS)
 
     def level(self, time_ms: float) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -26,7 +25,8 @@ from aisp.tui.widgets.glyphs import GraphStyle
 LEVELS, LEVELS_ASCII = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", ".:-=+*#%"
 BAND, BAND_ASCII = "\u2591", "_"
 LEAST_SCALE = 0.002  # of the linear part, where no floor is known or it is smaller
-LONGEST_NAME = 20
+NAME_SHARE = 3  # of the width, that a name takes at most; LEAST_NAME cells at least
+LEAST_NAME = 20
 IN_BAND = 1 << 16  # more than the owner of the same cell outside of the band
 LEAST_COLUMNS = 20
 # Ticks by how much they are wanted: differences from the baseline in percent, then factors.
@@ -49,7 +49,6 @@ class Distribution:
 
 
 def place(ratio: float, scale: float) -> float:
-    """Where a ratio stands on the axis."""
     return math.asinh(math.log(ratio) / scale)
 
 
@@ -85,7 +84,7 @@ def draw(
     """
     ascii = style is GraphStyle.ASCII
     names = tuple(item.name for item in items)
-    longest = min(LONGEST_NAME, max((cell_len(clean_line(name)) for name in names), default=0))
+    longest = min(max(LEAST_NAME, width // NAME_SHARE), max((cell_len(clean_line(name)) for name in names), default=0))
     left = longest + 4
     columns = width - left
     if not items or columns < LEAST_COLUMNS or height < 3:
@@ -147,7 +146,9 @@ def _strip(item: Distribution, scale: float, span: Span, columns: int, longest: 
     if 0 <= middle < columns:
         characters[middle], owners[middle] = sign, item.number + IN_BAND * (middle in band)
     name = clean_line(item.name)
-    name = set_cell_size(name, longest) if cell_len(name) != longest else name
+    if cell_len(name) > longest:
+        name = set_cell_size(name, longest - 1) + ("~" if ascii else "…")
+    name = set_cell_size(name, longest)
     head = text_row(
         [(f"{sign} ", item.number), (name, LABEL), (" ", BLANK), ("|" if ascii else "\u2502", AXIS)], longest + 4
     )
@@ -185,21 +186,11 @@ class DistributionStrips(FrameView):
 
     DEFAULT_CSS = "DistributionStrips { height: auto; }"
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._items: list[Distribution] = []
-        self._floor: float | None = None
-
     def show(self, items: Sequence[Distribution], floor: float | None) -> None:
-        """Draw these; the colours are those of the plot's series of the same numbers."""
-        self._items, self._floor = list(items), floor
-        self.redraw()
+        self.draw(lambda width, height, style, before: draw(items, floor, width, height, style, before=before))
 
     def _style(self, owner: int) -> Style:
         """A cell within the noise floor has the band behind it."""
         if owner < IN_BAND:
             return super()._style(owner)
         return super()._style(owner - IN_BAND) + style_of(self.app, "on $panel")
-
-    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
-        return draw(self._items, self._floor, width, height, self.graph_style, before=before)

@@ -8,7 +8,7 @@ always stays, and a cell of it that is too long flows over empty cells right of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -83,6 +83,18 @@ def fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[i
     return widths
 
 
+def giving_way(columns: Iterable[tuple[int, Column]], width: int, enough: int) -> tuple[list[Column], int]:
+    """The columns that leave `enough` cells of these for another one, and how many they leave. Those with a rank give
+    way, the highest rank first."""
+    ranked = list(columns)
+    for least in range(max(rank for rank, _ in ranked), -1, -1):
+        found = [column for rank, column in ranked if rank <= least]
+        left = width - sum((column.width or 0) + GAP for column in found)
+        if left >= enough:
+            break
+    return found, left
+
+
 class _OfRow(Message):
     """What became of a row."""
 
@@ -119,19 +131,8 @@ class LiveTable(LineView, can_focus=True):
     class Chosen(_OfRow):
         """Enter was pressed on a row, or the row under the cursor was clicked."""
 
-    def __init__(
-        self,
-        columns: Sequence[Column] = (),
-        *,
-        empty: str = "nothing here yet",
-        **kwargs: Any,
-    ) -> None:
-        """Make an empty table.
-
-        Args:
-            columns: can also be set later through `columns`.
-            empty: the sentence shown while there is no row.
-        """
+    def __init__(self, columns: Sequence[Column] = (), *, empty: str = "nothing here yet", **kwargs: Any) -> None:
+        """Make one that shows the sentence `empty` while there is no row."""
         super().__init__(**kwargs)
         self._columns = list(columns)
         self._empty = empty
@@ -147,7 +148,6 @@ class LiveTable(LineView, can_focus=True):
 
     @property
     def columns(self) -> list[Column]:
-        """The columns, in order. Assign a new list to change them."""
         return list(self._columns)
 
     @columns.setter
@@ -179,7 +179,6 @@ class LiveTable(LineView, can_focus=True):
 
     @property
     def keys(self) -> list[str]:
-        """The rows' keys, in their order."""
         return [key for key, _ in self._rows]
 
     def rows_in_sight(self) -> list[tuple[int, str]]:
@@ -188,7 +187,6 @@ class LiveTable(LineView, can_focus=True):
         return [(number, key) for number, (key, _) in enumerate(shown, 1)]
 
     def row(self, key: str) -> list[Cell] | None:
-        """The cells of a row, or None."""
         index = self._index.get(key)
         return None if index is None else list(self._rows[index][1])
 
@@ -233,7 +231,6 @@ class LiveTable(LineView, can_focus=True):
     # -- keys and mouse --------------------------------------------------------------------------------------
 
     def action_cursor(self, rows: int) -> None:
-        """Move by `rows`."""
         self._move(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
@@ -245,7 +242,6 @@ class LiveTable(LineView, can_focus=True):
         self._move(0 if side < 0 else len(self._rows) - 1)
 
     def action_choose(self) -> None:
-        """Say that the row under the cursor was chosen."""
         key = self.cursor_key
         if key is not None:
             self.post_message(self.Chosen(self, key))
