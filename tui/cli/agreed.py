@@ -28,7 +28,7 @@ from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Catalog, Problem, Target
+    from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store.record import Run
     from aisp.tui.cli.results import Document
     from aisp.tui.cli.stored import Opened
@@ -179,13 +179,8 @@ def least_json(found: Sequence[Least], meant: str, speedup: float) -> dict[str, 
 def read_files(roots: Sequence[str]) -> list[Agreed]:
     """The files of these collections; what is wrong with any is told on stderr."""
     found, problems = files.load([Path(root).absolute() for root in roots] or None)
-    _warn(problems)
+    common.warn(problems)
     return found
-
-
-def _warn(problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
 
 
 def hold(
@@ -286,7 +281,7 @@ def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
         if gone:
             more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
             common.note(
-                f"aisp: warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
+                f"warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
                 f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp dev expectations --refresh` takes them out"
             )
 
@@ -393,7 +388,7 @@ def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -
     except (OSError, ValueError) as error:
         raise click.UsageError(f"{clean_line(str(path))} cannot be read: {error}") from None
     now, problems = files.parse(path, before)
-    _warn(problems)
+    common.warn(problems)
     if now is None:
         raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --out FILE")
     if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
@@ -469,7 +464,7 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
         common.say(clean(shown, limit=MOST_OF_A_DIFF).rstrip("\n"))
     if not as_json:
         for target, why in fresh.silent.items():
-            common.note(f"aisp: {target}: {clean_line(why)}")
+            common.note(f"{target}: {why}")
     taken = agree(fresh, yes=yes, as_json=as_json) if fresh.changes else []
     if taken:
         write(fresh, taken)
@@ -490,12 +485,12 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
         common.say(f"{plain.counted(len(taken), 'target')} written into {clean_line(str(path), limit=4096)}")
     elif not fresh.changes:
         known = bool(fresh.now.targets)
-        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp run all` makes some")
+        common.note("nothing changes" if known else "no run that counts; `aisp run all` makes some")
     else:
         asked = (
             "nothing was agreed to, and nothing written" if interactive else "nothing was written; --yes agrees to all"
         )
-        common.note(f"aisp: {asked}")
+        common.note(asked)
     if not fresh.changes:
         return 0 if fresh.now.targets else EXIT_NO
     return 0 if taken else EXIT_NO

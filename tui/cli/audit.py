@@ -92,8 +92,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     from aisp.engine import trust  # every category's file and the gallery: only where they are run
 
     gallery = trust.gallery()
-    for problem in gallery.problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(gallery.problems)
     chosen = choose(trust.fixtures(), selectors)
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
@@ -143,16 +142,12 @@ class Audit(Interruptible):
         self._root = root
         self._device = device
         self._keep_going = keep_going
-        self._waiting: deque[tuple[Case, list[str]]] = deque()
-        for fixture in fixtures:
-            case = Case(fixture)
-            self._waiting.append((case, rungs_of(fixture)))
+        self._waiting = deque((Case(fixture), rungs_of(fixture)) for fixture in fixtures)
         self._going: dict[str, tuple[Case, list[str]]] = {}  # by run id: what it is to say something of
         self._follower = Follower([])
 
     @property
     def rows(self) -> list[Row]:
-        """See the class."""
         return [row for name in self._order for row in self._judged.get(name, [])]
 
     @property
@@ -165,40 +160,29 @@ class Audit(Interruptible):
         }
         return next((name for name in ("cuda", "cpu") if any(d.startswith(name) for d in ran)), self._device)
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self._going)
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         self._drop_waiting()
         return list(self._going)
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return not self._going
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.protocol import events  # already imported by the connection
 
         await self._fill(engine)
         if not self._going:
-            return
+            return True
         async for batch in engine.batches():
             for event in batch:
-                run = self._follower.apply(event)
+                told = self._follower.apply(event)
                 self.banner(event)
-                if run is not None and isinstance(event, events.RunFinished):
-                    self._finished(run)
-            if self._follower.gap:
-                self._follower.gap = False
-                await self._catch_up(engine)
+                if told is not None and isinstance(event, events.RunFinished):
+                    self._finished(told)
+            for run in await self._follower.catch_up(engine):
+                self._finished(run)
             self._draw()
             await self._fill(engine)
-            if self.done:
-                return
+            if not self._going:
+                return True
+        return False
 
     async def _fill(self, engine: Connection) -> None:
         """Ask for the next runs. A fixture that the engine does not take is unavailable, in its words."""
@@ -221,7 +205,7 @@ class Audit(Interruptible):
                 )
             )
             if reply.error or not reply.run_ids:
-                case.refused = clean_line(reply.error, limit=1000) or "the engine planned no run"
+                case.refused = reply.error or "the engine planned no run"
                 self._settle(case)
                 continue
             run_id = reply.run_ids[0]
@@ -261,20 +245,9 @@ class Audit(Interruptible):
         rows = self._judged[case.fixture.target_id] = judge(case.fixture, case.runs, case.alone, case.refused)
         self._progress.clear()
         told = ", ".join(f"{row.rung} {row.outcome}{by(row)}" for row in rows)
-        common.note(clean_line(f"[{len(self._judged)}/{len(self._order)}] {case.fixture.target_id}: {told}"))
+        common.tell(clean_line(f"[{len(self._judged)}/{len(self._order)}] {case.fixture.target_id}: {told}"))
         if not self._keep_going and any(row.outcome.bad for row in rows):
             self._drop_waiting()
-
-    async def _catch_up(self, engine: Connection) -> None:
-        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is asked."""
-        queued = {item.run_id for item in (await engine.status()).queue}
-        for run_id in [name for name in self._going if name not in queued]:
-            from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
-
-            stored = finished_view(run_id)
-            if stored is not None:
-                self._follower.runs[run_id] = Followed(stored.record, stored.quarantined)
-                self._finished(self._follower.runs[run_id])
 
     def _draw(self) -> None:
         going = [self._follower.runs[run_id] for run_id in self._going]

@@ -81,11 +81,10 @@ def command(
     Exit status: 0 found; 1 the bad version is not slower in turns; 2 no such run, runs of another target, the good one
     not older than the bad one; 3 it could not be done here; 130 left by Ctrl-C.
     """
-    from aisp.tui.cli import stored  # the store and numpy
     from aisp.tui.cli.turning import LeftError, Manner  # how runs are followed, which needs msgspec
 
     begun = time.monotonic()
-    with stored.history() as opened:
+    with common.history() as opened:
         older, newer = _ends(opened, target_id, good, bad, roots)
         folder = _folder(newer, target_id, roots)
         had = _stored(opened, older, newer)
@@ -98,7 +97,7 @@ def command(
         if end.reason:
             raise click.UsageError(f"run {run.id}: {end.reason}")
     many = plain.counted(len(versions), "version")
-    common.note(clean_line(f"aisp: {newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}"))
+    common.note(f"{newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}")
     manner = Manner.of(newer, quick=quick)
     if device != "auto":
         manner = replace(manner, device=device, case=newer.case if device == newer.device else "")
@@ -107,7 +106,9 @@ def command(
     try:
         found = search(versions, trial.ask, found)
     except LeftError:
-        _say_steps(found)
+        if slower := [step.number for step in found.steps if step.word is Word.BAD]:
+            last = max((step.number for step in found.steps if step.word is Word.GOOD), default=0)
+            common.note(f"as far as it came: the first bad version is between {last} and {min(slower)}")
         ctx.exit(EXIT_INTERRUPTED)
     found.runs = trial.runs
     took_s = time.monotonic() - begun
@@ -216,9 +217,7 @@ class Trial:
             LeftError: Ctrl-C.
         """
         step = self._asked(number)
-        common.note(
-            clean_line(f"aisp: version {number}: {step.sentence}  ({self._versions[number].label})", limit=1000)
-        )
+        common.note(f"version {number}: {step.sentence} ({self._versions[number].label})")
         if step.word is Word.SKIPPED and number == len(self._versions) - 1:
             raise NotHereError(f"the bad version cannot be measured: {step.reason}")
         return step
@@ -251,13 +250,6 @@ class Trial:
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
-
-
-def _say_steps(found: Found) -> None:
-    bad = [step.number for step in found.steps if step.word is Word.BAD]
-    good = [0, *(step.number for step in found.steps if step.word is Word.GOOD)]
-    if bad:
-        common.note(f"aisp: as far as it came: the first bad version is between {max(good)} and {min(bad)}")
 
 
 def difference(before: Version, after: Version) -> str:

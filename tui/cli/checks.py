@@ -67,9 +67,7 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
 
     Raises click.UsageError for a target without such a run, and for an unknown run.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         meant = [(None,)] if wanted is None else opened.meant(wanted, roots)
         if isinstance(meant, str):
             return opened.read(opened.run(meant))

@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
-    from aisp.kernels.catalog.model import Catalog, Problem
+    from aisp.kernels.catalog.model import Catalog
     from aisp.store.results.reading import Reading
+    from aisp.tui.cli.stored import Opened
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -135,7 +137,7 @@ def started(why: str) -> str:
 
 def joined(what: str, job: str) -> None:
     """Say that what was asked for is on its way already."""
-    note(f"aisp: {clean_line(what)}: already queued: following it ({job}); --again queues one more")
+    note(f"{what}: already queued: following it ({job}); --again queues one more")
 
 
 def roots_option(function: Function) -> Function:
@@ -194,12 +196,6 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
     return catalog
 
 
-def warn(problems: Iterable[Problem]) -> None:
-    """Name what could not be loaded on stderr."""
-    for problem in problems:
-        note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
-
-
 def meant_error(error: TargetError) -> MeantError:
     """What the catalogue says of a word, as wrong usage."""
     return MeantError(clean_line(str(error), limit=2000), error.near, kind=error.kind)
@@ -255,7 +251,7 @@ def engine_roots(roots: Iterable[str | Path]) -> list[str]:
 def say_waiting(sentence: str) -> None:
     """What a connection waits for, on stderr, in the place of a live line."""
     text = f"aisp: {clean_line(sentence, limit=1000)}"
-    note(f"\r\x1b[K{text}" if Progress().live else text)
+    tell(f"\r\x1b[K{text}" if Progress().live else text)
 
 
 async def connect_from_now() -> Connection:
@@ -263,6 +259,13 @@ async def connect_from_now() -> Connection:
     from aisp.engine import client  # asyncio and msgspec, 50 ms
 
     return await client.connect_from_now(say_waiting)
+
+
+def history() -> AbstractContextManager[Opened]:
+    """The store, open for reading; see `stored.history`."""
+    from aisp.tui.cli import stored  # the store: only where an earlier run is asked for
+
+    return stored.history()
 
 
 def mark(run: Reading) -> None:
@@ -275,7 +278,17 @@ def mark(run: Reading) -> None:
         with contextlib.suppress(LookupError), Stored(paths.database_file()) as opened:
             run.quarantined = opened.read(opened.run(run.id)).quarantined
     except StoreError as error:
-        note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
+        warn([f"whether a rung is in quarantine cannot be read: {error}"])
+
+
+def confirmed(does: str, what: str, question: str, *, yes: bool, as_json: bool) -> bool:
+    """Whether a person agrees to what is about to be overwritten. Wrong usage where nobody can be asked."""
+    if yes:
+        return True
+    if as_json or not sys.stdin.isatty():
+        raise click.UsageError(f"this {does}; give --yes where nobody can be asked")
+    tell(what)
+    return click.confirm(question, err=True)
 
 
 def facts(run: Reading) -> dict[str, object]:
@@ -320,9 +333,20 @@ def say(text: str = "") -> None:
     click.echo(text)
 
 
-def note(text: str) -> None:
-    """Print something beside the result, on stderr."""
+def tell(text: str) -> None:
+    """Print a line that is clean beside the result, on stderr."""
     click.echo(text, err=True)
+
+
+def note(sentence: object) -> None:
+    """Print a sentence of any words beside the result, on one line of stderr."""
+    tell(f"aisp: {clean_line(str(sentence), limit=4096)}")
+
+
+def warn(problems: Iterable[object]) -> None:
+    """Name on stderr what is not as it should be."""
+    for problem in problems:
+        note(f"warning: {problem}")
 
 
 picture_option = out_option(
@@ -424,7 +448,7 @@ class Progress:
             self._banners[banner.key] = banner.text
         if banner.text or known:
             self.clear()
-            note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
+            note(f"{banner.severity}: {banner.text}" if banner.text else f"over: {known}")
 
     def step(self, text: str) -> None:
         """Tell of something that began or is under way, to those who asked for steps."""

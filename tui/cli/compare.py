@@ -37,9 +37,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         found = comparing.read(opened, first, second)
     common.answer(as_json, lambda: _as_json(found), lines, found)
     ctx.exit(1 if found.refused else 0)

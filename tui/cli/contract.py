@@ -127,9 +127,8 @@ def check(file: str, run: str | None, *, as_yaml: bool, as_json: bool) -> int:
             common.say(f"{_named(Path(file))}: {clean_line(contract.title)} (sha256 {contract.sha256[:16]})")
         return EXIT_GOOD
     from aisp.store.results import contract as results  # the record and the store: only where a run is asked about
-    from aisp.tui.cli import stored
 
-    with stored.history() as opened:
+    with common.history() as opened:
         record = opened.run(opened.one(run))
         if not record.state.final:
             raise click.UsageError(f"run {record.id} is still {record.state}; ask again when it has ended")
@@ -145,7 +144,7 @@ def check(file: str, run: str | None, *, as_yaml: bool, as_json: bool) -> int:
         else ""
     )
     if other:
-        common.note(f"aisp: {clean_line(other, limit=1000)}")
+        common.note(other)
     if as_yaml:
         _say_yaml(contract, [_result(reading, broken, figure)])
     elif as_json:

@@ -105,7 +105,7 @@ def command(
     else:
         text = "\n".join(line for pair in pairs for line in unified(pair, context))
     if not pairs:
-        common.note(f"aisp: no difference between {_named(one)} and {_named(other)}")
+        common.note(f"no difference between {_named(one)} and {_named(other)}")
     elif width is None:
         common.say(text)
     else:
@@ -157,15 +157,13 @@ def _within(record: Run, ran: Side, left: str) -> tuple[Side, Side]:
     other = next((name for name, role in rungs.items() if role is not Role.BASELINE), "")
     if left == NOW or "baseline" not in rungs or not other:
         raise click.UsageError(f"{where} is not on this machine, so nothing stands there now; name two runs")
-    common.note(f"aisp: {where} is not on this machine; this is what the run ran")
+    common.note(f"{where} is not on this machine; this is what the run ran")
     return Side(ran.at, ran.files, "baseline.py"), Side(ran.at, ran.files, f"{other}.py")
 
 
 def of_run(word: str) -> tuple[Run, Side]:
     """The record and the sources of a stored run. click.UsageError where there is none."""
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         record = opened.run(word)
         if not record.snapshot:
             raise click.UsageError(f"run {record.id} kept no sources")

@@ -122,7 +122,7 @@ def command(
     for scope in scopes:
         if all(one.scope is not scope for one, _ in held):
             common.note(
-                f"aisp: no {scope} file speaks of {clean_line(meant)}; `aisp dev expectations --refresh"
+                f"no {scope} file speaks of {clean_line(meant)}; `aisp dev expectations --refresh"
                 f"{' --portable' if scope is Scope.PORTABLE else ''}` makes one out of its runs"
             )
     missed = any(one.met.missed or one.met is Met.APART for _, targets_held in held for one in targets_held)
@@ -137,23 +137,19 @@ def runs(kept: Sequence[Path]) -> Iterator[agreed.Known]:
 
         yield agreed.OfDocuments([results.read(path) for path in kept])
         return
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         yield agreed.OfStore(opened)
 
 
 def predictions(targets: Sequence[Target], hardware: str | None, *, as_json: bool) -> int:
     """What was predicted of these targets, of this hardware where it is given, beside what was measured; the exit
     status."""
-    from aisp.tui.cli import stored  # the store
-
     wanted = [
         target
         for target in targets
         if target.expect is not None and (hardware is None or is_meant(hardware, [target.expect.on]))
     ]
-    with stored.history() as opened:
+    with common.history() as opened:
         found = [_asked(opened, target) for target in wanted]
     if not found and not as_json:
         common.say("no target predicts anything; `expect` in lesson.md does")

@@ -46,13 +46,12 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     """
     from aisp.store.packages import PackageError
     from aisp.store.results.dashboards import NothingError
-    from aisp.tui.cli import stored  # the store and numpy
 
     try:
-        with stored.history() as opened:
+        with common.history() as opened:
             text = FORMS[form][1](opened, opened.one(wanted))
     except (PackageError, NothingError) as error:
-        common.note(f"aisp: {clean_line(str(error), limit=1000)}")
+        common.note(error)
         ctx.exit(EXIT_NO)
     if file is None:
         common.say(text.rstrip("\n"))
@@ -61,7 +60,7 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
         write_whole(file, text.encode())
     except OSError as error:
         raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
-    common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
+    common.tell(f"wrote {file}, {plain.size(len(text.encode('utf-8')))}")
 
 
 @click.command("import")
@@ -106,7 +105,7 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
         for row in told:
             name = clean_line(str(row["file"]))
             if row["problem"]:
-                common.note(f"aisp: {name}: {row['problem']}")
+                common.note(f"{name}: {row['problem']}")
             else:
                 what = f"{row['target']} of {row['machine']}, run {row['run_id']}"
                 common.say(clean_line(f"{what}{'' if row['new'] else ': was here already'}", limit=1000))

@@ -147,7 +147,7 @@ def command(
         common.say("\n".join(judge_many.table_lines(ends, width=common.terminal_width())))
         common.say()
     for line in [*judge_many.summary_lines(ends, finalists=finalists), *session.summary_lines()]:
-        (common.note if as_json else common.say)(line)
+        (common.tell if as_json else common.say)(line)
     ctx.exit(judge_many.exit_status(ends, full=finalists > 0))
 
 
@@ -233,7 +233,7 @@ class Session:
     def _say(self, sentence: str) -> None:
         """Something to know beside the results."""
         self._progress.clear()
-        common.note(f"aisp: {clean_line(sentence, limit=1000)}")
+        common.note(sentence)
 
     def clear(self) -> None:
         """Take the live line away."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aisp.engine import following
 from aisp.engine.protocol import events
@@ -27,6 +28,9 @@ from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
 from aisp.tui.results import end_words, quality_notes, state_words, timing_words
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
 
 KEPT_OUTPUT_LINES = 10
 BAR_CELLS = 10
@@ -110,6 +114,22 @@ class Follower:
             run = self.runs[run_id] = Followed(unplanned(run_id))
         run.take(event)
         return run
+
+    async def catch_up(self, engine: Connection) -> list[Followed]:
+        """Runs whose end was lost in a gap, as the store has them: the engine has them no longer in its queue."""
+        if not self.gap:
+            return []
+        self.gap = False
+        queued = {item.run_id for item in (await engine.status()).queue}
+        ended = []
+        for run in self.runs.values():
+            if not run.finished and run.id not in queued:
+                from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
+
+                if (kept := finished_view(run.id)) is not None:
+                    run.record, run.quarantined = kept.record, kept.quarantined
+                    ended.append(run)
+        return ended
 
 
 def summary(run: Reading) -> str:

@@ -262,24 +262,9 @@ class Following(Interruptible):
         self._waiting = deque(self.asks)
         self._going: Ask | None = None
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return self._going is not None and not self._going.joined
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         self._waiting.clear()
         return [self._going.id] if self._going is not None and not self._going.joined else []
-
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._going is None
-
-    async def _follow(self, engine: Connection) -> None:
-        if await self._next(engine):
-            await self._listen(engine)
 
     async def _next(self, engine: Connection) -> bool:
         """Ask for what comes next; False where nothing is left. Where there is but one thing to ask for, a refusal ends
@@ -298,15 +283,17 @@ class Following(Interruptible):
                     common.joined(ask.name, ask.id)
                 self._going = ask
                 return True
-            ask.refused = clean_line(reply.error, limit=2000)
+            ask.refused = reply.error
             if len(self.asks) == 1:
                 raise NotHereError(ask.refused)
             self._progress.ended(f"{self._place(ask)}{ask.name}: {ask.refused}")
         return False
 
-    async def _listen(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        if not await self._next(engine):
+            return True
         async for batch in engine.batches():
             for event in batch:
                 self.banner(event)
@@ -318,8 +305,9 @@ class Following(Interruptible):
                 if self._going is not None and self._going.end is not None:
                     self._close(self._going)
                     if not await self._next(engine):
-                        return
+                        return True
             self._draw()
+        return False
 
     def _take(self, ask: Ask, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
@@ -353,9 +341,7 @@ class Following(Interruptible):
         self.seed = record.seed if self.seed is None else self.seed
         named = [name for rung in record.rungs for name in rung.failures]
         if ask.deaf or any(name not in ask.failures for name in named):
-            from aisp.tui.cli import stored  # the store and numpy: only where something was not heard
-
-            with contextlib.suppress(click.ClickException), stored.history() as opened:
+            with contextlib.suppress(click.ClickException), common.history() as opened:
                 ask.failures |= {failure.id: failure for failure in opened.failures(record.id)}
         if len(self.asks) > 1:
             self._progress.ended(f"{self._place(ask)}{ask.name}: {overall(record.rungs)}")
@@ -366,9 +352,7 @@ class Following(Interruptible):
         from aisp.engine.protocol import events, requests  # already imported by the connection
 
         if isinstance(ask.request, requests.FuzzTarget) and not ask.of_task:
-            from aisp.tui.cli import stored  # see _close
-
-            with contextlib.suppress(click.ClickException), stored.history() as opened:
+            with contextlib.suppress(click.ClickException), common.history() as opened:
                 ask.end = events.FuzzFinished(fuzz=opened.fuzz(ask.id))
         elif ask.id not in {item.run_id for item in (await engine.status()).queue}:
             self._going = None
@@ -496,8 +480,7 @@ def corpus_operators() -> list[Operator]:
     from aisp.kernels.catalog.model import Role
 
     catalog = corpus.load()
-    for problem in catalog.problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(catalog.problems)
     found = []
     for target in catalog.targets:
         rung = corpus.operator(target)

@@ -44,9 +44,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
 
     Exit status: 0; 1 nothing was run yet; 2 no such run or target.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         targets: list[str] = []
         if wanted is not None:
             found = opened.meant(wanted, roots)
@@ -71,7 +69,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         what = f"no run of {named}" if named else "no run"
         within = [word for root in roots for word in ("--root", root)]
         makes = repeating.shell("aisp", "run", named or "TARGET", *within)
-        common.note(f"aisp: {what} is stored yet; `{makes}` makes one")
+        common.note(f"{what} is stored yet; `{makes}` makes one")
     ctx.exit(0 if listed else 1)
 
 

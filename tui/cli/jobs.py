@@ -53,7 +53,7 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     else:
         common.say("nothing is queued")
     if refused:
-        common.note(f"aisp: {moved} was not moved up: {refused}")
+        common.note(f"{moved} was not moved up: {refused}")
     ctx.exit(EXIT_NO if refused else 0)
 
 
@@ -67,7 +67,7 @@ def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
     else:
         common.say("\n".join(f"cancelled {job}" for job in ended) or "nothing was cancelled")
         for word in missing:
-            common.note(f"aisp: no job {word!r} is queued or under way")
+            common.note(f"no job {word!r} is queued or under way")
     return EXIT_NO if missing else EXIT_GOOD
 
 

@@ -96,7 +96,7 @@ def judge(
     if not as_json:
         common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
         common.say()
-    say = common.note if as_json else common.say
+    say = common.tell if as_json else common.say
     for line in summary_lines(session.ends, finalists=finalists, quick=quick):
         say(line)
     return exit_status(session.ends, full=finalists > 0)
@@ -223,31 +223,19 @@ class Session(Interruptible):
         self.ends: list[Ended] = []
         self._as_json = as_json
         self._judging: Judging = many.Judging(table, brought, terms, self._tell)
-        self._done = False
-
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self.to_cancel())
 
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         return sorted(self._judging.running)
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._done
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.doors.many import StoppedError
 
         try:
             self.ends = await self._judging.work(engine)
         except StoppedError as error:
             if not self.interrupts:
-                raise NotHereError(clean_line(str(error))) from None
-        self._done = True
+                raise NotHereError(str(error)) from None
+        return True
 
     def _draw(self) -> None:
         judging = self._judging

@@ -61,7 +61,7 @@ def command(
         status = exit_status(end)
         common.say_outcome(told, {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(status, WEAK))
     if end.reason:
-        common.note(f"aisp: {clean_line(end.reason, limit=2000)}")
+        common.note(end.reason)
     ctx.exit(exit_status(end))
 
 

@@ -41,7 +41,7 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
         common.answer(as_json, lambda: as_document(tools), lines, tools)
         return
     if sys.stdin.isatty():
-        common.note("aisp: this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
+        common.note("this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
     from aisp.engine.doors import mcp  # loaded by now
 
     asyncio.run(mcp.serve(made))

@@ -81,15 +81,13 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
         view = measurement.view
     common.answer(as_json, lambda: _as_json(view), lines, view)
     if view.finished is not None and view.finished.reason:
-        common.note(f"aisp: {clean_line(view.finished.reason, limit=2000)}")
+        common.note(view.finished.reason)
         ctx.exit(EXIT_NOT_HERE)
 
 
 def newest(gpu_uuid: str = "") -> Peak | None:
     """The newest stored measurement, of that GPU where one is named; None where there is none."""
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         return next(iter(opened.peaks(gpu_uuid, 1)), None)
 
 
@@ -112,29 +110,18 @@ class Measurement(Interruptible):
         self._asked: list[str] = []  # for each GPU one; the first is shown
         self._ours = False  # this command's request began it: only then is it ours to cancel
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return self.view is not None and self._ours
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
-        return self._asked
+        return self._asked if self._ours else []
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self.view is not None and self.view.finished is not None
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
         reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq(), again=self._again))
         if reply.error:
-            raise NotHereError(clean_line(reply.error, limit=2000))
+            raise NotHereError(reply.error)
         self._asked, self._ours = reply.run_ids, not reply.joined
         if len(reply.run_ids) > 1:
-            common.note(f"aisp: each of {len(reply.run_ids)} GPUs is measured; this is the first")
+            common.note(f"each of {len(reply.run_ids)} GPUs is measured; this is the first")
         if reply.joined:
             common.joined("the ceilings", reply.run_ids[0])
         self.view = view = PeakView(reply.run_ids[0], wall=_now())
@@ -149,13 +136,12 @@ class Measurement(Interruptible):
             if view.finished is not None:
                 if not view.finished.reason and len(view.ceilings) < view.count:
                     self._catch_up(view)  # it was under way when we came
-                return
+                return True
+        return False
 
     def _catch_up(self, view: PeakView) -> None:
         """What was not heard stands in the store, once the measurement has come to its end."""
-        from aisp.tui.cli import stored  # the store: only after a gap
-
-        with contextlib.suppress(NotHereError), stored.history() as opened:
+        with contextlib.suppress(NotHereError), common.history() as opened:
             peak = opened.peak(view.id)
             if peak is not None:
                 whole = stored_view(peak)

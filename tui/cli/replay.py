@@ -23,9 +23,8 @@ REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
     """Do the failing case of that id, or of the one that begins so, again and compare every byte; the exit status."""
     from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
-    from aisp.tui.cli import stored  # the store and numpy
 
-    with stored.history() as opened:
+    with common.history() as opened:
         failure = opened.failure(failure_id)
     ask = Ask(requests.ReplayFailure(seq=0, failure=failure.id, again=again))  # the connection numbers it
     interrupted = asyncio.run(Following([ask]).run())

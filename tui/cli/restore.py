@@ -4,7 +4,6 @@ stands there."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -58,12 +57,9 @@ def command(
     if run.best_ms is not None:
         facts.append(f"{plain.number(run.best_ms)} ms")
     described = clean_line(", ".join(fact for fact in facts if fact))
-    if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("this overwrites sources; give --yes where nobody can be asked")
-        common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
-        if not click.confirm("Write it back?", err=True):
-            ctx.exit(1)
+    what = f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept"
+    if not common.confirmed("overwrites sources", what, "Write it back?", yes=yes, as_json=as_json):
+        ctx.exit(1)
     reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
         raise NotHereError(clean_line(reply.error, limit=2000))
@@ -83,9 +79,7 @@ def _kept(snapshot: str) -> Reading | None:
     kept."""
     if len(snapshot) != HASH_DIGITS:
         return None
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         try:
             opened.snapshot(snapshot)
         except LookupError:
@@ -94,9 +88,7 @@ def _kept(snapshot: str) -> Reading | None:
 
 
 def _stored_runs(target_id: str) -> list[Reading]:
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         found = opened.newest(LOOK_BACK_RUNS, target_id, all_findings=False)
         return [opened.read(record) for record in found if record.snapshot]
 

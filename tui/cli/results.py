@@ -85,10 +85,8 @@ def command(
     if files:
         document = joined([read(file) for file in files])
     else:
-        from aisp.tui.cli import stored  # the store
-
         catalog = common.load_catalog(roots)
-        with stored.history() as opened:
+        with common.history() as opened:
             document = gather(opened, catalog.chapters, catalog.targets, hardware)
     if other is not None:
         from aisp.tui.cli import beside  # the page of two documents only where it is asked for
@@ -99,7 +97,7 @@ def command(
     elif document["targets"]:
         common.say(page(document).rstrip("\n"))
     else:
-        common.note("aisp: no full run is stored; `aisp run all` makes some")
+        common.note("no full run is stored; `aisp run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
 
 

@@ -62,9 +62,7 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
 
 def look(target: Target) -> Chart | str:
     """The chart of the target's newest timed run on a GPU, or why there is none."""
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         run = newest(newest_first(opened, target.names, LOOK_BACK_RUNS), opened.read)
         if run is None:
             makes = repeating.command("run", target.id, target.folder)

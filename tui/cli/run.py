@@ -199,23 +199,12 @@ class Session(Interruptible):
         """The runs in the order in which they were planned."""
         return list(self._follower.runs.values())
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self.to_cancel())
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         return [run.id for run in self.runs if not run.finished and run.id not in self._joined]
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._follower.done
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         await self._ask(engine, self._request)
-        await self._listen(engine)
+        return await self._listen(engine)
 
     async def _ask(self, engine: Connection, request: requests.StartRuns) -> None:
         """Have the runs of one request planned, and follow them. NotHereError where none of them can be."""
@@ -224,9 +213,9 @@ class Session(Interruptible):
         reply = await engine.request(structs.replace(request, seq=engine.next_seq()))
         self.refused |= reply.refused
         if reply.error:
-            raise NotHereError(clean_line(reply.error, limit=2000))
+            raise NotHereError(reply.error)
         for target, why in reply.refused.items():
-            common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+            common.note(f"{target}: not run: {why}")
         self._joined |= set(reply.joined)
         runs = [self._follower.follow(run_id) for run_id in reply.run_ids]
         planned = (target for target in request.targets if target not in reply.refused)
@@ -235,17 +224,17 @@ class Session(Interruptible):
                 run.record = structs.replace(run.record, target=target)  # its plan was told before
                 common.joined(target, run.id)
 
-    async def _listen(self, engine: Connection) -> None:
-        """Take in what the engine says until every run has ended, or the connection has."""
+    async def _listen(self, engine: Connection) -> bool:
+        """Take in what the engine says until every run has ended, or the connection has; whether they have."""
         async for batch in engine.batches():
             for event in batch:
                 self._take(event)
-            if self._follower.gap:
-                self._follower.gap = False
-                await self._catch_up(engine)
+            for run in await self._follower.catch_up(engine):
+                self._report(run)
             self._draw()
-            if self.done:
+            if self._follower.done:
                 break
+        return self._follower.done
 
     def _draw(self) -> None:
         runs = self.runs
@@ -278,7 +267,7 @@ class Session(Interruptible):
             self._told[run.id].add(arm.reason)
             self._progress.clear()
             named = "" if arm.reason.startswith(arm.rung) else f"{arm.rung}: "
-            common.note(clean_line(f"aisp: {run.record.target}: {named}{arm.reason}", limit=2000))
+            common.note(f"{run.record.target}: {named}{arm.reason}")
 
     def _report(self, run: Followed) -> None:
         self._progress.clear()
@@ -307,19 +296,6 @@ class Session(Interruptible):
         if not score.count:
             return
         mode = ", quick" if self._request.quick else ""
-        say = common.note if self._as_json else common.say
+        say = common.tell if self._as_json else common.say
         for line in [*suite.left_out_lines(parts, score), *suite.summary_lines(score, head="all: ", tail=mode)]:
             say(line)
-
-    async def _catch_up(self, engine: Connection) -> None:
-        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is
-        asked."""
-        queued = {item.run_id for item in (await engine.status()).queue}
-        for run in self.runs:
-            if not run.finished and run.id not in queued:
-                from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
-
-                stored = finished_view(run.id)
-                if stored is not None:
-                    run.record, run.quarantined = stored.record, stored.quarantined
-                    self._report(run)

@@ -71,9 +71,7 @@ def command(
         told = clean_line(str(error.strerror or error))
         raise NotHereError(f"cannot serve at {clean_line(host)}:{port}: {told}; --port 0 takes a free one") from None
     if expose:
-        common.note(
-            "aisp: warning: other machines reach this server, without encryption: who hears the token may run code"
-        )
+        common.note("warning: other machines reach this server, without encryption: who hears the token may run code")
     logging.basicConfig(level=logging.WARNING, format="aisp: %(levelname)s: %(message)s")
     settings = server.Settings(folders, found, names, device, quick)
     where = f"[{host}]" if ":" in host else host

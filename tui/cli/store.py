@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -278,12 +277,9 @@ def backup(file: Path | None, *, as_json: bool) -> None:
 def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
     """Put a backup into the place of the store, and name the runs that it lacks; the exit status."""
     database = paths.database_file()
-    if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("this replaces the store; give --yes where nobody can be asked")
-        common.note(f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept")
-        if not click.confirm("Restore it?", err=True):
-            return EXIT_NO
+    what = f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept"
+    if not common.confirmed("replaces the store", what, "Restore it?", yes=yes, as_json=as_json):
+        return EXIT_NO
     with told(), alone():
         done = upkeep.restore(database, file.absolute() if file else None)
     missing = done.missing

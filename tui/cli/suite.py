@@ -55,10 +55,8 @@ def command(
 
     Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
     """
-    from aisp.tui.cli import stored  # the store
-
     known = {target.id: target for target in common.load_catalog(roots).targets}
-    with stored.history() as opened:
+    with common.history() as opened:
         wanted = choose(opened.targets(), selectors)
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
@@ -68,8 +66,8 @@ def command(
         common.say("\n".join(lines(named, parts, score, width=common.terminal_width())))
     else:
         for line in left_out_lines(parts, score):
-            common.note(line)
-        common.note("aisp: no full run that counts is stored; `aisp run all` makes some")
+            common.tell(line)
+        common.note("no full run that counts is stored; `aisp run all` makes some")
     ctx.exit(0 if score.count else 1)
 
 

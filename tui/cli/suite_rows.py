@@ -170,7 +170,7 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
         folders.setdefault(Manner.of(row.now.run.record), {})[name] = files
     if folders:
         many = plain.counted(sum(map(len, folders.values())), "comparison")
-        common.note(f"aisp: looks slower: {many} of the old source against the new one, in turns")
+        common.note(f"looks slower: {many} of the old source against the new one, in turns")
     refused: dict[str, str] = {}
     for manner, files_of in folders.items():
         turned = settle(collection, files_of, manner)

@@ -140,7 +140,7 @@ def measure(
     suite, catalog, entries, gone, contract = chosen(name, roots)
 
     from aisp.store.results.suite_documents import Pass
-    from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
@@ -152,21 +152,21 @@ def measure(
         targets = {entry.target.id: entry.target for entry in entries}
         session = Measuring(plan, targets, as_json=as_json)
         if asyncio.run(session.run()):
-            common.note("aisp: the same command goes on where this left off")
+            common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
         ran = session.by_target
         if all(run.record.state.silent for run in ran.values()):
             plan.drop()
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
         try:
-            with stored.history() as opened:
+            with common.history() as opened:
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
                 lost |= suite_rows.lost(opened, base, suite, catalog)
                 result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
                 if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
-            common.note("aisp: the same command goes on where this left off")
+            common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
         frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
         head = Pass(name, plan.id, plan.wall, result.machine, frozen)
@@ -179,8 +179,7 @@ def measure(
                 "command writes it once it can"
             ) from None
         plan.drop()
-    for sentence in told:
-        common.note(f"aisp: warning: {sentence}")
+    common.warn(told)
     _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
     worse = any(row.outcome in ("worse", "lost") for row in result.rows) or gone
     status = exit_status(list(ran.values()), required=(), refused=session.refused)
@@ -214,8 +213,7 @@ def chosen(
         )
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)
-    for problem in gone:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(gone)
     if not entries:
         raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
     contract, why = read_contract(suite)
@@ -269,7 +267,7 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
             return unfinished
         if not whole:
             since = plain.local_time(unfinished.wall)
-            common.note(f"aisp: the unfinished run of {since} is given up; what it measured stays in the store")
+            common.note(f"the unfinished run of {since} is given up; what it measured stays in the store")
         unfinished.drop()
     return suite_plan.Plan(new_ulid(), asked)
 

@@ -54,7 +54,7 @@ class Measuring(Session):
         """The run that speaks for each target that has one."""
         return {run.record.target: run for run in self.runs}
 
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         # In this order: what ends after the look at the queue is heard of, what ended before it is in the store.
         queue = {item.run_id: item for item in (await engine.status()).queue}
         found = self._planned_before(queue)
@@ -72,20 +72,17 @@ class Measuring(Session):
             except NotHereError as error:  # none of these; others may
                 for target in request.targets:
                     why = self.refused.setdefault(target, str(error))
-                    common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+                    common.note(f"{target}: not run: {why}")
         for item in (await engine.status()).queue:  # what was planned before is not told again
             known = self._follower.runs.get(item.run_id)
             if known is not None and known.pace.expected_s is None:
                 known.pace.expected_s = item.expected_s
-        if not self.done:
-            await self._listen(engine)
+        return self._follower.done or await self._listen(engine)
 
     def _planned_before(self, queue: Mapping[str, object]) -> dict[str, Run]:
         """By target: the newest run that answers for it, ended by itself or under way still."""
-        from aisp.tui.cli import stored  # the store and numpy
-
         found: dict[str, Run] = {}
-        with stored.history() as opened:
+        with common.history() as opened:
             for wanted in self._plan.asked.targets:
                 target = self._targets[wanted.target]
                 snapshot = snapshot_hash(catalog.read_sources(target))
@@ -107,7 +104,7 @@ class Measuring(Session):
         told += f", {going} under way" if going else ""
         since = plain.local_time(self._plan.wall)
         self._progress.clear()
-        common.note(f"aisp: going on with the run of {since}: {told}; --again begins anew")
+        common.note(f"going on with the run of {since}: {told}; --again begins anew")
 
     def _report(self, run: Followed) -> None:
         if run.id in self._told_runs:
@@ -119,7 +116,7 @@ class Measuring(Session):
         duration = plain.duration(None if run.record.duration_ms is None else run.record.duration_ms / 1e3)
         told = f"[{ended}/{self._total}] {run.record.target}: {summary(run)}  {duration}"
         room = LINES * shutil.get_terminal_size().columns if self._progress.live else MOST_CELLS
-        common.note(plain.fit(clean_line(told, limit=1000), room))
+        common.tell(plain.fit(clean_line(told, limit=1000), room))
         if self._as_json:
             common.say_line(run_json(run))
 

@@ -87,7 +87,7 @@ def settle(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: 
     again = {name: more for name, run in first.runs.items() if (more := regression.once_more(run))}
     runs = dict(first.runs)
     for name, more in again.items():
-        common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
+        common.note(f"{name}: undecided; measured once more with {more} replicas")
         runs |= turn(collection, {name: folders[name]}, replace(manner, replicas=more)).runs
     return Turned(runs, first.refused, again)
 

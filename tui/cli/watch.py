@@ -108,9 +108,7 @@ class Watching:
                     self._ours = False  # there is none
                     raise NotHereError(clean_line(reply.error, limit=2000))
                 for why in reply.refused.values():
-                    common.note(
-                        f"aisp: {self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
-                    )
+                    common.note(f"{self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}")
                 self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
                 ticker = asyncio.create_task(self._tick())
                 async for batch in engine.batches():
@@ -159,7 +157,7 @@ class Watching:
         elif isinstance(event, events.WatchChanged) and event.target == self._target:
             if event.active and event.polling:
                 self._progress.clear()
-                common.note("aisp: saves are found by looking now and then; `aisp doctor` says why")
+                common.note("saves are found by looking now and then; `aisp doctor` says why")
             elif not event.active:
                 self._ours = False
                 raise NotHereError("the watch was ended by somebody else, or its folder is gone")
