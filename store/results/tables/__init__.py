@@ -90,6 +90,13 @@ def fields(path: str, names: Mapping[str, str]) -> tuple[Column[Any], ...]:
     return tuple(Column(name, means, at(before + name)) for name, means in names.items())
 
 
+def printed(
+    head: str, text: Callable[[Any], Any], *, right: bool = False, drop: int = 0, shrink: bool = False
+) -> Column[Any]:
+    """A column that only people are shown."""
+    return Column(head, head=head, text=text, right=right, drop=drop, shrink=shrink)
+
+
 def through(column: Column[PartT], part: Callable[[RowT], PartT]) -> Column[RowT]:
     """The column of a part, as one of what it is a part of."""
 
