@@ -482,6 +482,11 @@ class HeldRung:
     parts: tuple[Part, ...] = ()
     note: str = ""
 
+    @property
+    def apart(self) -> list[Part]:
+        """Figures that are not as agreed to."""
+        return [part for part in self.parts if part.met not in (Met.MET, Met.UNMEASURED)]
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

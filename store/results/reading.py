@@ -12,6 +12,7 @@ from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
 from aisp.store.results import standing
 from aisp.store.results.outside import judged
 from aisp.store.results.progress import Pace, Progress
+from aisp.store.results.tables import attributes
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -87,7 +88,7 @@ class Bar:
 
     def as_json(self) -> dict[str, str]:
         """For JSON; the schema is in docs/commands.md."""
-        return {name: getattr(self, name) for name in ("rung", "check", "evidence", "run_id", "wall")}
+        return attributes(self, "rung", "check", "evidence", "run_id", "wall")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from aisp.store.results.audit import (
     tally,
 )
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -341,7 +342,7 @@ def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
         "fixtures": [
             {
                 "id": row.fixture,
-                **{name: getattr(row, name) for name in ("category", "rung", "kind", "outcome")},
+                **attributes(row, "category", "rung", "kind", "outcome"),
                 "finding": row.findings[0] if row.findings else None,
                 "findings": list(row.findings),
                 "evidence": evidence(row),

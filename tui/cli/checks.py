@@ -15,7 +15,7 @@ import click
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import busy, trust
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables import Column, at, documents, fields
+from aisp.store.results.tables import Column, at, attributes, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -106,7 +106,7 @@ def _last(row: Row) -> Mapping[str, Any] | None:
         "target": row.run.record.target,
         "wall": row.run.record.wall,
         "status": row.said.status,
-        "said": [{name: getattr(one, name) for name in ("arm", "status", "evidence")} for one in findings],
+        "said": [attributes(one, "arm", "status", "evidence") for one in findings],
     }
 
 

@@ -37,9 +37,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def json_option(function: Function) -> Function:
     """`--json`, as the argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands/json.md has its keys.")(
-        function
-    )
+    told = "Print JSON; docs/commands/json.md has its keys."
+    return click.option("--json", "as_json", is_flag=True, help=told)(function)
 
 
 def again_option(function: Function) -> Function:
@@ -314,18 +313,32 @@ def terminal_width() -> int | None:
 
 
 def table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    width: int | None,
-    right: Iterable[str] = (),
-    shrink: str = "",
-    drop: Sequence[str] = (),
+    heads: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None, tabs: bool = True, **how: Any
 ) -> list[str]:
-    """A list for a terminal of `width` cells, see `plain.table`; without one, the cells with a tab between."""
-    if width is None:
-        return ["\t".join(row) for row in (heads, *rows)]
-    return plain.table(heads, rows, right=right, width=width, shrink=shrink, drop=drop)
+    """Cells of any words as a list for a terminal of `width` cells, see `plain.table`; without one, with a tab between
+    unless other tables stand around it."""
+    cells = [[clean_line(str(cell), limit=2000) for cell in row] for row in rows]
+    if width is None and tabs:
+        return ["\t".join(row) for row in (heads, *cells)]
+    return plain.table(heads, cells, width=width, **how)
+
+
+def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """A line per reason, with the targets that have it; of pairs of target and reason."""
+    found: dict[str, list[str]] = {}
+    for target, reason in pairs:
+        found.setdefault(clean_line(reason, limit=2000), []).append(clean_line(target))
+    return [f"{reason}: {', '.join(targets)}" for reason, targets in found.items()]
+
+
+def path_text(path: object) -> str:
+    """A path for people."""
+    return clean_line(os.fsencode(str(path)), limit=4096)
+
+
+def cannot(done: str, path: object, error: OSError) -> str:
+    """That a file cannot be "read" or "written", and why."""
+    return f"{path_text(path)} cannot be {done}: {error.strerror or error}"
 
 
 def say(text: str = "") -> None:
@@ -362,13 +375,13 @@ def write_picture(file: str, draw: Callable[[str], None]) -> None:
         UsageError: the file's name says no form, or it cannot be written.
     """
     if not file.endswith((".png", ".svg")):
-        raise click.UsageError(f"{clean_line(file)}: a picture's name ends with .png or .svg")
+        raise click.UsageError(f"{file}: a picture's name ends with .png or .svg")
     try:
         draw(file)
     except ModuleNotFoundError:
         raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --out out") from None
     except OSError as error:
-        raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
+        raise click.UsageError(cannot("written", file, error)) from None
 
 
 def none_runs(held: Holder | None, error: Exception) -> None:

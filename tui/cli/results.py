@@ -22,6 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, meas
 from aisp.store.results.reading import Reading
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
+from aisp.store.results.tables import attributes
 from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -190,7 +191,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
         timed, light = None if mark else known, None if mark else known.light
         rungs.append(
             {
-                **{name: getattr(known, name) for name in ("rung", "state", "timing", "peak_bytes")},
+                **attributes(known, "rung", "state", "timing", "peak_bytes"),
                 "summary": summaries.get(known.rung, ""),
                 **{name: getattr(timed, name, None) for name in ("median_ms", "low_ms", "high_ms", "sol")},
                 **{name: getattr(against, name, None) for name in ("speedup", "low", "high", "floor", "verdict")},
@@ -204,7 +205,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
     found = measured(run.record.arms, run.comparisons, target.goal, run.hidden)
     return {
         "run_id": run.id,
-        **{name: getattr(run.record, name) for name in ("wall", "case", "state", "validity", "policy")},
+        **attributes(run.record, "wall", "case", "state", "validity", "policy"),
         "best": found.rung or None,
         "speedup": found.speedup,
         "memory": found.memory,

@@ -16,7 +16,7 @@ import click
 
 from aisp.store.results import repeating
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roof, Roofline, newest, of_case, timed
-from aisp.store.results.tables import Column, at, documents, fields
+from aisp.store.results.tables import Column, at, attributes, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -158,7 +158,7 @@ def _as_json(chart: Chart, png: str | None) -> dict[str, Any]:
         "target": chart.target.id,
         "run_id": chart.run.id,
         "wall": chart.run.record.wall,
-        **{name: getattr(roofs, name) for name in ("case", "gpu", "path", "flops", "bytes", "intensity")},
+        **attributes(roofs, "case", "gpu", "path", "flops", "bytes", "intensity"),
         "precision": roofs.precision or None,
         "roofs": documents(roof_columns(roofs), roofs.roofs),
         "quarantined": [mark.as_json() for mark in chart.run.bars],

@@ -129,17 +129,9 @@ def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
     return found
 
 
-def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """A line per reason, with the targets that have it; of pairs of the two."""
-    found: dict[str, list[str]] = {}
-    for target, reason in pairs:
-        found.setdefault(clean_line(reason, limit=2000), []).append(clean_line(target))
-    return [f"{reason}: {', '.join(targets)}" for reason, targets in found.items()]
-
-
 def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
     """A line per reason, with the targets that it leaves out."""
-    return by_reason((target, f"left out, {reason}") for target, reason in left_out(parts, score).items())
+    return common.by_reason((target, f"left out, {reason}") for target, reason in left_out(parts, score).items())
 
 
 def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None) -> list[str]:

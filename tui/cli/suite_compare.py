@@ -24,7 +24,6 @@ from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.suite import by_reason
 from aisp.tui.cli.suite_history import base_folder
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
@@ -141,7 +140,7 @@ def lines(found: Compared, *, width: int | None) -> list[str]:
     notes = [(row.target, f"not comparable, {row.reason}") for row in found.rows if row.speedup is None]
     for name, only in (("A", found.only_a), ("B", found.only_b)):
         notes += [(target, f"a result in {name} alone") for target in only]
-    told = by_reason(notes)
+    told = common.by_reason(notes)
     score = beside.mean(found.rows)
     mean = plain.speedup(score.geometric_mean, score.low, score.high)
     told.append(

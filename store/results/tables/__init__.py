@@ -84,6 +84,11 @@ def at(path: str) -> Callable[[Any], Any]:
     return of
 
 
+def attributes(one: Any, *names: str) -> dict[str, Any]:
+    """Some of what a thing has, for JSON."""
+    return {name: getattr(one, name) for name in names}
+
+
 def fields(path: str, names: Mapping[str, str]) -> tuple[Column[Any], ...]:
     """Columns that only JSON has: attributes of what a path leads to, "" for the row itself, and what each means."""
     before = f"{path}." if path else ""
