@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +32,7 @@ from aisp.store.results.audit import (
     tally,
 )
 from aisp.store.results.prediction import PORTABLE
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import at, attributes, printed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -105,13 +105,12 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
 def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[FixtureView]:
     """The fixtures that `selectors` mean, each once; all where none is given. Wrong usage where one means nothing."""
     chosen: dict[str, FixtureView] = {}
-    wanted = list(selectors)
-    for word in wanted:
+    for word in (wanted := list(selectors)):
         name = word.replace("/", ":").replace(".", ":")
         found = [fixture for fixture in fixtures if name in (fixture.category, fixture.target_id)]
         if not found:
             names = [*dict.fromkeys(f.category for f in fixtures), *(f.target_id for f in fixtures)]
-            what = f"no fixture or category {clean_line(word)!r} in the gallery"
+            what = f"no fixture or category {word!r} in the gallery"
             raise common.unknown(what, name, names, "`aisp checks` lists what proves each check", most=3)
         chosen |= {fixture.target_id: fixture for fixture in found}
     return list(chosen.values()) if wanted else list(fixtures)
@@ -232,7 +231,7 @@ class Audit(Interruptible):
         self._settle(case)
 
     def _drop_waiting(self) -> None:
-        """Ask for nothing more. Fixtures that have begun are judged by what there is."""
+        # Fixtures that have begun are judged by what there is.
         waiting, self._waiting = self._waiting, deque()
         for case, _ in waiting:
             if case.runs:
@@ -254,10 +253,9 @@ class Audit(Interruptible):
         going = [self._follower.runs[run_id] for run_id in self._going]
         run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
-            number = min(len(self._judged) + 1, len(self._order))
-            self._progress.show(
-                progress_line(run, self._follower, number, len(self._order), self.elapsed_s, now_ns=time.monotonic_ns())
-            )
+            number, now_ns = min(len(self._judged) + 1, len(self._order)), time.monotonic_ns()
+            line = progress_line(run, self._follower, number, len(self._order), self.elapsed_s, now_ns=now_ns)
+            self._progress.show(line)
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
@@ -276,31 +274,38 @@ def evidence(row: Row) -> str:
     return "; ".join(part for part in (f"{row.verdict}: {told}" if row.verdict else told, row.evidence) if part)
 
 
+def _naive(row: Row) -> str | None:
+    if row.naive_speedup is None:
+        return None
+    took = {True: "accepted", False: "refused", None: "not compared"}[row.naive_accepts]
+    return f"{plain.speedup(row.naive_speedup)} {took}"
+
+
+def _ours(row: Row, *interval: float | None) -> str:
+    return plain.speedup(row.speedup, *interval, verdict=row.compared)
+
+
+OURS = "ours [low..high]"
+COLUMNS = (
+    printed("fixture", at("fixture"), shrink=True),
+    printed("rung", at("rung")),
+    printed("outcome", lambda row: row.outcome.upper() if row.outcome.bad else row.outcome),
+    printed("by", lambda row: next(iter(row.findings), None), drop=1),
+    printed("naive harness", _naive),
+    printed(OURS, lambda row: _ours(row, row.low, row.high)),
+)
+
+
 def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
     """The fixtures and the confusion matrix for people."""
-    narrow = width is not None and width < WIDE
-    cells = [
-        [
-            clean_line(row.fixture),
-            clean_line(row.rung),
-            row.outcome.upper() if row.outcome.bad else row.outcome,
-            clean_line(row.findings[0]) if row.findings else plain.DASH,
-            _naive(row),
-            plain.speedup(row.speedup, *(() if narrow else (row.low, row.high)), verdict=row.compared),
-        ]
-        for row in rows
-    ]
-    heads = ["fixture", "rung", "outcome", "by", "naive harness", "ours" if narrow else "ours [low..high]"]
-    found = plain.table(heads, cells, width=width, shrink="fixture", drop=["by"])
+    # Without room for our interval.
+    columns = [replace(one, head="ours", text=_ours) if one.key == OURS else one for one in COLUMNS]
+    found = plain.listing(columns if width is not None and width < WIDE else COLUMNS, rows, width=width, tabs=False)
     told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {evidence(row)}" for row in rows if row.outcome.bad]
-    why: dict[str, list[str]] = {}
-    for row in rows:
-        if row.outcome is Outcome.UNAVAILABLE:
-            why.setdefault(clean_line(row.evidence, limit=1000), []).append(clean_line(f"{row.fixture} {row.rung}"))
-    told += [f"unavailable, {reason}: {', '.join(who)}" for reason, who in why.items()]
+    absent = [row for row in rows if row.outcome is Outcome.UNAVAILABLE]
+    told += common.by_reason((f"{row.fixture} {row.rung}", f"unavailable, {row.evidence}") for row in absent)
     matrix = [[name, *map(str, counts.values())] for name, counts in by_category(rows)]
-    total = tally(rows)
-    matrix.append(["all", *map(str, total.values())])
+    matrix.append(["all", *map(str, tally(rows).values())])
     return [
         *found,
         *(["", *(clean_line(line, limit=2000) for line in told)] if told else []),
@@ -309,13 +314,6 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
         "",
         f"=> on {clean_line(device)}: {summary(rows)}",
     ]
-
-
-def _naive(row: Row) -> str:
-    if row.naive_speedup is None:
-        return plain.DASH
-    took = {True: "accepted", False: "refused", None: "not compared"}[row.naive_accepts]
-    return f"{plain.speedup(row.naive_speedup)} {took}"
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -331,9 +329,6 @@ def summary(rows: Sequence[Row]) -> str:
     return "; ".join(parts)
 
 
-_FIGURES = ("naive_speedup", "naive_accepts", "speedup", "low", "high")
-
-
 def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
     """The audit for JSON; the schema is in docs/commands.md."""
     return {
@@ -346,7 +341,7 @@ def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
                 "finding": row.findings[0] if row.findings else None,
                 "findings": list(row.findings),
                 "evidence": evidence(row),
-                **{name: getattr(row, name) for name in _FIGURES},
+                **attributes(row, "naive_speedup", "naive_accepts", "speedup", "low", "high"),
                 "run_id": row.run_id or None,
             }
             for row in rows

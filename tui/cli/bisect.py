@@ -86,7 +86,8 @@ def command(
     begun = time.monotonic()
     with common.history() as opened:
         older, newer = _ends(opened, target_id, good, bad, roots)
-        folder = _folder(newer, target_id, roots)
+        at_path = roots or choosing.is_path(target_id)
+        folder = resolve.target(target_id, roots).folder if at_path else Path(os.fsdecode(newer.folder))
         had = _stored(opened, older, newer)
         chosen = rung or bisection.lost_most(opened.read(older), opened.read(newer), had[0], had[-1])
     if not chosen:
@@ -112,10 +113,11 @@ def command(
         ctx.exit(EXIT_INTERRUPTED)
     found.runs = trial.runs
     took_s = time.monotonic() - begun
-    if as_json:
-        common.say_document(as_document(newer.target, chosen, versions, found, git, took_s))
-    else:
-        common.say("\n".join(lines(newer.target, chosen, versions, found, took_s)))
+    common.answer(
+        as_json,
+        lambda: as_document(newer.target, chosen, versions, found, git, took_s),
+        lambda width: lines(newer.target, chosen, versions, found, took_s),
+    )
     ctx.exit(0 if found.first_bad is not None else 1)
 
 
@@ -123,10 +125,9 @@ def command(
 
 
 def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) -> tuple[Run, Run]:
-    """The two runs. Wrong usage where they are not what was asked for."""
     meant = opened.meant(word, roots)
     if isinstance(meant, str) or len(meant) != 1:
-        raise click.UsageError(f"{clean_line(word)} is not one target; `aisp history` lists those that were run")
+        raise click.UsageError(f"{word} is not one target; `aisp history` lists those that were run")
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
         if run.target not in meant[0]:
@@ -136,13 +137,6 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
     if (older.wall, older.id) >= (newer.wall, newer.id):
         raise click.UsageError(f"the good run {older.id} is not older than the bad run {newer.id}; --good is the older")
     return older, newer
-
-
-def _folder(run: Run, word: str, roots: Sequence[str]) -> Path:
-    """Where the target lies: at the path that was given, else where it was run."""
-    if roots or choosing.is_path(word):
-        return resolve.target(word, roots).folder
-    return Path(os.fsdecode(run.folder))
 
 
 def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
@@ -165,7 +159,7 @@ def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
         except (LookupError, StoreError) as error:
             if run in (older, newer):
                 raise
-            found.append(Version({}, {}, **facts, reason=f"its sources cannot be read: {clean_line(str(error))}"))
+            found.append(Version({}, {}, **facts, reason=f"its sources cannot be read: {error}"))
     return found
 
 
@@ -237,7 +231,7 @@ class Trial:
         folder = f"{name}_{number}"
         turned = settle(self._collection, {folder: files}, self._manner)
         if (run := turned.runs.get(folder)) is None:
-            why = clean_line(turned.refused.get(folder, "the run did not come to its end"), limit=2000)
+            why = turned.refused.get(folder, "the run did not come to its end")
             raise NotHereError(f"the two versions cannot be run here: {why}")
         self.runs += 1 + len(turned.again)
         try:
@@ -273,9 +267,8 @@ def difference(before: Version, after: Version) -> str:
 
 def lines(target: str, rung: str, versions: Sequence[Version], found: Found, took_s: float) -> list[str]:
     """The result for people."""
-    took = (
-        f"{plain.counted(found.runs, 'run')} over {plain.counted(len(versions), 'version')}, {plain.duration(took_s)}"
-    )
+    took = f"{plain.counted(found.runs, 'run')} over {plain.counted(len(versions), 'version')}"
+    took += f", {plain.duration(took_s)}"
     if found.first_bad is None:
         return [f"{target}: {rung}: {conclusion(versions, found)}", took]
     bad = versions[found.first_bad]
@@ -298,7 +291,7 @@ def as_document(
     """The result for JSON; the schema is in docs/commands.md."""
     first_bad = None if found.first_bad is None else versions[found.first_bad]
     before = versions[found.before] if first_bad else None
-    between = range(found.before + 1, found.first_bad) if found.first_bad is not None else range(0)
+    between = range(found.before + 1, found.first_bad or 0)
     return {
         "target": target,
         "rung": rung,

@@ -77,9 +77,7 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
         if found is not None:
             return opened.read(found)
     if wanted is not None:
-        raise click.UsageError(
-            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp run TARGET` makes one"
-        )
+        raise click.UsageError(f"no run of {wanted!r} that was checked is stored; `aisp run TARGET` makes one")
     return None
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
     from aisp.kernels.catalog.model import Catalog
+    from aisp.store.candidates import Candidates
     from aisp.store.results.reading import Reading
     from aisp.tui.cli.stored import Opened
 
@@ -131,7 +132,7 @@ def _spelled(name: str) -> str:
 
 def started(why: str) -> str:
     """That an engine starts its workers, and why it cannot fork them."""
-    return clean_line(f"workers are started, which takes seconds, and not forked: {why}")
+    return f"workers are started, which takes seconds, and not forked: {why}"
 
 
 def joined(what: str, job: str) -> None:
@@ -197,7 +198,7 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
 
 def meant_error(error: TargetError) -> MeantError:
     """What the catalogue says of a word, as wrong usage."""
-    return MeantError(clean_line(str(error), limit=2000), error.near, kind=error.kind)
+    return MeantError(str(error), error.near, kind=error.kind)
 
 
 def _offering(*kinds: str, files: bool = False) -> Callable[..., list[CompletionItem]]:
@@ -265,6 +266,14 @@ def history() -> AbstractContextManager[Opened]:
     from aisp.tui.cli import stored  # the store: only where an earlier run is asked for
 
     return stored.history()
+
+
+def candidates() -> Candidates:
+    """The table of candidates of this machine's state folder."""
+    from aisp.engine import filesystem, paths  # here and below: only where something is judged against a target
+    from aisp.store.candidates import Candidates
+
+    return Candidates(paths.candidates_file(), wal=not filesystem.network(paths.state_dir()))
 
 
 def mark(run: Reading) -> None:

@@ -6,7 +6,9 @@ What the app's diff screen shows, for a pipe and for a pager: unified, or side b
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -172,7 +174,6 @@ def of_run(word: str) -> tuple[Run, Side]:
 
 
 def _side(target: Target, word: str) -> Side:
-    """What a word beside TARGET means: a rung, a file, now, or a run."""
     if word == NOW:
         return now(target)
     names = {rung.name: rung.path.name for rung in target.rungs} | {name: name for name in target.files}
@@ -184,9 +185,8 @@ def _side(target: Target, word: str) -> Side:
         if resolve.begins_a_run(word):
             raise
         rungs = [rung.name for rung in target.rungs]
-        near = difflib.get_close_matches(word, [*rungs, *target.files], n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"{target.id} has {', '.join(rungs)}"
-        raise MeantError(f"no rung, file or run {word!r}; {hint}", near) from None
+        has = f"{target.id} has {', '.join(rungs)}"
+        raise common.unknown(f"no rung, file or run {word!r}", word, [*rungs, *target.files], has, most=3) from None
 
 
 def _text(data: bytes) -> str:
@@ -218,13 +218,8 @@ def compared(one: Side, other: Side) -> Iterator[Pair]:
 
 def _compact(text: str) -> list[str]:
     """The lines of a text, of blank ones in a row the first MOST_BLANK."""
-    found: list[str] = []
-    blank = 0
-    for line in split_lines(text):
-        blank = 0 if line.strip() else blank + 1
-        if blank <= MOST_BLANK:
-            found.append(line)
-    return found
+    groups = itertools.groupby(split_lines(text), key=lambda line: not line.strip())
+    return [line for blank, lines in groups for line in itertools.islice(lines, MOST_BLANK if blank else None)]
 
 
 def unified(pair: Pair, context: int) -> list[str]:
@@ -262,22 +257,17 @@ def columns(pair: Pair, context: int, width: int) -> list[str]:
 
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_BESIDE = {"<": "red", ">": "green", "|": "yellow"}
 
 
 def coloured(text: str, *, side_by_side: bool) -> str:
     """The same with colours; the signs stay. NO_COLOR and TERM=dumb leave it plain."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    if side_by_side:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or side_by_side:
         return text
     found = []
     for line in text.split("\n"):
-        if line.startswith(("--- ", "+++ ")):
-            found.append(click.style(line, bold=True))
-        else:
-            colour = _COLOURS.get(line[:1])
-            found.append(click.style(line, fg=colour) if colour else line)
+        head, colour = line.startswith(("--- ", "+++ ")), _COLOURS.get(line[:1])
+        styled = click.style(line, bold=True) if head else click.style(line, fg=colour) if colour else line
+        found.append(styled)
     return "\n".join(found)
 
 
@@ -286,17 +276,12 @@ def as_document(target: str, one: Side, other: Side, pairs: Sequence[Pair], cont
 
     def counted(pair: Pair) -> dict[str, Any]:
         lines = unified(pair, context)
-        body = lines[2:]
-        return {
-            "left": pair.left,
-            "right": pair.right,
-            "removed": sum(line.startswith("-") for line in body),
-            "added": sum(line.startswith("+") for line in body),
-            "diff": "\n".join(lines),
-        }
+        signs = Counter(line[0] for line in lines[2:])
+        head = {"left": pair.left, "right": pair.right}
+        return {**head, "removed": signs["-"], "added": signs["+"], "diff": "\n".join(lines)}
 
     return {
-        "target": clean_line(target),
+        "target": target,
         "left": {"at": one.at, "file": one.only or None},
         "right": {"at": other.at, "file": other.only or None},
         "files": [counted(pair) for pair in pairs],

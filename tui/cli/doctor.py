@@ -38,10 +38,7 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
     """
     if accept:
         told = imports.accept()
-        if as_json:
-            common.say_document({"accepted": told})
-        else:
-            common.say(told)
+        common.answer(as_json, lambda: {"accepted": told}, lambda width: [told])
         return
     found = examine(Facts())
     if as_json:

@@ -59,8 +59,8 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     try:
         write_whole(file, text.encode())
     except OSError as error:
-        raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
-    common.tell(f"wrote {file}, {plain.size(len(text.encode('utf-8')))}")
+        raise click.UsageError(common.cannot("written", file, error)) from None
+    common.tell(f"wrote {common.path_text(file)}, {plain.size(len(text.encode('utf-8')))}")
 
 
 @click.command("import")
@@ -84,14 +84,13 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
 
     told: list[dict[str, Any]] = []
     for file in files:
-        row: dict[str, Any] = {"file": plain.jsonable(os.fsencode(file)), "run_id": None, "target": None}
-        row |= {"machine": None, "new": False, "problem": None}
-        told.append(row)
+        unknown = dict.fromkeys(("run_id", "target", "machine"))
+        told.append(row := {"file": os.fsencode(file), **unknown, "new": False, "problem": None})
         try:
             package = packages.read_file(file)
             run = package.run
-            row |= {"run_id": run.id, "target": run.target}
-            row["machine"] = clean_line(hardware.machine(run.device, package.environment))
+            machine = clean_line(hardware.machine(run.device, package.environment))
+            row |= {"run_id": run.id, "target": run.target, "machine": machine}
             row["new"] = packages.take_in(paths.database_file(), package)
         except packages.PackageError as error:
             row["problem"] = clean_line(str(error), limit=1000)
@@ -103,10 +102,9 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
         common.say_document({"files": told})
     else:
         for row in told:
-            name = clean_line(str(row["file"]))
             if row["problem"]:
-                common.note(f"{name}: {row['problem']}")
+                common.note(f"{os.fsdecode(row['file'])}: {row['problem']}")
             else:
                 what = f"{row['target']} of {row['machine']}, run {row['run_id']}"
-                common.say(clean_line(f"{what}{'' if row['new'] else ': was here already'}", limit=1000))
+                common.say(f"{what}{'' if row['new'] else ': was here already'}")
     ctx.exit(EXIT_NO if any(row["problem"] for row in told) else 0)

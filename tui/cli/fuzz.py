@@ -189,7 +189,7 @@ def find_target(target_id: str, roots: Sequence[str]) -> tuple[str, Target]:
             import difflib  # only on the error path
 
             near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
-            raise click.UsageError(f"no operator {clean_line(name)!r} in the corpus; there are {', '.join(near)}")
+            raise click.UsageError(f"no operator {name!r} in the corpus; there are {', '.join(near)}")
         return CORPUS, operators[name]
     target = resolve.target(target_id, roots)
     return common.engine_roots([target.root])[0], target

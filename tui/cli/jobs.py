@@ -48,10 +48,11 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     moved = "".join(job_ids)
     queue, refused = asyncio.run(_queue(moved))
     rows = words.rows(queue, time.monotonic_ns())
-    if rows or as_json:
-        common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, plain.listing, words.JOBS, rows)
-    else:
-        common.say("nothing is queued")
+
+    def lines(width: int | None) -> list[str]:
+        return plain.listing(words.JOBS, rows, width=width) if rows else ["nothing is queued"]
+
+    common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, lines)
     if refused:
         common.note(f"{moved} was not moved up: {refused}")
     ctx.exit(EXIT_NO if refused else 0)
@@ -72,7 +73,6 @@ def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
 
 
 async def _connection() -> Connection | None:
-    """To the engine that runs; None where none does."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     held = lock.holder()

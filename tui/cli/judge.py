@@ -190,7 +190,7 @@ def answer_root(file: str, against: str) -> str:
         raise resolve.no_path(gone[0])
     dialect = formats.answered(problem, path)
     if dialect is None:
-        raise MeantError(f"{clean_line(against)} is no problem; {known_formats()}", kind="broken")
+        raise MeantError(f"{against} is no problem; {known_formats()}", kind="broken")
     return _together(dialect, path, problem)
 
 
@@ -208,7 +208,7 @@ def _together(dialect: Dialect, candidate: Path, problem: Path) -> str:
     try:
         parts = dialect.against(candidate, problem)
     except OSError as error:
-        raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
+        raise MeantError(str(error), kind="broken") from None
     if parts.problems:
         raise resolve.refused(parts.problems)
     name = folder_name(candidate)
@@ -227,7 +227,7 @@ def _opened(dialect: Dialect, path: Path) -> Opened:
     try:
         opened = dialect.read(path)
     except OSError as error:
-        raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
+        raise MeantError(str(error), kind="broken") from None
     if opened.problems:
         raise resolve.refused(opened.problems)
     return opened

@@ -75,20 +75,17 @@ def judge(
         MeantError: there is no such target, case or constant, or there are no candidates.
         NotHereError: the engine went away or starts no process, or somebody else cancelled a run.
     """
-    from aisp.engine import filesystem, paths  # makes the state folder
     from aisp.engine.doors import many  # numpy: only once there is something to judge
     from aisp.engine.doors.asking import RefusedError
-    from aisp.store.candidates import Candidates
 
     try:
         brought = brought_from(Path(path).absolute(), against, case)
         if sweep:
             brought = _swept(brought, sweep)
     except (RefusedError, OSError) as error:
-        raise MeantError(clean_line(str(error), limit=2000), kind="broken") from None
+        raise MeantError(str(error), kind="broken") from None
     terms = many.Terms(device, case, patience_s, finalists, jobs, again)
-    logged = not filesystem.network(paths.state_dir())
-    with Candidates(paths.candidates_file(), wal=logged) as table:
+    with common.candidates() as table:
         session = Session(table, brought, terms, as_json=as_json)
         interrupted = asyncio.run(session.run())
     if interrupted:
@@ -158,7 +155,7 @@ def _common(against: str, case: str) -> Common:
         try:
             target.case(case)
         except LookupError as error:
-            raise click.UsageError(clean_line(str(error.args[0]))) from None
+            raise click.UsageError(str(error.args[0])) from None
     return many.Common.of(target)
 
 
@@ -188,7 +185,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
         if len({parameter.name for parameter in given}) < len(given):
             raise ParameterError("a constant is named twice; give all its values at once: BLOCK=64,128")
     except ParameterError as error:
-        raise click.UsageError(f"--sweep: {clean_line(str(error))}") from None
+        raise click.UsageError(f"--sweep: {error}") from None
     made: list[Brought] = []
     for one in brought:
         if one.refused:
@@ -199,7 +196,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
                 said = ", ".join(f"{name}={value}" for name, value in chosen.items())
                 made.append(many.beside(f"{one.name} {said}", {**one.files, many.ENTRY: source}, one.common))
         except ParameterError as error:
-            raise MeantError(f"{clean_line(one.name)}: {clean_line(str(error))}", kind="broken") from None
+            raise MeantError(f"{clean_line(one.name)}: {error}", kind="broken") from None
     return made
 
 

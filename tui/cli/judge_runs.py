@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisp.engine import filesystem, paths
+from aisp.engine import paths
 from aisp.engine.doors import many
 from aisp.store.candidates import Candidates
 from aisp.store.outcomes import State
@@ -97,8 +97,7 @@ def judge(
     generations = {f"{each.run}/{each.name}": each for each in _generations(folder)}
     brought, left_out = _brought(generations, problems)
     terms = many.Terms(device, case, patience_s, 0, jobs, again)
-    logged = not filesystem.network(paths.state_dir())
-    with Candidates(paths.candidates_file(), wal=logged) as table:
+    with common.candidates() as table:
         session = _Session(table, brought, terms, generations, as_json=as_json)
         for judged in left_out:
             session.take(judged)

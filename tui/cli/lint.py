@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.store.results.tables import attributes
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart, find_target
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
@@ -80,24 +79,20 @@ def exit_status(end: events.LintFinished) -> int:
 
 def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
     """What was found for people; the last line is the outcome."""
-    rows = [
-        [clean_line(str(item.get(key, "")), limit=1000) for key in ("name", "status", "detail")] for item in end.items
-    ]
+    rows = [[item.get(key, "") for key in ("name", "status", "detail")] for item in end.items]
     found = statuses(end)
     counts = ", ".join(f"{found.count(status)} {status}" for status in (WEAK, UNKNOWN, OK) if status in found)
     head = apart(end.target, end.device)
-    table = ["", *plain.table(["asked", "answer", "why"], rows, width=width, shrink="why"), ""] if rows else []
+    heads = ["asked", "answer", "why"]
+    table = ["", *common.table(heads, rows, width=width, tabs=False, shrink="why"), ""] if rows else []
     return [head, *table, f"=> {counts or 'nothing was found out'}"]
 
 
 def as_document(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
     """What was found for JSON; the schema is in docs/commands.md."""
     return {
-        "target": end.target,
-        "device": end.device,
+        **attributes(end, "target", "device"),
         "seed": seed,
         "reason": end.reason,
-        "items": [
-            {"name": item.get("name"), "status": item.get("status"), "detail": item.get("detail")} for item in end.items
-        ],
+        "items": [{key: item.get(key) for key in ("name", "status", "detail")} for item in end.items],
     }

@@ -183,7 +183,7 @@ def no_path(path: Path) -> MeantError:
     names = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
     near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2, cutoff=0.6)]
     hint = f"did you mean {clean_line(' or '.join(near))}?" if near else "`aisp new NAME` makes a target"
-    return MeantError(f"there is no folder or file {clean_line(str(path), limit=4096)}; {hint}", near)
+    return MeantError(f"there is no folder or file {path}; {hint}", near)
 
 
 # -- the store ---------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def command(
         ctx.exit(1)
     reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
-        raise NotHereError(clean_line(reply.error, limit=2000))
+        raise NotHereError(reply.error)
     if as_json:
         common.say_document(
             {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}

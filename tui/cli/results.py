@@ -222,7 +222,7 @@ def read(path: Path) -> Document:
         document = json_of(regular_bytes(path, MOST_BYTES, follow=True))
         page(document)  # everything that is read of it anywhere
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise click.UsageError(f"{clean_line(str(path))} is no document of `dev results --json`: {error}") from None
+        raise click.UsageError(f"{path} is no document of `dev results --json`: {error}") from None
     return dict(document)
 
 

@@ -52,7 +52,7 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
     target = resolve.target(target_id, roots)
     chart = look(target)
     if isinstance(chart, str):
-        raise AnswerNoError(clean_line(chart, limit=1000))
+        raise AnswerNoError(chart)
     if out is not None:
         from aisp.tui.cli.roofline_picture import draw  # matplotlib
 

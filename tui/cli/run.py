@@ -18,7 +18,6 @@ from aisp.engine.documents import run_json
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
 from aisp.store.results.progress import step_words
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, summary
@@ -149,7 +148,7 @@ def measure(
             if case is not None:
                 target.case(case)
         except LookupError as error:
-            raise click.UsageError(clean_line(str(error.args[0]))) from None
+            raise click.UsageError(str(error.args[0])) from None
 
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
@@ -175,7 +174,7 @@ def check_ids(names: Sequence[str]) -> list[str]:
     known = [check.id for check in trust.listing()]
     for name in names:
         if name not in known:
-            raise common.unknown(f"no check {clean_line(name)!r}", name, known, "`aisp checks` lists them", most=3)
+            raise common.unknown(f"no check {name!r}", name, known, "`aisp checks` lists them", most=3)
     return list(dict.fromkeys(names))
 
 

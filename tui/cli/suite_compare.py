@@ -85,7 +85,7 @@ def find(word: str, kept: str | None) -> Package:
     package = next((one for one in (*found.here, *found.elsewhere) if one.folder == place), None)
     if package is None:
         why = [told for told in found.told if told.startswith(f"{clean_line(place.name)}: ")]
-        raise NotHereError(why[0] if why else f"{clean_line(str(place))} holds no package")
+        raise NotHereError(why[0] if why else f"{place} holds no package")
     return package
 
 
@@ -109,12 +109,12 @@ def _runs(one: Package) -> dict[str, Sighting]:
     try:
         entries = msgspec.json.decode(regular_bytes(file, MOST_BYTES, follow=True), type=dict[str, Any]).get("targets")
         if not isinstance(entries, list):
-            raise NotHereError(f"{clean_line(str(file))} lists no targets")
+            raise NotHereError(f"{file} lists no targets")
         return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
     except OSError as error:
-        raise NotHereError(f"{clean_line(str(file))} cannot be read: {error.strerror or error}") from None
+        raise NotHereError(f"{file} cannot be read: {error.strerror or error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise NotHereError(f"{clean_line(str(file))} is not what a run of a suite writes: {error}") from None
+        raise NotHereError(f"{file} is not what a run of a suite writes: {error}") from None
 
 
 def _row(target: str, a: Sighting, b: Sighting) -> Row:

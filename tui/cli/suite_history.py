@@ -63,7 +63,7 @@ def history(name: str, kept: str | None, limit: int, roots: Sequence[str], *, as
     known, _ = suites.load_suites([Path(root).absolute() for root in roots])
     names = sorted({*known, *(path.name for path in base.iterdir() if path.is_dir())})
     if name not in names:
-        raise common.unknown(f"no suite {clean_line(name)!r}", name, names, "`aisp suite` shows which there are")
+        raise common.unknown(f"no suite {name!r}", name, names, "`aisp suite` shows which there are")
     found = kept_suites.read_index(base / name, None if kept else _machine())
     common.warn(found.told)
     shown = [_run_of(one) for one in found.here[-limit:]]

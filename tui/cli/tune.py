@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, MeantError, NotHereError
@@ -71,13 +70,13 @@ def command(
     try:
         wanted = [parameters.read(text) for text in given]
     except parameters.ParameterError as error:
-        raise click.UsageError(clean_line(str(error), limit=1000)) from None
+        raise click.UsageError(str(error)) from None
     target = resolve.target(target_id, roots)
     progress = common.Progress()
     try:
         tuning.prepare(target, rung, wanted)  # what is wrong here is wrong usage, and nothing was run yet
     except RefusedError as error:
-        raise MeantError(clean_line(str(error), limit=2000), kind="refused") from None
+        raise MeantError(str(error), kind="refused") from None
     try:
         found = tuning.tune(
             target,
@@ -89,7 +88,7 @@ def command(
             told=lambda trial: progress.step(trial_line(trial)),
         )
     except (RefusedError, MissingError, EngineUnavailableError) as error:
-        raise NotHereError(clean_line(str(error), limit=2000)) from None
+        raise NotHereError(str(error)) from None
     common.answer(as_json, lambda: as_document(target.id, found), lines, target.id, found)
     ctx.exit(EXIT_INTERRUPTED if found.interrupted else exit_status(found))
 

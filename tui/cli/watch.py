@@ -106,7 +106,7 @@ class Watching:
                 )
                 if reply.error:
                     self._ours = False  # there is none
-                    raise NotHereError(clean_line(reply.error, limit=2000))
+                    raise NotHereError(reply.error)
                 for why in reply.refused.values():
                     common.note(f"{self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}")
                 self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
