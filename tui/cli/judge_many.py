@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,6 @@ ONE = ("candidate.py", "optimized.py")
 """A folder that holds one of these is one candidate."""
 MOST_TOLD = 20
 """Disagreements that are told one by one."""
-_HEADS = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
 
 
 def meant(path: str, against: str, sweep: Sequence[str]) -> bool:
@@ -120,7 +119,6 @@ def brought_from(path: Path, against: str, case: str) -> list[Brought]:
 
 
 def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brought]:
-    """Answers that name their problems themselves."""
     from aisp.engine.doors import many
     from aisp.kernels.catalog import formats
 
@@ -132,15 +130,13 @@ def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brou
         told = str(path.relative_to(folder))
         if problem is None or dialect is None:
             nothing = many.Common(f"{folder.name}:{path.stem}", folder.name, path.stem, {}, "")
-            said = f"it names a problem that is not in {clean_line(str(problems))}"
-            made.append(many.Brought(told, nothing, refused=said))
+            made.append(many.Brought(told, nothing, refused=f"it names a problem that is not in {problems}"))
         else:
             made.append(_answer(dialect, path, problem, told))
     return made
 
 
 def _common(against: str, case: str) -> Common:
-    """The target of that id, name or path."""
     from aisp.engine.doors import many
     from aisp.tui.cli.judge import known_formats
 
@@ -149,7 +145,7 @@ def _common(against: str, case: str) -> Common:
     except MeantError as error:
         if not Path(against).exists():
             raise
-        told = f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
+        told = f"{against} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
         raise MeantError(told, error.near, kind="broken") from None
     if case:
         try:
@@ -160,7 +156,6 @@ def _common(against: str, case: str) -> Common:
 
 
 def _answer(dialect: Dialect, path: Path, problem: Path, told: str = "") -> Brought:
-    """An answer to a problem in a format of others."""
     from aisp.engine.doors import many
     from aisp.tui.cli.judge import folder_name
 
@@ -252,38 +247,31 @@ class Session(Interruptible):
 def document(end: Ended) -> dict[str, Any]:
     """One candidate at one level for JSON; the schema is in docs/commands.md."""
     found = end.outcome
-    told = {} if found is None else found.document() | {"why": clean_line(found.why, limit=2000)}
     return {
-        "candidate": clean_line(end.name),
+        "candidate": end.name,
         "sha256": end.candidate or None,
         "level": end.level.value,
         "known": end.known,
-        "outcome": plain.jsonable(told) if found is not None else None,
+        "outcome": plain.jsonable(found.document()) if found is not None else None,
         "right": found is not None and found.right,
-        "given_up": clean_line(end.why, limit=2000) if found is None else None,
+        "given_up": end.why if found is None else None,
     }
 
 
 def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
     """One line for each candidate, the best first: what its quick run said, and its full one."""
+    heads = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
     rows = []
     for name, levels in _by_name(ends):
         quick, full = levels.get("quick"), levels.get("full")
-        last = (full or quick).outcome if full or quick else None  # type: ignore[union-attr]
-        first = quick.outcome if quick is not None else None
-        why = last.why if last is not None else quick.why if quick is not None else ""
-        rows.append(
-            (
-                clean_line(name),
-                last.word if last is not None else "given up",
-                last.stage.value if last is not None else plain.DASH,
-                _ratio(first),
-                _ratio(full.outcome if full is not None else None),
-                last.verdict.value if last is not None and last.verdict.known else plain.DASH,
-                clean_line(why),
-            )
-        )
-    return common.table(_HEADS, rows, width=width, shrink="why", drop=("why", "at"))
+        times = [_ratio(end.outcome if end is not None else None) for end in (quick, full)]
+        if (end := full or quick) is None or end.outcome is None:
+            rows.append((name, "given up", plain.DASH, *times, plain.DASH, quick.why if quick is not None else ""))
+        else:
+            last = end.outcome
+            verdict = last.verdict if last.verdict.known else plain.DASH
+            rows.append((name, last.word, last.stage.value, *times, verdict, last.why))
+    return common.table(heads, rows, width=width, shrink="why", drop=("why", "at"))
 
 
 def _ratio(found: results.Outcome | None) -> str:
@@ -297,16 +285,11 @@ def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
     found: dict[str, dict[str, Ended]] = {}
     for end in ends:
         found.setdefault(end.name, {})[end.level.value] = end
-    worst = (True, 0.0, 1.0)
 
-    def place(levels: Mapping[str, Ended]) -> tuple[object, ...]:
-        orders = [
-            results.order(end.outcome) if end is not None and end.outcome is not None else worst
-            for end in (levels.get("full"), levels.get("quick"))
-        ]
-        return tuple(orders)
+    def place(end: Ended | None) -> tuple[object, ...]:
+        return results.order(end.outcome) if end is not None and end.outcome is not None else (True, 0.0, 1.0)
 
-    return sorted(found.items(), key=lambda item: (place(item[1]), item[0]))
+    return sorted(found.items(), key=lambda one: (place(one[1].get("full")), place(one[1].get("quick")), one[0]))
 
 
 def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False) -> list[str]:
@@ -338,7 +321,6 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False)
 
 
 def _disagreements(ends: Sequence[Ended]) -> list[str]:
-    """Where the problem's own rule and ours do not agree."""
     asked = [(end, end.outcome) for end in ends if end.outcome is not None and end.outcome.shared is not None]
     if not asked:
         return []
@@ -359,7 +341,6 @@ def winner(ends: Sequence[Ended], *, full: bool) -> Ended | None:
 
 
 def _no_winner(outcomes: Sequence[results.Outcome]) -> str:
-    """Why there is none."""
     if any(outcome.right for outcome in outcomes):
         return "none is right and timed"
     unrun = sum(outcome.state is State.UNAVAILABLE for outcome in outcomes)
