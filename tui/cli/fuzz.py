@@ -34,7 +34,7 @@ from aisp.store.results.fuzz import (
 )
 from aisp.store.results.tables import documents, shown
 from aisp.store.results.tables.fuzzes import NAIVE, OPERATORS, RUNGS, STRATEGIES, shares, tried
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.interruptible import Interruptible
@@ -132,12 +132,8 @@ def command(
         if rungs:
             raise click.UsageError("an operator of the corpus has one rung to try: leave --rung out")
         operators = corpus_operators()
-        following = Following(
-            [
-                Ask(requests.FuzzTarget(root=CORPUS, target=operator.target, rungs=[operator.rung], **how))
-                for operator in operators
-            ]
-        )
+        asked = [requests.FuzzTarget(root=CORPUS, target=one.target, rungs=[one.rung], **how) for one in operators]
+        following = Following([Ask(request) for request in asked])
         interrupted = asyncio.run(following.run())
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
@@ -149,9 +145,7 @@ def command(
             target.rung(name)
         except LookupError as error:
             raise click.UsageError(str(error.args[0])) from None
-    ask = Ask(
-        requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how),
-    )
+    ask = Ask(requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how))
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
     if record is None:
@@ -233,7 +227,7 @@ class Ask:
     def name(self) -> str:
         """The target, or what is known of it."""
         asked = getattr(self.request, "target", "") or getattr(self.request, "failure", "")
-        return clean_line(self.planned.target if self.planned else str(asked))
+        return self.planned.target if self.planned else str(asked)
 
     @property
     def of_task(self) -> bool:
@@ -378,7 +372,7 @@ def _counted(ask: Ask) -> str:
 
 def apart(*facts: str) -> str:
     """Facts on one line, two spaces between them."""
-    return "  ".join(clean_line(fact) for fact in facts if fact)
+    return "  ".join(fact for fact in facts if fact)
 
 
 def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -> list[str]:
@@ -397,11 +391,9 @@ def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -
         rows = [tried(rung, failures) for rung in record.rungs]
         found += ["", *plain.listing(columns, rows, width=width, tabs=False)]
     for rung in record.rungs:
-        if rung.reason:
-            found += ["", clean_line(f"{rung.rung}: {rung.reason}", limit=2000)]
+        found += ["", f"{rung.rung}: {rung.reason}"] if rung.reason else []
         found += failing_lines(rung, failures)
-    if record.notes:
-        found += ["", *(clean_line(note, limit=2000) for note in record.notes)]
+    found += ["", *record.notes] if record.notes else []
     return [*found, "", summary(record)]
 
 
@@ -413,20 +405,16 @@ def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
     first, *others = kept
     case, drawn = case_text(first.case), case_text(first.drawn)
     shrunk = f"the smallest of {plain.count(first.tried)} tried; drawn as {drawn}" if drawn != case else "as drawn"
-    found = ["", f"{clean_line(rung.rung)} fails at {case}", f"  {clean_line(first.strategy)} case, {shrunk}"]
+    found = ["", f"{rung.rung} fails at {case}", f"  {first.strategy} case, {shrunk}"]
     kind = first.verdict if first.finding in ("", "nothing") else f"{first.verdict}, {first.finding}"
-    found.append(plain.indent(clean(f"{kind}: {first.detail}" if first.detail else kind)))
+    found.append(plain.indent(f"{kind}: {first.detail}" if first.detail else kind))
     if first.statistics:
         figures = [f"{name.replace('_', ' ')} {_figure(value)}" for name, value in first.statistics.items()]
         found.append(f"  {clean_line(', '.join(figures), limit=1000)}")
-    if first.region:
-        found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
-    if first.script:
-        found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
-    found += ["", f"  aisp fuzz --replay {clean_line(first.id)}"]
-    for other in others:
-        found.append(f"  aisp fuzz --replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
-    return found
+    found += ["", *(plain.indent(row, 4) for row in first.region)] if first.region else []
+    found += ["", plain.indent(first.script.rstrip("\n"), 4)] if first.script else []
+    found += ["", f"  aisp fuzz --replay {first.id}"]
+    return found + [f"  aisp fuzz --replay {one.id}  {one.strategy}  {case_text(one.case)}" for one in others]
 
 
 def _figure(value: float) -> str:
@@ -446,7 +434,7 @@ def summary(record: Fuzz) -> str:
             told.append(f"{verdict}: {', '.join(named)}{_HINTS.get(verdict, '')}")
     if record.state != "done":
         told.append(f"{record.state}: {record.reason}")
-    return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
+    return f"=> {'; '.join(told) or 'no rung was tried'}"
 
 
 def _as_json(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
@@ -486,7 +474,7 @@ def corpus_operators() -> list[Operator]:
         rung = corpus.operator(target)
         found.append(Operator(target.id, rung.name, WRONG if rung.role is Role.WRONG else RIGHT))
     if not found:
-        raise NotHereError(f"there is no operator in {clean_line(str(corpus.root()))}; install aisp again")
+        raise NotHereError(f"there is no operator in {corpus.root()}; install aisp again")
     return found
 
 

@@ -37,7 +37,8 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
     """
     made = server([Path(root) for root in common.engine_roots(roots)], device)
     if listing:
-        tools = asyncio.run(_tools(made))
+        listed = asyncio.run(made.list_tools())
+        tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
         common.answer(as_json, lambda: as_document(tools), lines, tools)
         return
     if sys.stdin.isatty():
@@ -52,7 +53,7 @@ def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
     try:
         from aisp.engine.doors import mcp  # the SDK, pydantic and starlette: a second, for this command alone
     except ModuleNotFoundError as error:
-        told = f"agents are served by the package mcp, which is not here ({clean_line(str(error))})"
+        told = f"agents are served by the package mcp, which is not here ({error})"
         raise NotHereError(f'{told}; pip install "aisp[mcp]"') from None
     return mcp.server(roots, device=device, doctor=doctor)
 
@@ -66,12 +67,6 @@ def doctor() -> list[dict[str, str]]:
         {"id": one.id, "state": one.verdict.value, "value": clean_line(one.value), "fix": clean_line(one.fix)}
         for one in looking.examine(Facts())
     ]
-
-
-async def _tools(made: MCPServer[None]) -> list[Mapping[str, Any]]:
-    """The tools as an agent gets them."""
-    listed = await made.list_tools()
-    return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
 
 
 def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

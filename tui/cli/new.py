@@ -47,18 +47,10 @@ def command(name: str | None, origin: str | None, into: str | None, as_json: boo
     commands.append(repeating.shell("aisp-tui", str(collection)))
     if as_json:
         files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        common.say_document(
-            {
-                "id": target_id,
-                "from": source.id if source is not None else None,
-                "folder": str(folder),
-                "root": str(collection),
-                "files": files,
-                "next": commands,
-            }
-        )
+        what = {"id": target_id, "from": source.id if source is not None else None}
+        where = {"folder": str(folder), "root": str(collection), "files": files}
+        common.say_document({**what, **where, "next": commands})
         return
     how = f", a copy of {source.id}," if source is not None else ""
     common.say(f"made {target_id}{how} in {common.path_text(folder)}; next:")
-    for text in commands:
-        common.say(f"  {text}")
+    common.say("\n".join(f"  {text}" for text in commands))

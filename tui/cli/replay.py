@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.results.fuzz import REPLAY_WORDS, case_text
-from aisp.store.text import clean, clean_line
+from aisp.store.results.tables import attributes
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart
@@ -48,9 +48,9 @@ def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:
         "",
     ]
     if end.detail:
-        found += [plain.indent(clean(end.detail)), ""]
-    found += [f"  {clean_line(each, limit=1000)}" for each in end.differs] + ([""] if end.differs else [])
-    return [*found, f"=> {REPLAY_WORDS.get(end.outcome, clean_line(end.outcome))}"]
+        found += [plain.indent(end.detail), ""]
+    found += [f"  {each}" for each in end.differs] + ([""] if end.differs else [])
+    return [*found, f"=> {REPLAY_WORDS.get(end.outcome, end.outcome)}"]
 
 
 def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
@@ -58,12 +58,7 @@ def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
     return {
         "failure": failure.id,
         "fuzz_id": failure.fuzz,
-        "target": failure.target,
-        "rung": failure.rung,
-        "device": failure.device,
-        "seed": failure.seed,
+        **attributes(failure, "target", "rung", "device", "seed"),
         "case": case_text(failure.case),
-        "outcome": end.outcome,
-        "differs": list(end.differs),
-        "detail": end.detail,
+        **attributes(end, "outcome", "differs", "detail"),
     }

@@ -87,18 +87,18 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         of_points = [one for one in of_points if one.key != "flops_per_s"]
     found = [
         clean_line(f"{chart.target.id}  {chart.target.title}"),
-        "  ".join(clean_line(part) for part in (roofs.gpu, f"case {roofs.case}", roofs.precision) if part),
+        "  ".join(part for part in (clean_line(roofs.gpu), f"case {roofs.case}", roofs.precision) if part),
         work,
         "",
         *plain.listing(of_roofs, roofs.roofs, width=width, tabs=False),
         "",
         *plain.listing(of_points, timed(chart.run), width=width, tabs=False),
         "",
-        f"run {clean_line(run.id)} of {plain.local_time(run.wall)}"
+        f"run {run.id} of {plain.local_time(run.wall)}"
         + (", quick" if run.quick else "")
         + (f", times {run.validity}" if run.validity.doubted else ""),
     ]
-    found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
+    found += [mark.sentence for mark in chart.run.bars]
     if not roofs.peak_wall:
         found.append("the ceilings of this GPU were not measured; `aisp peak` does")
     return found
@@ -173,10 +173,15 @@ def labels_apart(wanted: Sequence[float], gap: float, ceiling: float = math.inf)
     # Labels that touch are spread around their common middle; two such runs that then touch become one.
     clusters: list[list[int]] = []
     middles: list[float] = []
+
+    def end(which: int, way: int) -> float:
+        """Height of a cluster's last (way 1) or first (way -1) label."""
+        return middles[which] + way * (len(clusters[which]) - 1) / 2 * gap
+
     for i in order:
         clusters.append([i])
         middles.append(wanted[i])
-        while len(clusters) > 1 and _end(clusters, middles, -1, -1, gap) < _end(clusters, middles, -2, 1, gap) + gap:
+        while len(clusters) > 1 and end(-1, -1) < end(-2, 1) + gap:
             merged = clusters.pop(-2) + clusters.pop()
             middles[-2:] = [sum(wanted[k] for k in merged) / len(merged)]
             clusters.append(merged)
@@ -188,8 +193,3 @@ def labels_apart(wanted: Sequence[float], gap: float, ceiling: float = math.inf)
         heights[i] = min(heights[i], ceiling)
         ceiling = heights[i] - gap
     return heights
-
-
-def _end(clusters: Sequence[Sequence[int]], middles: Sequence[float], which: int, way: int, gap: float) -> float:
-    """Height of a cluster's last (way 1) or first (way -1) label."""
-    return middles[which] + way * (len(clusters[which]) - 1) / 2 * gap

@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from aisp.store.record import Arm
 
 
-def _cache(warm: bool, flush: str | None) -> Cache:
-    """What the L2 is to hold before a sample. Raises UsageError."""
-    if warm and flush is not None:
-        raise click.UsageError(f"--warm flushes nothing, and --flush {flush} does; take one of the two")
-    return Cache.WARM if warm else Cache.DIRTY if flush == "dirty" else Cache.COLD
-
-
 @click.command()
 @common.selectors_argument
 @click.option(
@@ -114,6 +107,9 @@ def command(
     Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
     target named by its id could not be run here, or none could; 130 left by Ctrl-C.
     """
+    if warm and flush is not None:
+        raise click.UsageError(f"--warm flushes nothing, and --flush {flush} does; take one of the two")
+    cache = Cache.WARM if warm else Cache.DIRTY if flush == "dirty" else Cache.COLD
     if against is not None:
         if len(selectors) != 1:
             raise click.UsageError("--against is about one answer; `aisp judge FOLDER` takes many")
@@ -121,7 +117,7 @@ def command(
         targets, named = [answer], [answer.id]
     else:
         targets, named = resolve.targets(selectors, roots)
-    how |= {"cache": _cache(warm, flush), "interleave": not no_interleave, "without": check_ids(left_out)}
+    how |= {"cache": cache, "interleave": not no_interleave, "without": check_ids(left_out)}
     session, interrupted = measure(targets, replicas=replicas or 0, **how)
     if len(session.runs) > 1:
         session.report_suite()
@@ -237,12 +233,10 @@ class Session(Interruptible):
 
     def _draw(self) -> None:
         runs = self.runs
-        going = next((r for r in runs if not r.finished and r.record.state != "planned"), None)
-        going = going or next((r for r in runs if not r.finished), None)
-        if going is not None:
-            number = runs.index(going) + 1
-            now_ns = time.monotonic_ns()
-            line = progress_line(going, self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
+        left = sorted((run for run in runs if not run.finished), key=lambda run: run.record.state == "planned")
+        if left:
+            number, now_ns = runs.index(left[0]) + 1, time.monotonic_ns()
+            line = progress_line(left[0], self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
             self._progress.show(line)
 
     def _take(self, event: events.Event) -> None:
@@ -256,12 +250,11 @@ class Session(Interruptible):
             took = plain.duration(event.step.duration_ms / 1e3)
             self._progress.step(f"{run.record.target}: {step_words(event.step.name, event.step.arm)}  {took}")
         elif isinstance(event, events.ArmUpdate) and failed(event.arm):
-            self._tell_failure(run, event.arm)
+            self._tell_failure(run, event.arm)  # at once: the run may go on for minutes
         elif isinstance(event, events.RunFinished):
             self._report(run)
 
     def _tell_failure(self, run: Followed, arm: Arm) -> None:
-        """Say at once that a rung failed: the run may go on for minutes."""
         if arm.reason and arm.state is not State.CANCELLED and arm.reason not in self._told[run.id]:
             self._told[run.id].add(arm.reason)
             self._progress.clear()
@@ -276,14 +269,9 @@ class Session(Interruptible):
             common.say_line(run_json(run))
         else:
             outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
-            if run.bars:
-                outcome = run.bars[0].word
-            for line in result_lines(run, common.facts(run), width=common.terminal_width()):
-                if line.startswith("=> "):
-                    common.say_outcome(line, outcome)
-                else:
-                    common.say(line)
-            common.say()
+            outcome = run.bars[0].word if run.bars else outcome
+            for line in [*result_lines(run, common.facts(run), width=common.terminal_width()), ""]:
+                common.say_outcome(line, outcome if line.startswith("=> ") else "none")
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
