@@ -60,13 +60,10 @@ def command(
         wanted = choose(opened.targets(), selectors)
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
-    if as_json:
-        common.say_document(_as_json(named, parts, score))
-    elif score.count:
-        common.say("\n".join(lines(named, parts, score, width=common.terminal_width())))
+    if score.count or as_json:
+        common.answer(as_json, lambda: _as_json(named, parts, score), lines, named, parts, score)
     else:
-        for line in left_out_lines(parts, score):
-            common.tell(line)
+        common.tell("\n".join(left_out_lines(parts, score)))
         common.note("no full run that counts is stored; `aisp run all` makes some")
     ctx.exit(0 if score.count else 1)
 

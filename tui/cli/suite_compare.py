@@ -76,10 +76,8 @@ def find(word: str, kept: str | None) -> Package:
         candidates = []
     if len(candidates) != 1:
         known = "is none" if not candidates else f"are {len(candidates)}"
-        raise click.UsageError(
-            f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
-            "`aisp suite --history NAME` shows them"
-        )
+        how = "give a package's folder or the id of a suite's run; `aisp suite --history NAME` shows them"
+        raise click.UsageError(f"there {known} of {word!r}: {how}")
     (place,) = candidates
     found = suites.read_index(place.parent)
     package = next((one for one in (*found.here, *found.elsewhere) if one.folder == place), None)
@@ -94,15 +92,11 @@ def compare(a: Package, b: Package) -> Compared:
     ran = [_runs(one) for one in (a, b)]
     both = [target for target in ran[0] if target in ran[1]]
     rows = [_row(target, ran[0][target], ran[1][target]) for target in both]
-    return Compared(a, b, rows, *([name for name in _targets(one) if name not in both] for one in (a, b)))
-
-
-def _targets(one: Package) -> list[str]:
-    return [str(entry["target"]) for entry in one.summary["targets"] if isinstance(entry, dict) and "target" in entry]
+    named = ([str(e["target"]) for e in p.summary["targets"] if isinstance(e, dict) and "target" in e] for p in (a, b))
+    return Compared(a, b, rows, *([name for name in names if name not in both] for names in named))
 
 
 def _runs(one: Package) -> dict[str, Sighting]:
-    """What each target's rungs came to. NotHereError where the package does not say."""
     from aisp.tui.cli.suite_rows import RUNS  # with the store
 
     file = one.folder / RUNS
@@ -112,13 +106,12 @@ def _runs(one: Package) -> dict[str, Sighting]:
             raise NotHereError(f"{file} lists no targets")
         return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
     except OSError as error:
-        raise NotHereError(f"{file} cannot be read: {error.strerror or error}") from None
+        raise NotHereError(common.cannot("read", file, error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise NotHereError(f"{file} is not what a run of a suite writes: {error}") from None
 
 
 def _row(target: str, a: Sighting, b: Sighting) -> Row:
-    """The rung to tell the target by."""
     found = {row.rung: row for row in beside.rows(target, a, b)}
     names = [name for name in (b.best.rung, a.best.rung) if name in found]
     rows = [found[name] for name in names] or list(found.values())

@@ -48,7 +48,6 @@ def _sentence(row: Row) -> str:
 
 
 def _without_launches(parts: Sequence[suite.Part], launch_count: Sequence[str]) -> list[str]:
-    """The mean without these targets, where there are some of either kind."""
     without = suite.together(part for part in parts if part.target not in launch_count)
     left = [part.target for part in parts if part.target in launch_count and part.best is not None]
     if not left or not without.count:

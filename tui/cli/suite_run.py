@@ -146,7 +146,18 @@ def measure(
     from aisp.tui.cli.turning import LeftError
 
     base = Path(into).absolute() / name if into else suite_plan.folder(name)
-    asked = _asked(suite, entries, contract, base, quick=quick, device=device, roots=roots)
+    asked = suite_plan.Asked(
+        suite=suite.name,
+        targets=tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
+        base=str(base),
+        roots=tuple(common.engine_roots(roots)),
+        device=device,
+        quick=quick or suite.how.quick,
+        replicas=0 if quick and not suite.how.quick else suite.how.replicas,
+        warm=suite.how.warm,
+        policy=suite.how.policy.value,
+        contract=contract.frozen() if contract is not None else None,
+    )
     with suite_plan.held(name):
         plan = _plan(asked, resume)
         targets = {entry.target.id: entry.target for entry in entries}
@@ -174,10 +185,8 @@ def measure(
         try:
             package, told = suite_rows.write(base, head, result, launch_count)
         except OSError as error:
-            raise NotHereError(
-                f"the package cannot be written into {clean_line(str(base))}: {error.strerror or error}; the same "
-                "command writes it once it can"
-            ) from None
+            why = f"{base}: {error.strerror or error}; the same command writes it once it can"
+            raise NotHereError(f"the package cannot be written into {why}") from None
         plan.drop()
     common.warn(told)
     _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
@@ -206,11 +215,8 @@ def chosen(
     if suite is None:
         broken = [problem for problem in problems if problem.path.stem == name]
         if broken:
-            told = clean_line("; ".join(map(str, broken)), limit=2000)
-            raise MeantError(f"the suite {name} does not load: {told}", kind="broken")
-        raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite` shows which there are"
-        )
+            raise MeantError(f"the suite {name} does not load: {'; '.join(map(str, broken))}", kind="broken")
+        raise common.unknown(f"no suite {name!r}", name, sorted(found), "`aisp suite` shows which there are")
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)
     common.warn(gone)
@@ -218,36 +224,8 @@ def chosen(
         raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
     contract, why = read_contract(suite)
     if contract is None and why:
-        raise MeantError(
-            f"the contract of the suite {name} does not load: {clean_line(why, limit=2000)}", kind="broken"
-        )
+        raise MeantError(f"the contract of the suite {name} does not load: {why}", kind="broken")
     return suite, catalog, entries, gone, contract
-
-
-def _asked(
-    suite: Suite,
-    entries: Sequence[Entry],
-    contract: Contract | None,
-    base: Path,
-    *,
-    quick: bool,
-    device: str,
-    roots: Sequence[str],
-) -> Asked:
-    from aisp.tui.cli.suite_plan import Asked, Wanted
-
-    return Asked(
-        suite=suite.name,
-        targets=tuple(Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
-        base=str(base),
-        roots=tuple(common.engine_roots(roots)),
-        device=device,
-        quick=quick or suite.how.quick,
-        replicas=0 if quick and not suite.how.quick else suite.how.replicas,
-        warm=suite.how.warm,
-        policy=suite.how.policy.value,
-        contract=contract.frozen() if contract is not None else None,
-    )
 
 
 def _plan(asked: Asked, resume: bool | None) -> Plan:
