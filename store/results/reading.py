@@ -270,11 +270,8 @@ class Reading:
     @property
     def comparisons(self) -> list[Comparison]:
         """The comparisons as they may be shown: without figures where one of the two rungs is barred."""
-        return [self._shown(item) for item in self.record.comparisons]
-
-    def _shown(self, item: Comparison) -> Comparison:
-        bar = self.barred(item)
-        return item if bar is None else item.without_figures(f"{bar.word}: {bar.check}: {bar.evidence}")
+        found = [(item, self.barred(item)) for item in self.record.comparisons]
+        return [item if b is None else item.without_figures(f"{b.word}: {b.check}: {b.evidence}") for item, b in found]
 
     def judged(self, item: Comparison) -> str:
         """Where the two of a comparison were judged; see `outside.judged`."""

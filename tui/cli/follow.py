@@ -205,7 +205,7 @@ def _score(light: Light | None) -> str | None:
     return None if light is None or light.score is None else f"{light.score:.2f}"
 
 
-_RUNGS = (
+RUNGS = (
     printed("rung", lambda one: one[1].rung, shrink=True),
     printed("ms [low..high]", lambda one: plain.milliseconds(one[1].median_ms, one[1].low_ms, one[1].high_ms)),
     printed("n", lambda one: plain.count(one[1].sample_count), right=True, drop=3),
@@ -251,7 +251,7 @@ def result_lines(
     light = light_lines(shown, width=width)
     if shown:
         # The light's table says the timing too, and leaves this one room.
-        columns = [column for column in _RUNGS if not light or column.key != "timing"]
+        columns = [column for column in RUNGS if not light or column.key != "timing"]
         lines += ["", *plain.listing(columns, [(run, arm) for arm in shown], width=width, tabs=False)]
     for table in (light, rank_table(shown, width=width), naive_lines(run, shown, width=width)):
         lines += ["", *table] if table else []
