@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
@@ -16,7 +16,7 @@ from aisp.store.results.tables import attributes
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Arm, Comparison, Finding, Run, Step
+    from aisp.store.record import Arm, Comparison, Finding, Quarantine, Run, Step
 
 MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
@@ -31,19 +31,8 @@ def cache_of(rule: Mapping[str, object]) -> Cache | None:
     return next((cache for cache in Cache if rule.get("cache") == cache), None)
 
 
-class Held(Protocol):
-    """A rung in quarantine: the check that caught it, what was seen, in which run, and when."""
-
-    @property
-    def rung(self) -> str: ...
-    @property
-    def check(self) -> str: ...
-    @property
-    def evidence(self) -> str: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def wall(self) -> str: ...
+Held: TypeAlias = "Quarantine | Bar"
+"""A rung in quarantine: the check that caught it, what was seen, in which run, and when."""
 
 
 @dataclass(frozen=True, slots=True)

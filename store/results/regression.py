@@ -444,10 +444,6 @@ def _code(run: Reading) -> str:
     return run.record.code or run.record.snapshot
 
 
-def _same_code(one: Reading, two: Reading) -> bool:
-    return bool(_code(one)) and _code(one) == _code(two)
-
-
 def _says_nothing(run: Reading) -> str:
     """Why a run is no result of its target; "" where it is one."""
     if why := suite.unbelieved(run):
@@ -538,7 +534,6 @@ def _gaps(then: Side, now: Side) -> list[_Gap] | str:
 
 
 def _gap(then: Side, now: Side, rung: str) -> _Gap | str:
-    """A rung then and now, or why it has no ratio."""
     one, two = then.run.arm(rung), now.run.arm(rung)
     if one is None or two is None or not one.median_ms or not two.median_ms:
         return f"{rung} was not timed in both"
@@ -625,7 +620,6 @@ def _judged(gap: _Gap, now: Side, spread: _Spread | None) -> Against:
 
 
 def _together(one: float | None, two: float | None) -> float | None:
-    """The standard error of a difference."""
     return None if one is None or two is None else math.hypot(one, two)
 
 
@@ -645,7 +639,7 @@ def _against(gap: _Gap, now: Side, log: float, error: float | None) -> Against:
         reason,
         tuple(one for one in gap.differences if cause(one) is not None),
         control=gap.control,
-        same_code=_same_code(gap.earlier.run, now.run),
+        same_code=_code(gap.earlier.run) == _code(now.run) != "",
     )
 
 
@@ -734,7 +728,6 @@ def sentence(found: Against, now: Side) -> str:
 
 
 def _why_worse(found: Against, first: str) -> str:
-    """What confirmed it, and where to look."""
     if found.turns is not None:
         return "confirmed in turns: " + (first or "the source changed")
     if found.same_code:
@@ -764,7 +757,6 @@ def _figures(found: Against, when: str) -> str:
 
 
 def _beside(found: Against) -> str:
-    """What the control says of the sitting, where that is of note."""
     if found.control is None or found.floor is None or abs(math.log(found.control)) <= math.log1p(found.floor):
         return ""
     return f" beside the baseline, itself {_by(found.control)}"
