@@ -161,5 +161,4 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _figure(value: float | None, unit: float = 1.0) -> str:
-    """A value in a unit, to four digits; a dash where it is not known."""
     return "–" if value is None else f"{value / unit:.4g}"

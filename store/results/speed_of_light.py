@@ -161,7 +161,6 @@ class Work:
 
 
 def _fastest(names: tuple[str, ...], rate: Callable[[str], float | None]) -> float | None:
-    """The highest of these ceilings; None where none is known."""
     return max((found for name in names if (found := rate(name)) is not None), default=None)
 
 
@@ -283,7 +282,6 @@ class _Least:
 
 
 def _greatest(parts: dict[Limiter, float]) -> _Least | None:
-    """The longest of several times; None where none is above zero."""
     limiter = max(parts, key=lambda key: parts[key])
     return _Least(parts[limiter], limiter) if parts[limiter] > 0 else None
 

@@ -248,21 +248,13 @@ class Trial:
 
 def difference(before: Version, after: Version) -> str:
     """What changed in the rung from one version to the other, as `diff -u` writes it."""
-    from aisp.tui.cli.diff import MAX_FILE_CHARACTERS, Pair, unified
-    from aisp.tui.widgets.alignment import split_lines
+    from aisp.tui.cli.diff import MAX_FILE_CHARACTERS, Side, compared, unified
 
-    def text(version: Version, name: str) -> list[str] | None:
-        data = version.rung.get(name)
-        return None if data is None else split_lines(clean(data, limit=MAX_FILE_CHARACTERS))
+    def side(one: Version) -> Side:
+        files = {name: clean(data, limit=MAX_FILE_CHARACTERS) for name, data in one.rung.items()}
+        return Side(one.run_id or one.commit[:12], files, kind="run" if one.run_id else "commit")
 
-    def label(version: Version, name: str) -> str:
-        return f"{name} ({f'run {version.run_id}' if version.run_id else f'commit {version.commit[:12]}'})"
-
-    pairs = [
-        Pair(label(before, name), label(after, name), text(before, name), text(after, name))
-        for name in sorted({*before.rung, *after.rung})
-    ]
-    return "\n".join(line for pair in pairs if not pair.same for line in unified(pair, 3))
+    return "\n".join(line for pair in compared(side(before), side(after)) for line in unified(pair, 3))
 
 
 def lines(target: str, rung: str, versions: Sequence[Version], found: Found, took_s: float) -> list[str]:

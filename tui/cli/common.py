@@ -36,18 +36,10 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def json_option(function: Function) -> Function:
-    """`--json`, as the argument `as_json`."""
-    told = "Print JSON; docs/commands/json.md has its keys."
-    return click.option("--json", "as_json", is_flag=True, help=told)(function)
-
-
-def again_option(function: Function) -> Function:
-    """`--again`."""
-    told = "Queue it though the same is queued or under way; by default that is followed."
-    return click.option("--again", is_flag=True, help=told)(function)
-
-
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands/json.md has its keys.")
+again_option = click.option(
+    "--again", is_flag=True, help="Queue it though the same is queued or under way; by default that is followed."
+)
 case_option = click.option(
     "--case", metavar="NAME", help="Which case of the target; the device's timed one by default."
 )
@@ -61,6 +53,24 @@ patience_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
 )
+
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cuda", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="Where to run; auto takes a GPU if there is one.",
+)
+roots_option = click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True),
+    help="Look for targets there instead of among the shipped ones. Repeatable.",
+)
+root_option = click.option("--root", "roots", multiple=True, type=click.Path(exists=True), hidden=True)
+"""`--root PATH` where TARGET may be a path itself: goes on to work."""
 
 VERBOSE = "aisp.verbose"
 
@@ -140,28 +150,6 @@ def joined(what: str, job: str) -> None:
     note(f"{what}: already queued: following it ({job}); --again queues one more")
 
 
-def roots_option(function: Function) -> Function:
-    """`--root PATH`, repeatable, as the argument `roots`."""
-    return click.option(
-        "--root",
-        "roots",
-        multiple=True,
-        metavar="PATH",
-        type=click.Path(exists=True),
-        help="Look for targets there instead of among the shipped ones. Repeatable.",
-    )(function)
-
-
-def root_option(function: Function) -> Function:
-    """`--root PATH` where TARGET may be a path itself: hidden, and goes on to work."""
-    return click.option("--root", "roots", multiple=True, type=click.Path(exists=True), hidden=True)(function)
-
-
-def target_argument(function: Function) -> Function:
-    """TARGET, as the argument `target_id`."""
-    return click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)(function)
-
-
 def selectors_argument(function: Function) -> Function:
     """TARGET..., as the argument `selectors`; `--targets A,B`, which it was before, goes on to work."""
 
@@ -173,17 +161,6 @@ def selectors_argument(function: Function) -> Function:
         "selectors", metavar="[TARGET]...", nargs=-1, callback=together, shell_complete=complete_groups
     )
     return old(argument(function))
-
-
-def device_option(function: Function) -> Function:
-    """`--device auto|cuda|cpu`, as the argument `device`."""
-    return click.option(
-        "--device",
-        type=click.Choice(["auto", "cuda", "cpu"]),
-        default="auto",
-        show_default=True,
-        help="Where to run; auto takes a GPU if there is one.",
-    )(function)
 
 
 def load_catalog(roots: Sequence[str]) -> Catalog:
@@ -222,6 +199,8 @@ complete_targets_and_runs = _offering("targets", "runs", files=True)
 complete_rungs = _offering("rungs")
 complete_runs = _offering("runs")
 complete_rungs_and_runs = _offering("rungs", "runs")
+
+target_argument = click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)
 
 
 def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> MeantError:

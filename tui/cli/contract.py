@@ -168,7 +168,6 @@ def _lines(run: Reading, broken: Sequence[Breach], figure: Figure) -> list[str]:
 
 
 def _result(run: Reading, broken: Sequence[Breach], figure: Figure) -> dict[str, object]:
-    """What a run came to, for a BenchmarkRun document."""
     best, record = run.best, run.record
     return {
         "run": record.id,

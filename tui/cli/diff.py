@@ -40,15 +40,17 @@ class Side:
         at: "now", or the run whose sources these are.
         files: the sources of the target by name, as text.
         only: the one file that is meant; "" for all of them.
+        kind: "run", or "commit" where `at` is one.
     """
 
     at: str
     files: Mapping[str, str]
     only: str = ""
+    kind: str = "run"
 
     def label(self, name: str) -> str:
         """A file of it, as a head of the diff shows it."""
-        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'run {self.at}'})"
+        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'{self.kind} {self.at}'})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,12 +141,7 @@ def command(
             raise NotHereError(str(error)) from None
         finally:
             session.progress.clear()
-    if not as_json:
-        common.say("\n".join(judge_many.table_lines(ends, width=common.terminal_width())))
-        common.say()
-    for line in [*judge_many.summary_lines(ends, finalists=finalists), *session.summary_lines()]:
-        (common.tell if as_json else common.say)(line)
-    ctx.exit(judge_many.exit_status(ends, full=finalists > 0))
+    ctx.exit(judge_many.report(ends, finalists=finalists, as_json=as_json, more=session.summary_lines()))
 
 
 def status(*, as_json: bool) -> None:

@@ -158,7 +158,6 @@ def summary(run: Reading) -> str:
 
 
 def _doubts(run: Reading) -> str:
-    """Why a run is SUSPECT, where its end does not say."""
     doubts = [f"{f.check}: {f.evidence}" for f in run.found(FindingStatus.SUSPECT)]
     doubts += [f"without {', '.join(run.record.without)}"] if run.record.without else []
     return "; ".join(doubts)

@@ -87,15 +87,17 @@ def judge(
     with common.candidates() as table:
         session = Session(table, brought, terms, as_json=as_json)
         interrupted = asyncio.run(session.run())
-    if interrupted:
-        return EXIT_INTERRUPTED
+    return EXIT_INTERRUPTED if interrupted else report(session.ends, finalists=finalists, quick=quick, as_json=as_json)
+
+
+def report(
+    ends: Sequence[Ended], *, finalists: int, as_json: bool, quick: bool = False, more: Sequence[str] = ()
+) -> int:
+    """Print what became of all, with more lines below; the exit status."""
     if not as_json:
-        common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
-        common.say()
-    say = common.tell if as_json else common.say
-    for line in summary_lines(session.ends, finalists=finalists, quick=quick):
-        say(line)
-    return exit_status(session.ends, full=finalists > 0)
+        common.say("\n".join([*table_lines(ends, width=common.terminal_width()), ""]))
+    (common.tell if as_json else common.say)("\n".join([*summary_lines(ends, finalists=finalists, quick=quick), *more]))
+    return exit_status(ends, full=finalists > 0)
 
 
 # -- what is judged ----------------------------------------------------------------------------------------------------

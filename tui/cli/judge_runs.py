@@ -185,7 +185,6 @@ class _Session(judge_many.Session):
 
 
 def _rule(outcome: Outcome) -> RuleSaid | None:
-    """What KernelBench's own rule says, as the store has it."""
     from aisp.store import History
     from aisp.store.errors import StoreError
 

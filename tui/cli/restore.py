@@ -118,6 +118,5 @@ async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
     from aisp.engine.protocol import requests
 
     async with await connect(tell=common.say_waiting) as engine:
-        return await engine.request(
-            requests.Restore(seq=engine.next_seq(), root=root, target=target_id, snapshot=snapshot)
-        )
+        what = {"root": root, "target": target_id, "snapshot": snapshot}
+        return await engine.request(requests.Restore(seq=engine.next_seq(), **what))

@@ -81,7 +81,6 @@ def picture(chart: Chart) -> Figure:
 
 
 def _roofline(axes: Axes, roofs: Roofline, arms: Sequence[Arm]) -> None:
-    """Roofs over intensity, and the rungs above the case's."""
     from matplotlib.ticker import FuncFormatter  # imported with the figure already
 
     axes.set_xscale("log")

@@ -362,7 +362,6 @@ def _unwritable(error: UnwritableError) -> NotHereError:
 
 
 def _told(error: Exception) -> click.ClickException:
-    """The message for an exception that a command did not handle."""
     # engine.client costs 50 ms to import: it is looked at only where a command used it already.
     for module, name in (("aisp.engine.client", "EngineUnavailableError"), ("aisp.engine.paths", "UnsafePathError")):
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
