@@ -164,7 +164,6 @@ def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: in
 
 
 def least_json(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
-    """The same for JSON; the schema is in docs/commands.md."""
     return {
         "hardware": meant,
         "min_speedup": speedup,
@@ -234,7 +233,6 @@ def _figure(part: Part) -> str:
 
 
 def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
-    """The same for JSON; the schema is in docs/commands.md."""
     return {
         "hardware": meant,
         "files": [

@@ -98,7 +98,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
     rows = audit.rows
-    common.answer(as_json, lambda: as_document(audit.device, rows), lines, audit.device, rows)
+    common.answer(as_json, lambda: _as_json(audit.device, rows), lines, audit.device, rows)
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
 
 
@@ -329,8 +329,7 @@ def summary(rows: Sequence[Row]) -> str:
     return "; ".join(parts)
 
 
-def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The audit for JSON; the schema is in docs/commands.md."""
+def _as_json(device: str, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "device": device,
         "categories": [{"category": category, **counts} for category, counts in by_category(rows)],

@@ -115,7 +115,7 @@ def command(
     took_s = time.monotonic() - begun
     common.answer(
         as_json,
-        lambda: as_document(newer.target, chosen, versions, found, git, took_s),
+        lambda: _as_json(newer.target, chosen, versions, found, git, took_s),
         lambda width: lines(newer.target, chosen, versions, found, took_s),
     )
     ctx.exit(0 if found.first_bad is not None else 1)
@@ -258,7 +258,6 @@ def difference(before: Version, after: Version) -> str:
 
 
 def lines(target: str, rung: str, versions: Sequence[Version], found: Found, took_s: float) -> list[str]:
-    """The result for people."""
     took = f"{plain.counted(found.runs, 'run')} over {plain.counted(len(versions), 'version')}"
     took += f", {plain.duration(took_s)}"
     if found.first_bad is None:
@@ -277,10 +276,9 @@ def lines(target: str, rung: str, versions: Sequence[Version], found: Found, too
     return [clean_line(line, limit=2000) for line in told] + ["", difference(versions[found.before], bad), "", took]
 
 
-def as_document(
+def _as_json(
     target: str, rung: str, versions: Sequence[Version], found: Found, git: str, took_s: float
 ) -> dict[str, Any]:
-    """The result for JSON; the schema is in docs/commands.md."""
     first_bad = None if found.first_bad is None else versions[found.first_bad]
     before = versions[found.before] if first_bad else None
     between = range(found.before + 1, found.first_bad or 0)

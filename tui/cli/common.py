@@ -255,17 +255,21 @@ def candidates() -> Candidates:
     return Candidates(paths.candidates_file(), wal=not filesystem.network(paths.state_dir()))
 
 
-def mark(run: Reading) -> None:
-    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
+def mark(run: Reading) -> Mapping[str, object]:
+    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored. What it
+    ran on; empty where it cannot be read, or was not kept."""
     from aisp.engine import paths  # here and below: the store, only where there is a run to tell of
     from aisp.store.errors import StoreError
     from aisp.tui.stored import Stored
 
     try:
-        with contextlib.suppress(LookupError), Stored(paths.database_file()) as opened:
-            run.quarantined = opened.read(opened.run(run.id)).quarantined
+        with Stored(paths.database_file()) as opened:
+            with contextlib.suppress(LookupError):
+                run.quarantined = opened.read(opened.run(run.id)).quarantined
+            return opened.facts(run.record)
     except StoreError as error:
         warn([f"whether a rung is in quarantine cannot be read: {error}"])
+        return {}
 
 
 def confirmed(does: str, what: str, question: str, *, yes: bool, as_json: bool) -> bool:
@@ -276,19 +280,6 @@ def confirmed(does: str, what: str, question: str, *, yes: bool, as_json: bool) 
         raise click.UsageError(f"this {does}; give --yes where nobody can be asked")
     tell(what)
     return click.confirm(question, err=True)
-
-
-def facts(run: Reading) -> dict[str, object]:
-    """What a run that has just ended ran on; empty where it cannot be read, or was not kept."""
-    from aisp.engine import paths
-    from aisp.store.errors import StoreError
-    from aisp.tui.stored import Stored
-
-    try:
-        with Stored(paths.database_file()) as opened:
-            return opened.facts(run.record)
-    except StoreError:
-        return {}
 
 
 def terminal_width() -> int | None:
@@ -399,7 +390,8 @@ def answer(
     as_json: bool, document: Callable[[], Mapping[str, Any]], lines: Callable[..., Iterable[str]], *told: Any
 ) -> None:
     """Print the one JSON document that is asked for, or for people the lines about what is told, as wide as there is
-    room."""
+    room. By their names `lines` and `*_lines` are for people; `_as_json`, `*_json` and `*_document` for JSON, and
+    docs/commands/json.md has the keys."""
     if as_json:
         say_document(document())
     else:

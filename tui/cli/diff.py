@@ -101,7 +101,7 @@ def command(
     target, one, other = sides(resolve.target_or_run(wanted, roots), left, right, roots)
     pairs = list(compared(one, other))
     if as_json:
-        common.say_document(as_document(target, one, other, pairs, context))
+        common.say_document(_as_json(target, one, other, pairs, context))
         return
     width = common.terminal_width()
     if side_by_side:
@@ -273,8 +273,7 @@ def coloured(text: str, *, side_by_side: bool) -> str:
     return "\n".join(found)
 
 
-def as_document(target: str, one: Side, other: Side, pairs: Sequence[Pair], context: int) -> dict[str, Any]:
-    """The diff for JSON; the schema is in docs/commands.md."""
+def _as_json(target: str, one: Side, other: Side, pairs: Sequence[Pair], context: int) -> dict[str, Any]:
 
     def counted(pair: Pair) -> dict[str, Any]:
         lines = unified(pair, context)

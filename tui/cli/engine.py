@@ -137,7 +137,6 @@ def _status_json(answer: Status) -> dict[str, Any]:
 
 
 def status_lines(head: dict[str, Any], answer: Status | None, *, width: int | None) -> list[str]:
-    """The engine's state for people."""
     lines = [f"engine running: pid {head['pid']}, state in {head['state_dir']}"]
     if not head["compatible"]:
         lines.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ MOST_DEAD = 20
 """Candidates that were given up which it lists of each."""
 
 
+WHERE = ("agent", "host", "device", "gpu", "gpu_uuid")
+"""What is said of where a candidate was run; null where it is not known."""
 ACTIONS = {
     "agents_only": ("address", "wait_s"),
     "folder": ("against", "address", "finalists", "patience", "device", "case", "wait_s", "again"),
@@ -161,7 +163,9 @@ def agents(address: str, wait_s: float, *, as_json: bool) -> int:
         found = asyncio.run(running.agents(address, patience_s=wait_s))
     except running.NoFleetError as error:
         raise NotHereError(str(error)) from None
-    common.answer(as_json, lambda: {"agents": [agent_document(one) for one in found]}, agents_lines, found)
+    names = ("name", "host", "ready", "gpus", "devices", "build", "pid", "note")
+    told = [{**attributes(one, *names), "state_dir": one.state} for one in found]
+    common.answer(as_json, lambda: {"agents": told}, agents_lines, found)
     return EXIT_GOOD if any(one.ready for one in found) else EXIT_NO
 
 
@@ -207,7 +211,8 @@ class Session:
 
         if self._as_json:
             self.progress.clear()
-            common.say_line({**judge_many.document(end), "where": where_document(end.where)})
+            where = {name: str(value) if (value := end.where.get(name)) else None for name in WHERE}
+            common.say_line({**judge_many.document(end), "where": where})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
         self.progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
         if end.where and not end.known:
@@ -227,14 +232,7 @@ class Session:
         return [f"{len(self._by):,} ended in {took}, {self._pace}: {by}"]
 
 
-def where_document(where: Mapping[str, Any]) -> dict[str, str | None]:
-    """Where a candidate was run, for JSON; null where that is not known."""
-    names = ("agent", "host", "device", "gpu", "gpu_uuid")
-    return {name: str(where[name]) if where.get(name) else None for name in names}
-
-
 def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) -> dict[str, Any]:
-    """All batches for JSON."""
     return {
         "batches": [
             {
@@ -251,7 +249,6 @@ def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) ->
 
 
 def status_lines(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]], *, width: int | None) -> Iterable[str]:
-    """The same for people."""
     if not batches:
         yield "no candidates; `aisp fleet FOLDER --against TARGET` plans them"
     for name, rows in batches:
@@ -271,15 +268,7 @@ def _dead(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
     return [(name, row) for name, row in rows if row.state.value == "dead"]
 
 
-def agent_document(agent: Agent) -> dict[str, Any]:
-    """One agent for JSON."""
-    return attributes(agent, "name", "host", "ready", "gpus", "devices", "build", "pid", "note") | {
-        "state_dir": agent.state
-    }
-
-
 def agents_lines(found: Sequence[Agent], *, width: int | None) -> Iterable[str]:
-    """The same for people."""
     rows = [
         (
             one.name,

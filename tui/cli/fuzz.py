@@ -487,7 +487,6 @@ def corpus_status(judged: Sequence[Judged]) -> int:
 
 
 def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
-    """The oracle's trial for people."""
     device = next((each.device for each in judged if each.device), plain.DASH)
     found = [
         apart(f"{plain.count(len(judged))} operators", device, f"seed {plain.DASH if seed is None else seed}"),

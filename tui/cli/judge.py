@@ -214,7 +214,6 @@ def folder_name(path: Path) -> str:
 
 
 def listed_document(listed: Sequence[tuple[Dialect, Listed]]) -> dict[str, Any]:
-    """The problems of a folder for JSON; the schema is in docs/commands.md."""
     found = [
         {
             "format": dialect.NAME,
@@ -246,7 +245,6 @@ def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None)
 
 
 def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
-    """One problem for JSON; the schema is in docs/commands.md."""
     return {
         "format": dialect.NAME,
         **attributes(opened, "path", "title", "axes", "inputs", "outputs", "weights", "cpu", "notes"),
@@ -254,5 +252,4 @@ def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
 
 
 def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
-    """The same for people."""
     return [*problems.opened_lines(dialect, opened), problems.command(opened)]

@@ -247,7 +247,6 @@ class Session(Interruptible):
 
 
 def document(end: Ended) -> dict[str, Any]:
-    """One candidate at one level for JSON; the schema is in docs/commands.md."""
     found = end.outcome
     return {
         "candidate": end.name,

@@ -202,7 +202,6 @@ def _rule(outcome: Outcome) -> RuleSaid | None:
 
 
 def document(judged: Judged) -> dict[str, Any]:
-    """One answer for JSON; the schema is in docs/commands.md."""
     found, rule = judged.outcome, judged.rule
     names = ("state", "verdict", "speedup", "low", "high", "median_ms")
     ours = {

@@ -52,7 +52,7 @@ def command(
     if interrupted or not isinstance(end, events.LintFinished):
         ctx.exit(EXIT_INTERRUPTED)
     if as_json:
-        common.say_document(as_document(end, ask.planned.seed if ask.planned else seed))
+        common.say_document(_as_json(end, ask.planned.seed if ask.planned else seed))
     else:
         *body, told = lines(end, width=common.terminal_width())
         if body:
@@ -88,8 +88,7 @@ def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
     return [head, *table, f"=> {counts or 'nothing was found out'}"]
 
 
-def as_document(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
-    """What was found for JSON; the schema is in docs/commands.md."""
+def _as_json(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
     return {
         **attributes(end, "target", "device"),
         "seed": seed,

@@ -104,7 +104,6 @@ def chosen(targets: Sequence[Target], order: str, choice: str, words: str) -> li
 
 
 def predicted_lines(lessons: Sequence[Lesson], *, width: int | None) -> list[str]:
-    """The table of predictions for people."""
     if not lessons:
         return ["no lesson is left by this choice; `aisp list --predictions` shows all"]
     return plain.listing(LESSONS, lessons, width=width)

@@ -39,7 +39,7 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
     if listing:
         listed = asyncio.run(made.list_tools())
         tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-        common.answer(as_json, lambda: as_document(tools), lines, tools)
+        common.answer(as_json, lambda: _as_json(tools), lines, tools)
         return
     if sys.stdin.isatty():
         common.note("this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
@@ -69,8 +69,7 @@ def doctor() -> list[dict[str, str]]:
     ]
 
 
-def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The tools for JSON; the schema is in docs/commands.md."""
+def _as_json(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     from aisp.store.results import evidence  # with the server
 
     told = [{"name": tool["name"], "description": tool["description"], "bytes": evidence.size(tool)} for tool in tools]
@@ -78,8 +77,7 @@ def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lines(tools: Sequence[Mapping[str, Any]], *, width: int | None) -> Iterable[str]:
-    """The tools for people."""
-    told = as_document(tools)
+    told = _as_json(tools)
     rows = [(tool["name"], plain.count(tool["bytes"]), tool["description"]) for tool in told["tools"]]
     rows.append(("all", plain.count(told["bytes"]), ""))
     return common.table(("tool", "bytes", "what it does"), rows, width=width, right=("bytes",), shrink="what it does")

@@ -125,7 +125,6 @@ class Measurement(Interruptible):
 
 
 def lines(view: PeakView, *, width: int | None) -> list[str]:
-    """The table for people."""
     from aisp.store.results.speed_of_light import ALL_REDUCE
 
     rows = ceilings.rows(view.gpu, view.ceilings)

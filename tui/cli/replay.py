@@ -32,7 +32,7 @@ def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
     if interrupted or not isinstance(end, events.ReplayFinished):
         return EXIT_INTERRUPTED
     if as_json:
-        common.say_document(as_document(end, failure))
+        common.say_document(_as_json(end, failure))
     else:
         *body, told = lines(end, failure)
         common.say("\n".join(body))
@@ -53,8 +53,7 @@ def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:
     return [*found, f"=> {REPLAY_WORDS.get(end.outcome, end.outcome)}"]
 
 
-def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
-    """A replay for JSON; the schema is in docs/commands.md."""
+def _as_json(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
     return {
         "failure": failure.id,
         "fuzz_id": failure.fuzz,

@@ -75,7 +75,6 @@ def look(target: Target) -> Chart | str:
 
 
 def lines(chart: Chart, *, width: int | None) -> list[str]:
-    """The chart for people."""
     roofs, run = chart.roofs, chart.run.record
     over = "" if roofs.path == MEMORY else f" over {roofs.path}"
     work = f"{plain.quantity(roofs.bytes, 'bytes')} per call{over}"

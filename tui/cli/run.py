@@ -263,14 +263,14 @@ class Session(Interruptible):
 
     def _report(self, run: Followed) -> None:
         self._progress.clear()
-        common.mark(run)
+        facts = common.mark(run)
         self._progress.ended(f"{run.record.target}: {summary(run)}")
         if self._as_json:
             common.say_line(run_json(run))
         else:
             outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
             outcome = run.bars[0].word if run.bars else outcome
-            for line in [*result_lines(run, common.facts(run), width=common.terminal_width()), ""]:
+            for line in [*result_lines(run, facts, width=common.terminal_width()), ""]:
                 common.say_outcome(line, outcome if line.startswith("=> ") else "none")
 
     def report_suite(self) -> None:

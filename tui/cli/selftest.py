@@ -60,7 +60,6 @@ def ask(options: list[str]) -> tuple[dict[str, Any], bool]:
 
 
 def lines(found: dict[str, Any], *, width: int | None) -> list[str]:
-    """The table for people."""
     streams = found["streams"]
     effects = list(dict.fromkeys(effect for stream in streams for effect in stream["power"]))
     effects.sort(key=float)

@@ -121,7 +121,6 @@ def info(*, as_json: bool) -> None:
 
 
 def info_lines(found: Mapping[str, Any], *, width: int | None) -> list[str]:
-    """The same for people."""
     schema = plain.count(found["schema_version"])
     if found["read_only"]:
         schema += f", this aisp writes {found['known_schema_version']}: it can only be read until aisp is updated"

@@ -132,7 +132,6 @@ def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
 
 
 def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None) -> list[str]:
-    """The suite for people."""
     rows = [Together(*one) for one in counted(parts, score)]
     return [
         f"last full runs on {clean_line(named)}",

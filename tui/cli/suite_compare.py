@@ -125,7 +125,6 @@ def _row(target: str, a: Sighting, b: Sighting) -> Row:
 
 
 def lines(found: Compared, *, width: int | None) -> list[str]:
-    """Both for people."""
     text = [f"{name}  {_head(one)}" for name, one in (("A", found.a), ("B", found.b))]
     if rows := [row for row in found.rows if row.speedup is not None]:
         text += ["", *plain.listing(ROWS, rows, width=width)]

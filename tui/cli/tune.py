@@ -90,7 +90,7 @@ def command(
         )
     except (RefusedError, MissingError, EngineUnavailableError) as error:
         raise NotHereError(str(error)) from None
-    common.answer(as_json, lambda: as_document(target.id, found), lines, target.id, found)
+    common.answer(as_json, lambda: _as_json(target.id, found), lines, target.id, found)
     good = found.final is not None and found.final.score
     ctx.exit(EXIT_INTERRUPTED if found.interrupted else EXIT_GOOD if good else EXIT_NO)
 
@@ -137,8 +137,7 @@ def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
         yield "=> no combination is right and timed"
 
 
-def as_document(target_id: str, found: Tuned) -> dict[str, Any]:
-    """A search for JSON; the schema is in docs/commands.md."""
+def _as_json(target_id: str, found: Tuned) -> dict[str, Any]:
     return {
         "target": target_id,
         **attributes(found, "rung", "sampler"),

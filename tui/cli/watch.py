@@ -212,7 +212,6 @@ def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -
 
 
 def edit_json(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> dict[str, Any]:
-    """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
     time, to_previous, to_best, _ = changes
     return {
         **attributes(edit, "target", "number", "snapshot", "files", "wall", "error"),
