@@ -200,6 +200,12 @@ complete_rungs = _offering("rungs")
 complete_runs = _offering("runs")
 complete_rungs_and_runs = _offering("rungs", "runs")
 
+rungs_option = click.option(
+    "--rungs",
+    metavar="A,B",
+    help="Rungs to run beside the baseline; all honest ones by default.",
+    shell_complete=complete_rungs,
+)
 target_argument = click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)
 
 

@@ -27,7 +27,7 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aisp.kernels.catalog.formats import Dialect, Listed, Opened
+    from aisp.kernels.catalog.formats import Dialect, Listed
 
 ALIKE = ("task", "definition")
 """What the one file of a problem is called in formats where its folder has the name."""
@@ -63,7 +63,7 @@ ALIKE = ("task", "definition")
     metavar="N",
     help="With --against a target: runs in the engine's queue at once; by default one more than there are GPUs.",
 )
-@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
+@common.rungs_option
 @common.quick_option
 @common.device_option
 @common.case_option
@@ -116,18 +116,17 @@ def command(
         from aisp.kernels.catalog import formats
         from aisp.tui.cli import judge_many, judge_runs  # the results: only where something is judged against a target
 
-        many: dict[str, Any] = {"case": case or "", "jobs": jobs or 0, "as_json": as_json, **how}
+        many: dict[str, Any] = {"case": case or "", "ahead": jobs or 0, "as_json": as_json, **how}
         if (recognised := formats.recognise(Path(file))) is not None and recognised[1] is formats.Part.RUNS:
             if rungs or sweep:
                 raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
-            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), **many))
+            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many))
         against = _named(file, against)
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
-            ctx.exit(
-                judge_many.judge(file, against, sweep=sweep, finalists=0 if quick else finalists, quick=quick, **many)
-            )
+            many["finalists"] = 0 if quick else finalists
+            ctx.exit(judge_many.judge(file, against, sweep=sweep, quick=quick, **many))
     target = resolve.target(file, against=against)
     session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
     status = exit_status(session.runs, required=[target.id], refused=session.refused)
@@ -169,7 +168,12 @@ def tell(file: str, *, as_json: bool) -> bool:
             raise MeantError(str(error), kind="broken") from None
         if opened.problems:
             raise resolve.refused(opened.problems)
-        common.answer(as_json, lambda: opened_document(dialect, opened), opened_lines, dialect, opened)
+        names = ("path", "title", "axes", "inputs", "outputs", "weights", "cpu", "notes")
+        common.answer(
+            as_json,
+            lambda: {"format": dialect.NAME, **attributes(opened, *names)},
+            lambda width: [*problems.opened_lines(dialect, opened), problems.command(opened)],
+        )
     else:
         from aisp.tui.cli import judge_runs  # for generations alone
 
@@ -242,14 +246,3 @@ def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None)
         yield f"  cannot be judged: {clean_line(str(each.path))}: {clean_line(each.reason)}"
     if len(broken) > MOST_TOLD:
         yield f"  and {len(broken) - MOST_TOLD:,} more cannot"
-
-
-def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
-    return {
-        "format": dialect.NAME,
-        **attributes(opened, "path", "title", "axes", "inputs", "outputs", "weights", "cpu", "notes"),
-    }
-
-
-def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
-    return [*problems.opened_lines(dialect, opened), problems.command(opened)]

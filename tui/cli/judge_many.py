@@ -59,16 +59,11 @@ def judge(
     against: str,
     *,
     sweep: Sequence[str],
-    finalists: int,
-    device: str,
-    case: str,
-    patience_s: float,
-    jobs: int,
-    again: bool,
     quick: bool = False,
     as_json: bool,
+    **how: Any,
 ) -> int:
-    """Judge them and print what became of each; the exit status.
+    """Judge them on these `many.Terms`, and print what became of each; the exit status.
 
     Raises:
         MeantError: there is no such target, case or constant, or there are no candidates.
@@ -78,16 +73,18 @@ def judge(
     from aisp.engine.doors.asking import RefusedError
 
     try:
-        brought = brought_from(Path(path).absolute(), against, case)
+        terms = many.Terms(**how)
+        brought = brought_from(Path(path).absolute(), against, terms.case)
         if sweep:
             brought = _swept(brought, sweep)
     except (RefusedError, OSError) as error:
         raise MeantError(str(error), kind="broken") from None
-    terms = many.Terms(device, case, patience_s, finalists, jobs, again)
     with common.candidates() as table:
         session = Session(table, brought, terms, as_json=as_json)
         interrupted = asyncio.run(session.run())
-    return EXIT_INTERRUPTED if interrupted else report(session.ends, finalists=finalists, quick=quick, as_json=as_json)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return report(session.ends, finalists=terms.finalists, quick=quick, as_json=as_json)
 
 
 def report(

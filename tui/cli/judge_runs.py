@@ -74,18 +74,8 @@ def listing(folder: Path, *, as_json: bool) -> None:
     common.answer(as_json, lambda: {"format": "kernelbench", "generations": list(map(_plain, found))}, _listed, found)
 
 
-def judge(
-    folder: Path,
-    checkout: Path,
-    *,
-    device: str,
-    case: str,
-    patience_s: float,
-    jobs: int,
-    again: bool,
-    as_json: bool,
-) -> int:
-    """Judge all answers of a folder by quick runs; the exit status.
+def judge(folder: Path, checkout: Path, *, as_json: bool, **how: Any) -> int:
+    """Judge all answers of a folder by quick runs on these `many.Terms`; the exit status.
 
     Raises:
         MeantError: the checkout has no problems.
@@ -95,13 +85,12 @@ def judge(
 
     problems = kernelbench_runs.problems(checkout)
     if not problems:
-        told = f"{clean_line(str(checkout))} holds no problems by level and number; name a checkout of KernelBench"
+        told = f"{checkout} holds no problems by level and number; name a checkout of KernelBench"
         raise MeantError(told, kind="broken")
     generations = {f"{each.run}/{each.name}": each for each in kernelbench_runs.generations(folder)}
     brought, left_out = _brought(generations, problems)
-    terms = many.Terms(device, case, patience_s, 0, jobs, again)
     with common.candidates() as table:
-        session = _Session(table, brought, terms, generations, as_json=as_json)
+        session = _Session(table, brought, many.Terms(**how), generations, as_json=as_json)
         for judged in left_out:
             session.take(judged)
         interrupted = asyncio.run(session.run()) if brought else False

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @common.selectors_argument
-@click.option(
-    "--rungs",
-    metavar="A,B",
-    help="Rungs to run beside the baseline; all honest ones by default.",
-    shell_complete=common.complete_rungs,
-)
+@common.rungs_option
 @common.quick_option
 @click.option(
     "--replicas",
