@@ -163,23 +163,7 @@ def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: in
     return [*plain.listing(LEAST, below, width=width), "", told] if below else [told]
 
 
-def least_json(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
-    return {
-        "hardware": meant,
-        "min_speedup": speedup,
-        "below": [one.target.id for one in found if one.below],
-        "targets": documents(LEAST, found),
-    }
-
-
 # -- held against what was agreed to -----------------------------------------------------------------------------------
-
-
-def read_files(roots: Sequence[str]) -> list[Agreed]:
-    """The files of these collections; what is wrong with any is told on stderr."""
-    found, problems = files.load([Path(root).absolute() for root in roots] or None)
-    common.warn(problems)
-    return found
 
 
 def hold(
@@ -247,14 +231,20 @@ def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> d
     }
 
 
-def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
-    """Say which targets these files name that are not there."""
+def read_files(roots: Sequence[str], catalog: Catalog | None) -> list[Agreed]:
+    """The files of these collections; what is wrong with any is told on stderr, and with a catalogue, which targets
+    they name that are not there."""
+    found, problems = files.load([Path(root).absolute() for root in roots] or None)
+    common.warn(problems)
+    if catalog is None:
+        return found
     there = {*catalog.ids, *catalog.broken}
     for one in found:
         if gone := [name for name in one.targets if name not in there]:
             more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
             told = f"there is no such target (any more): {', '.join(gone[:MOST_NAMED])}{more}"
             common.warn([f"{one.path}: {told}; `aisp dev expectations --refresh` takes them out"])
+    return found
 
 
 # -- new ranges to agree to --------------------------------------------------------------------------------------------

@@ -69,16 +69,14 @@ def start(as_json: bool) -> None:
     """Start the engine, if none runs."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
-    async def ask() -> tuple[bool, Connection]:
+    async def go() -> dict[str, Any]:
+        started = False
         try:
-            return False, await connect(start=False, tell=common.say_waiting)
+            connection = await connect(start=False, tell=common.say_waiting)
         except EngineMismatchError:
             raise
         except EngineUnavailableError:
-            return True, await connect(tell=common.say_waiting)
-
-    async def go() -> dict[str, Any]:
-        started, connection = await ask()
+            started, connection = True, await connect(tell=common.say_waiting)
         async with connection:
             return {**_head(connection), "started": started}
 

@@ -19,6 +19,7 @@ from aisp.store.results.expected import Met
 from aisp.store.results.hardware import is_meant
 from aisp.store.results.overview import Lesson
 from aisp.store.results.tables import documents
+from aisp.store.results.tables.agreed import LEAST
 from aisp.store.results.tables.lessons import PREDICTIONS, held_lines
 from aisp.tui import plain
 from aisp.tui.cli import agreed, common, resolve
@@ -102,12 +103,11 @@ def command(
         meant = agreed.meant_hardware(known, targets, hardware)
         if min_speedup is not None:
             least = agreed.least(known, targets, meant, min_speedup)
-            told = (least, meant, min_speedup)
-            common.answer(as_json, lambda: agreed.least_json(*told), agreed.least_lines, *told)
+            below = [one.target.id for one in least if one.below]
+            told = {"hardware": meant, "min_speedup": min_speedup, "below": below, "targets": documents(LEAST, least)}
+            common.answer(as_json, lambda: told, agreed.least_lines, least, meant, min_speedup)
             ctx.exit(1 if any(one.below for one in least) else 0)
-        there = agreed.read_files(roots)
-        if not selectors:
-            agreed.tell_gone(there, catalog)
+        there = agreed.read_files(roots, None if selectors else catalog)
         scopes = [scope for scope, wanted in ((Scope.STRICT, strict), (Scope.PORTABLE, portable)) if wanted]
         held = agreed.hold(known, targets, meant, there, scopes)
     if as_json:

@@ -63,7 +63,8 @@ def command(
     if score.count or as_json:
         common.answer(as_json, lambda: _as_json(named, parts, score), lines, named, parts, score)
     else:
-        common.tell("\n".join(left_out_lines(parts, score)))
+        for line in left_out_lines(parts, score):
+            common.tell(line)
         common.note("no full run that counts is stored; `aisp run all` makes some")
     ctx.exit(0 if score.count else 1)
 
