@@ -91,7 +91,8 @@ def as_kernelbench(run: Reading) -> str:
 
 def as_row(run: Reading) -> str:
     arm = run.arm(RUNG)
-    return NOTHING if arm is None else follow._row(run, arm)[5]
+    (column,) = (one for one in follow.RUNGS if one.key == "verdict")
+    return NOTHING if arm is None else column.cell((run, arm))
 
 
 def as_view(draw: Callable[[RunView], str]) -> Door:

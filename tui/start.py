@@ -77,7 +77,7 @@ def app(
 
         catalog = place.catalog or common.load_catalog([str(place.folder)] if place.folder else [])
         common.say("\n".join(list_targets.lines(list_targets.read(catalog.targets), width=None)))
-        common.note(f"aisp-tui: {reason}")
+        common.tell(f"aisp-tui: {reason}")
         ctx.exit(EXIT_NOT_HERE)
     ctx.exit(run(place, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
 

@@ -108,14 +108,13 @@ def again_alone(run: Reading, rungs: Sequence[str]) -> list[str]:
     """Rungs of a joint run of which it says nothing: all where a check spoke of the run as a whole, else those that
     were not reached; but for those that were caught by name."""
     of_run = against(run, "")
-    found = []
-    for rung in rungs:
+
+    def says_nothing(rung: str) -> bool:
         known = run.arm(rung)
-        not_reached = known is None or not known.state.final or known.state.again
-        named = any(finding.status is FindingStatus.CAUGHT for finding in against(run, rung))
-        if not named and (of_run or not_reached):
-            found.append(rung)
-    return found
+        return bool(of_run) or known is None or not known.state.final or known.state.again
+
+    named = {rung for rung in rungs if any(one.status is FindingStatus.CAUGHT for one in against(run, rung))}
+    return [rung for rung in rungs if rung not in named and says_nothing(rung)]
 
 
 def judge(fixture: Fixture, runs: Mapping[str, Reading], alone: Iterable[str] = (), refused: str = "") -> list[Row]:
@@ -156,7 +155,6 @@ def _baseline(fixture: Fixture, run: Reading) -> Row | None:
 
 
 def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: float | None, *, alone: bool) -> Row:
-    """The row of one rung by the run that speaks for it."""
     known = run.arm(rung)
     doubts = [*against(run, rung), *(against(run, "") if alone else [])]
     doubts.sort(key=lambda f: (f.status is not FindingStatus.CAUGHT, f.check not in fixture.checks))

@@ -86,7 +86,7 @@ def _row(target: str, case: str, rung: str, a: Seen | None, b: Seen | None, reas
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class Counted:
     """A row for the mean, which counts whatever its verdict is."""
 
     speedup: float | None
@@ -99,5 +99,5 @@ class _Counted:
 def mean(chosen: Iterable[Row]) -> suite.Score:
     """The geometric mean of these rows' ratios with its interval; those that are not comparable do not count."""
     return suite.score(
-        (row.target, _Counted(row.speedup, row.low, row.high)) for row in chosen if row.speedup is not None
+        (row.target, Counted(row.speedup, row.low, row.high)) for row in chosen if row.speedup is not None
     )

@@ -14,7 +14,6 @@ from aisp.kernels.catalog.between import NEW, OLD, BetweenError, reached
 from aisp.store.outcomes import State, Verdict
 from aisp.store.results import regression
 from aisp.store.results.numbers import local_time, speedup
-from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -97,11 +96,8 @@ class Step:
     def sentence(self) -> str:
         """For people."""
         ratio = "" if self.speedup is None else speedup(self.speedup, self.low, self.high)
-        verdict = self.verdict.value if self.verdict.known else ""
-        told = " ".join(part for part in (verdict, ratio) if part)
-        return "; ".join(
-            part for part in (f"{self.word.value}: {told}" if told else self.word.value, self.reason) if part
-        )
+        told = " ".join(filter(None, (self.verdict.value if self.verdict.known else "", ratio)))
+        return "; ".join(filter(None, (f"{self.word.value}: {told}" if told else self.word.value, self.reason)))
 
 
 @dataclass(slots=True)
@@ -230,23 +226,23 @@ def read(number: int, run: Reading) -> Step:
     record = run.record
     base, arm = run.arm(OLD), run.arm(NEW)
     if record.state.silent or base is None or arm is None:
-        raise NoAnswerError(clean_line(f"run {run.id} did not come to an answer: {record.reason or record.state}"))
+        raise NoAnswerError(f"run {run.id} did not come to an answer: {record.reason or record.state}")
     wrong = run.bar(OLD)
     # Where the other version failed, the good one is not timed: there is nothing to compare it with.
     if _failed(base) or wrong is not None or (base.state is not State.OK and not _failed(arm)):
-        why = clean_line(base.reason or (wrong.sentence if wrong else base.state), limit=2000)
+        why = base.reason or (wrong.sentence if wrong else base.state)
         raise NoAnswerError(f"the good version cannot be measured on the task of the bad run: {why}")
     if arm.state is not State.OK:
-        return Step(number, Word.SKIPPED, run_id=run.id, reason=clean_line(arm.reason or arm.state, limit=500))
+        return Step(number, Word.SKIPPED, run_id=run.id, reason=arm.reason or arm.state)
     if (held := run.bar(NEW)) is not None:
-        return Step(number, Word.SKIPPED, run_id=run.id, reason=clean_line(held.sentence, limit=500))
+        return Step(number, Word.SKIPPED, run_id=run.id, reason=held.sentence)
     against = run.comparison(NEW)
     if base.median_ms is None or arm.median_ms is None:
-        why = clean_line((against.note if against else "") or "checked, not timed", limit=500)
+        why = (against.note if against else "") or "checked, not timed"
         raise NoAnswerError(f"the two versions are not timed here: {why}")
     if against is None or not against.verdict.known:
         why = (against.note if against else "") or record.reason or "its times are not to be believed"
-        return Step(number, Word.GOOD, Verdict.UNDECIDED, run_id=run.id, reason=clean_line(why, limit=500))
+        return Step(number, Word.GOOD, Verdict.UNDECIDED, run_id=run.id, reason=why)
     word = Word.BAD if regression.confirms(against.verdict) else Word.GOOD
     return Step(number, word, against.verdict, against.speedup, against.low, against.high, run.id)
 

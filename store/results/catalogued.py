@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.results.numbers import DASH
-from aisp.store.results.tables import Column, as_json, at
+from aisp.store.results.tables import Column, as_json, at, attributes
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Needs, Rung, Target
@@ -27,7 +27,7 @@ def needs_text(needs: Needs) -> str:
 
 
 def _rung(rung: Rung) -> dict[str, Any]:
-    own = {name: getattr(rung, name) for name in ("name", "role", "kind")}
+    own = attributes(rung, "name", "role", "kind")
     return {**own, "needs": needs_json(rung.needs), "summary": rung.summary}
 
 

@@ -211,10 +211,8 @@ class Compared:
             more = f", and {len(others)} more difference{'s' if len(others) > 1 else ''}" if others else ""
             return f"not comparable: {first.sentence}{more}"
         if self.a.run.record.quick and self.b.run.record.quick:
-            return (
-                "both runs were quick: few processes each show little of how processes differ; compare two full runs "
-                "before you rely on it"
-            )
+            told = "both runs were quick: few processes each show little of how processes differ"
+            return f"{told}; compare two full runs before you rely on it"
         return ""
 
 
@@ -283,8 +281,8 @@ def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 def _pairs(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
     """The rungs of both runs side by side, in A's order and then B's; of two targets their leads first, whatever they
     are called."""
-    floor = floor_of(a, b)
-    shift = _shift(a, b)
+    floor, ratio = floor_of(a, b), control(a, b)
+    shift = None if ratio is None else max(ratio, 1 / ratio) - 1  # by how much the baseline differs
     if floor is not None and shift is not None:
         floor = max(floor, shift)
     names = [(rung, rung) for rung in dict.fromkeys([*a.rungs, *b.rungs]) if not rung.endswith(TWIN_SUFFIX)]
@@ -311,12 +309,6 @@ def control(a: Reading, b: Reading) -> float | None:
     return one.median_ms / two.median_ms
 
 
-def _shift(a: Reading, b: Reading) -> float | None:
-    """By how much the baseline differs, as a ratio - 1, where it is the control; else None."""
-    ratio = control(a, b)
-    return None if ratio is None else max(ratio, 1 / ratio) - 1
-
-
 def _pair(
     a: Reading, b: Reading, rungs: tuple[str, str], floor: float | None, shift: float | None, *, refused: bool
 ) -> Pair:
@@ -341,14 +333,12 @@ def _pair(
 
 
 def _with_cycles(pair: Pair, left: Arm, right: Arm) -> Pair:
-    """The ratio in cycles too, where the clocks of the two differ."""
-    if pair.speedup is None or not left.sm_clock_mhz or not right.sm_clock_mhz:
+    one, two = left.sm_clock_mhz, right.sm_clock_mhz
+    if pair.speedup is None or not one or not two or not clocks_differ(one, two):
         return pair
-    if not clocks_differ(left.sm_clock_mhz, right.sm_clock_mhz):
-        return pair
-    share = left.sm_clock_mhz / right.sm_clock_mhz
+    share = one / two
     low, high = (None if bound is None else bound * share for bound in (pair.low, pair.high))
-    note = f"clocks differ: {left.sm_clock_mhz:.0f} and {right.sm_clock_mhz:.0f} MHz"
+    note = f"clocks differ: {one:.0f} and {two:.0f} MHz"
     return replace(pair, cycles=pair.speedup * share, cycles_low=low, cycles_high=high, note=pair.note or note)
 
 
@@ -384,7 +374,4 @@ def judge(low: float | None, high: float | None, floor: float | None) -> tuple[V
         return Verdict.SLOWER, ""
     if floor <= EQUIVALENCE and low >= 1 / (1 + floor) and high <= 1 + floor:
         return Verdict.SAME, ""
-    return (
-        Verdict.UNDECIDED,
-        "the interval does not clear the noise floor; run both again, side by side in one run",
-    )
+    return Verdict.UNDECIDED, "the interval does not clear the noise floor; run both again, side by side in one run"

@@ -181,21 +181,6 @@ def _names(wanted: Value) -> list[str]:
     return [str(one) for one in wanted] if isinstance(wanted, tuple) else [str(wanted)]
 
 
-def _workload(kept: _Kept, wanted: Value) -> str:
-    target = kept.run.target
-    return "" if any(choosing.meant(word, [target]) for word in _names(wanted)) else f"target {target}"
-
-
-def _case(kept: _Kept, wanted: Value) -> str:
-    return "" if kept.run.case in _names(wanted) else f"case {kept.run.case}"
-
-
-def _variable(kept: _Kept, wanted: Value) -> str:
-    if wanted != Variable.RUNG or len({arm.rung for arm in kept.arms}) > 1:
-        return ""
-    return "one rung alone, which is compared with nothing"
-
-
 def _precision(kept: _Kept, wanted: Value) -> str:
     if not kept.tolerance:
         return "outputs of a dtype that is not known"
@@ -204,28 +189,23 @@ def _precision(kept: _Kept, wanted: Value) -> str:
 
 
 def _imports(kept: _Kept, wanted: Value) -> str:
-    allowed = _names(wanted)
-    told: list[str] = []
+    allowed, told = _names(wanted), []
     for arm in kept.arms:
         imported = kept.imports.get(arm.rung)
         if imported is None:
             told.append(f"imports of {arm.rung} that are not known: its sources were not kept")
             continue
-        other = sorted(name for name in imported if not any(_within(name, package) for package in allowed))
+        roots = tuple(f"{package}." for package in allowed)
+        other = sorted(name for name in imported if not f"{name}.".startswith(roots))
         if other:
             more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
             told.append(f"{arm.rung}, which imports {', '.join(other[:MOST_NAMED])}{more}")
     return "; ".join(told)
 
 
-def _within(name: str, package: str) -> bool:
-    return name == package or name.startswith(f"{package}.")
-
-
 def _tolerance(key: str) -> Check:
     def most(kept: _Kept, wanted: Value) -> str:
-        dtype = key.partition(".")[2]
-        had = kept.tolerance.get(dtype)
+        had = kept.tolerance.get(key.partition(".")[2])
         if not kept.tolerance:
             return "a tolerance that is not known"
         assert isinstance(wanted, float)
@@ -250,11 +230,6 @@ def _cache(kept: _Kept, wanted: Value) -> str:
     return "" if has == wanted else f"a {has} cache"
 
 
-def _mode(kept: _Kept, wanted: Value) -> str:
-    has = Mode.QUICK if kept.run.quick else Mode.FULL
-    return "" if has == wanted else f"mode {has}"
-
-
 def _replicas(kept: _Kept, wanted: Value) -> str:
     has = kept.rule.get("replicas")
     assert isinstance(wanted, int)
@@ -269,11 +244,6 @@ def _looks(kept: _Kept, wanted: Value) -> str:
         return "looks that are not known"
     has = [look.get("replicas") for look in looks if isinstance(look, Mapping)]
     return "" if isinstance(wanted, tuple) and has == list(wanted) else f"looks {has}"
-
-
-def _policy(kept: _Kept, wanted: Value) -> str:
-    has = kept.run.policy
-    return "" if wanted == Policy.PORTABLE or has == wanted else f"policy {has}"
 
 
 def _judged(kept: _Kept, _: Value) -> str:
@@ -318,17 +288,33 @@ def _temperature(kept: _Kept, wanted: Value) -> str:
     return "" if has <= wanted else f"up to {has:g} °C"
 
 
+def _target(kept: _Kept, wanted: Value) -> str:
+    target = kept.run.target
+    return "" if any(choosing.meant(word, [target]) for word in _names(wanted)) else f"target {target}"
+
+
+def _alone(kept: _Kept, wanted: Value) -> str:
+    one = wanted == Variable.RUNG and len({arm.rung for arm in kept.arms}) <= 1
+    return "one rung alone, which is compared with nothing" if one else ""
+
+
+def _same(what: str, has: str, *wanted: Value) -> str:
+    return "" if has in wanted else f"{what} {has}"
+
+
 _CHECKS: Mapping[str, Check] = {
-    "workload": _workload,
-    "cases": _case,
-    "variable": _variable,
+    "workload": _target,
+    "cases": lambda kept, wanted: _same("case", kept.run.case, *_names(wanted)),
+    "variable": _alone,
     "precision": _precision,
     "imports": _imports,
     "measuring.cache": _cache,
-    "measuring.mode": _mode,
+    "measuring.mode": lambda kept, wanted: _same("mode", Mode.QUICK if kept.run.quick else Mode.FULL, wanted),
     "measuring.replicas": _replicas,
     "measuring.looks": _looks,
-    "measuring.policy": _policy,
+    "measuring.policy": lambda kept, wanted: (
+        "" if wanted == Policy.PORTABLE else _same("policy", kept.run.policy, wanted)
+    ),
     "measuring.judged": _judged,
     "environment.gpu": _gpu,
     "environment.driver": _driver,

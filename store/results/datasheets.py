@@ -10,7 +10,7 @@ the catalogue's. Standard library only: frontends import this.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,35 +131,3 @@ def ceiling_value(gpu_name: str, ceiling: str) -> float | None:
     """`Datasheet.ceiling` of a GPU by the name that the driver gives it; None for one without a sheet."""
     sheet = datasheet(gpu_name)
     return sheet.ceiling(ceiling) if sheet else None
-
-
-def table() -> str:
-    """All sheets as a Markdown table, for docs/ceilings.md."""
-    head = ("GPU", "memory TB/s", *(f"{name} Tflop/s" for name in PRINTED), "boost MHz", "tensor boost MHz", "SMs",
-            "L2 MiB", "NVLink GB/s", "PCIe GB/s", "W")  # fmt: skip
-    lines = [_row(head), _row(["---"] + ["---:"] * (len(head) - 1))]
-    for sheet in DATASHEETS:
-        cells: list[str] = [sheet.name, _figure(sheet.memory_bytes_per_s, 1e12)]
-        cells += [_figure(sheet.rates.get(name), 1e12) for name in PRINTED]
-        cells += [_figure(sheet.boost_mhz), _figure(sheet.tensor_boost_mhz), _figure(sheet.sm_count)]
-        cells += [_figure(sheet.l2_bytes, MB), _figure(sheet.nvlink_bytes_per_s, 1e9)]
-        cells += [_figure(sheet.pcie_bytes_per_s, 1e9), _figure(sheet.power_w)]
-        lines.append(_row(cells))
-    lines.append("")
-    for sheet in DATASHEETS:
-        driver = ", ".join(f"`{name}`" for name in sheet.names)
-        origin = "; ".join(
-            f"[{source.title}]({source.url}), {source.year}" + (f" ({source.what})" if source.what else "")
-            for source in sheet.sources
-        )
-        lines.append(f"- **{sheet.name}** (driver: {driver}): {origin}." + (f" {sheet.note}" if sheet.note else ""))
-    return "\n".join(lines) + "\n"
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _figure(value: float | None, unit: float = 1.0) -> str:
-    """A value in a unit, to four digits; a dash where it is not known."""
-    return "–" if value is None else f"{value / unit:.4g}"

@@ -78,8 +78,6 @@ def change(now: Arm | None, other: Arm | None) -> Change | None:
     """How one time differs from another; None where either is not known. Intervals that are not known overlap."""
     if now is None or other is None or now.median_ms is None or not other.median_ms:
         return None
-    bounds = (now.low_ms, now.high_ms, other.low_ms, other.high_ms)
-    apart = False
-    if bounds[0] is not None and bounds[1] is not None and bounds[2] is not None and bounds[3] is not None:
-        apart = bounds[1] < bounds[2] or bounds[3] < bounds[0]
+    known = [end for end in (now.low_ms, now.high_ms, other.low_ms, other.high_ms) if end is not None]
+    apart = len(known) == 4 and (known[1] < known[2] or known[3] < known[0])
     return Change(now.median_ms / other.median_ms - 1, apart)

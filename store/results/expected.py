@@ -82,12 +82,8 @@ class Met(enum.StrEnum):
         return self in (Met.BELOW, Met.ABOVE, Met.OTHER)
 
 
-_SILENT = {
-    Says.NOTHING: Met.NOTHING,
-    Says.ELSEWHERE: Met.ELSEWHERE,
-    Says.PORTABLE: Met.PORTABLE,
-    Says.DOUBTED: Met.DOUBTED,
-    Says.QUARANTINED: Met.QUARANTINED,
+_SILENT: Mapping[Says, Met] = {
+    says: Met[says.name] for says in (Says.NOTHING, Says.ELSEWHERE, Says.PORTABLE, Says.DOUBTED, Says.QUARANTINED)
 }
 _GRAVEST_FIRST = (Met.BELOW, Met.ABOVE, Met.OTHER, Met.UNDECIDED, Met.MET, Met.UNMEASURED)
 
@@ -202,23 +198,15 @@ def of_run(run: Reading, facts: Mapping[str, object], target: Target) -> Sightin
 
 def _seen(run: Reading, arm: Arm, name: str) -> Seen:
     against = run.comparison(arm.rung)
-    known = against is not None and against.baseline == run.baseline
-    held = arm.light is not None and arm.light.measured_ms is not None
-    return Seen(
-        name,
-        arm.timing,
-        arm.median_ms,
-        arm.low_ms,
-        arm.high_ms,
-        against.speedup if known and against else None,
-        against.low if known and against else None,
-        against.high if known and against else None,
-        arm.sol if held else None,
-        (arm.light.limiter or "") if held and arm.light else "",
-        max((item.floor for item in run.comparisons if item.floor is not None), default=None),
-        arm.sources,
-        against.verdict if known and against else Verdict.NONE,
-    )
+    if against is not None and against.baseline != run.baseline:
+        against = None
+    ratio = (None, None, None) if against is None else (against.speedup, against.low, against.high)
+    light = arm.light if arm.light is not None and arm.light.measured_ms is not None else None
+    floor = max((item.floor for item in run.comparisons if item.floor is not None), default=None)
+    sol, limiter = (None, "") if light is None else (arm.sol, light.limiter or "")
+    times = (arm.median_ms, arm.low_ms, arm.high_ms)
+    verdict = Verdict.NONE if against is None else against.verdict
+    return Seen(name, arm.timing, *times, *ratio, sol, limiter, floor, arm.sources, verdict)
 
 
 def answering(
@@ -288,7 +276,9 @@ def strict(seen: Sequence[Sighting]) -> AgreedTarget:
     rungs = {}
     for name, now in newest.rungs.items():
         same = _same(seen, now)
-        rungs[name] = AgreedRung(_speedup(same, newest), _times(same), _share(same), now.limiter, now.timing)
+        times = _range([(one.ms, one.low_ms, one.high_ms) for one in same], same)
+        light = _range([_light(one) for one in same], same)
+        rungs[name] = AgreedRung(_speedup(same, newest), times, light, now.limiter, now.timing)
     timed = {name: rung for name, rung in rungs.items() if rung.ms is not None}
     return _target(seen, timed)
 
@@ -324,19 +314,9 @@ def _same(seen: Sequence[Sighting], now: Seen) -> list[Seen]:
     return [found for found in known if (found.sources, found.timing) == (now.sources, now.timing)]
 
 
-def _times(same: Sequence[Seen]) -> Range | None:
-    figures = [(one.ms, one.low_ms, one.high_ms) for one in same]
-    return _range(figures, same, of_host=any(one.of_host for one in same))
-
-
 def _speedup(same: Sequence[Seen], newest: Sighting) -> Range | None:
-    base = next(iter(newest.rungs.values()), None)
-    of_host = any(one.of_host for one in (*same, *([base] if base is not None else [])))
-    return _range([(one.speedup, one.low, one.high) for one in same], same, of_host=of_host)
-
-
-def _share(same: Sequence[Seen]) -> Range | None:
-    return _range([_light(one) for one in same], same, of_host=any(one.of_host for one in same))
+    base = [*newest.rungs.values()][:1]
+    return _range([(one.speedup, one.low, one.high) for one in same], same, of_host=any(one.of_host for one in base))
 
 
 def _light(one: Seen) -> tuple[float | None, float | None, float | None]:
@@ -350,7 +330,7 @@ Figure = tuple[float | None, float | None, float | None]
 """A figure with the ends of its interval."""
 
 
-def _range(figures: Sequence[Figure], same: Sequence[Seen], *, of_host: bool) -> Range | None:
+def _range(figures: Sequence[Figure], same: Sequence[Seen], *, of_host: bool = False) -> Range | None:
     """The range of a figure by the module's rule; None where no sitting has it."""
     triples = [(value, low or value, high or value) for value, low, high in figures if value]
     known = [three for three in triples if all(0 < end < math.inf for end in three)]
@@ -358,7 +338,7 @@ def _range(figures: Sequence[Figure], same: Sequence[Seen], *, of_host: bool) ->
         return None
     floors = [EQUIVALENCE if one.floor is None else one.floor for one in same]
     values = [value for value, _, _ in known]
-    alone = ONE_SITTING_OF_HOST if of_host else ONE_SITTING
+    alone = ONE_SITTING_OF_HOST if of_host or any(one.of_host for one in same) else ONE_SITTING
     spread = max(values) / min(values) - 1 if len(values) > 1 else alone
     wider = 1 + max(*floors, spread)
     return _outwards(min(low for _, low, _ in known) / wider, max(high for _, _, high in known) * wider)
@@ -482,6 +462,11 @@ class HeldRung:
     parts: tuple[Part, ...] = ()
     note: str = ""
 
+    @property
+    def apart(self) -> list[Part]:
+        """Figures that are not as agreed to."""
+        return [part for part in self.parts if part.met not in (Met.MET, Met.UNMEASURED)]
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -516,18 +501,18 @@ class HeldTarget:
 def hold(target: Target, scope: Scope, agreed: AgreedTarget, answered: Answered) -> HeldTarget:
     """Hold the run that answers for a target against what was agreed to."""
     seen = answered.seen
+
+    def silent(met: Met, note: str = "") -> HeldTarget:
+        rungs = tuple(HeldRung(rung, met, note=note) for rung in agreed.rungs)
+        return HeldTarget(target.id, scope, agreed, seen, met, rungs)
+
     if answered.met is not Met.MET or seen is None:
-        silent = tuple(HeldRung(rung, answered.met) for rung in agreed.rungs)
-        return HeldTarget(target.id, scope, agreed, seen, answered.met, silent)
+        return silent(answered.met)
     if seen.case != agreed.case:
-        note = f"agreed to of the case {agreed.case}, and the usual one is {seen.case}"
-        other = tuple(HeldRung(rung, Met.UNMEASURED, note=note) for rung in agreed.rungs)
-        return HeldTarget(target.id, scope, agreed, seen, Met.UNMEASURED, other)
-    methods = [one.versions.get(METHOD, "1") for one in (agreed, seen)]
-    if methods[0] != methods[1]:
-        note = f"agreed to by timing method {methods[0]}, and measured by {methods[1]}"
-        apart = tuple(HeldRung(rung, Met.APART, note=note) for rung in agreed.rungs)
-        return HeldTarget(target.id, scope, agreed, seen, Met.APART, apart)
+        return silent(Met.UNMEASURED, f"agreed to of the case {agreed.case}, and the usual one is {seen.case}")
+    then, now = (one.versions.get(METHOD, "1") for one in (agreed, seen))
+    if then != now:
+        return silent(Met.APART, f"agreed to by timing method {then}, and measured by {now}")
     names = today(target)
     held = tuple(
         _rung(names.get(name, name), said, seen.rungs.get(names.get(name, name))) for name, said in agreed.rungs.items()
@@ -540,13 +525,9 @@ def hold(target: Target, scope: Scope, agreed: AgreedTarget, answered: Answered)
 
 def differing(agreed: AgreedTarget, seen: Sighting) -> tuple[Difference, ...]:
     """The driver and the versions that are others than the ones agreed to were measured with."""
-    then = {**agreed.versions, "driver": agreed.driver}
-    now = {**seen.versions, "driver": seen.driver}
-    return tuple(
-        Difference(key, was, now.get(key) or None, refuses=False)
-        for key, was in then.items()
-        if was and was != now.get(key)
-    )
+    then, now = ({**one.versions, "driver": one.driver} for one in (agreed, seen))
+    changed = [(key, was, now.get(key) or None) for key, was in then.items() if was and was != now.get(key)]
+    return tuple(Difference(*change, refuses=False) for change in changed)
 
 
 def _rung(name: str, said: AgreedRung, seen: Seen | None) -> HeldRung:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.results import outcome, traces
+from aisp.store.results.tables import attributes
 
 if TYPE_CHECKING:
     from aisp.store.record import Arm
@@ -57,11 +58,7 @@ def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], har
         "metadata": {
             "hardware": hardware,
             "device": run.record.device,
-            "aisp": {
-                **{name: ours[name] for name in _OURS},
-                "state": arm.state.value,
-                "correctness": arm.correctness.value,
-            },
+            "aisp": {name: ours[name] for name in _OURS} | attributes(arm, "state", "correctness"),
         },
         "runtime": own.get("mean", NO_TIME),
         "runtime_stats": dict(own),

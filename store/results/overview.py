@@ -117,11 +117,8 @@ class Lesson:
         else:
             note = run.headline.note if run.headline is not None else ""
             doubts = "; ".join(f"{found.check}: {found.evidence}" for found in run.found(FindingStatus.SUSPECT))
-            told = (
-                [run.record.reason or doubts or note]
-                if not self.outcome.compared or self.outcome is Outcome.UNDECIDED
-                else []
-            )
+            claimed = self.outcome.compared and self.outcome is not Outcome.UNDECIDED
+            told = [] if claimed else [run.record.reason or doubts or note]
             if case := run.unusual_case(self.target):
                 told.append(f"case {case}, which is not its usual one")
         if self.attempt is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ def all_of(runs: Sequence[Reading], elapsed_s: float, now_ns: int) -> tuple[floa
         return min(len(ended) / len(runs), MOST_SHARE), None
     usual_s = statistics.fmean(known)
     told = [(run.progress(now_ns), run.pace.expected_s or usual_s) for run in going]
-    least_s = (
-        one.left_s if one.left_s is not None else expected_s - (one.elapsed_s or 0.0) for one, expected_s in told
-    )
+    least_s = (took_s - (one.elapsed_s or 0.0) if one.left_s is None else one.left_s for one, took_s in told)
     begun = sum(one.elapsed_s is not None for one, _ in told)
     left_s = sum(max(0.0, one_s) for one_s in least_s) / max(1, begun)  # as many at once as there are GPUs
     whole_s = elapsed_s + left_s
@@ -148,23 +146,13 @@ def all_of(runs: Sequence[Reading], elapsed_s: float, now_ns: int) -> tuple[floa
 def _told(
     known: Progress, elapsed_s: float, expected_s: float, by_pace_s: float | None, *, surely_longer: bool
 ) -> Progress:
-    """What is said of the time of a job that began."""
     slack_s, by_last_s = SLACK * expected_s + LEAST_LEFT_S, expected_s - elapsed_s
     longer = surely_longer or -by_last_s > slack_s or (by_pace_s is not None and by_pace_s > by_last_s + slack_s)
     left_s = None if surely_longer else by_pace_s if longer else by_last_s
     if left_s is not None and left_s < LEAST_LEFT_S:
         left_s = None
     whole_s = expected_s if left_s is None else elapsed_s + left_s
-    return Progress(
-        elapsed_s,
-        expected_s,
-        known.at,
-        known.planned,
-        known.fewer,
-        share=min(elapsed_s / whole_s, MOST_SHARE),
-        left_s=left_s,
-        longer=longer,
-    )
+    return replace(known, share=min(elapsed_s / whole_s, MOST_SHARE), left_s=left_s, longer=longer)
 
 
 # -- the steps of a run ------------------------------------------------------------------------------------------------

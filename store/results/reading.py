@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
@@ -12,10 +12,11 @@ from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
 from aisp.store.results import standing
 from aisp.store.results.outside import judged
 from aisp.store.results.progress import Pace, Progress
+from aisp.store.results.tables import attributes
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Arm, Comparison, Finding, Run, Step
+    from aisp.store.record import Arm, Comparison, Finding, Quarantine, Run, Step
 
 MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
@@ -30,19 +31,8 @@ def cache_of(rule: Mapping[str, object]) -> Cache | None:
     return next((cache for cache in Cache if rule.get("cache") == cache), None)
 
 
-class Held(Protocol):
-    """A rung in quarantine: the check that caught it, what was seen, in which run, and when."""
-
-    @property
-    def rung(self) -> str: ...
-    @property
-    def check(self) -> str: ...
-    @property
-    def evidence(self) -> str: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def wall(self) -> str: ...
+Held: TypeAlias = "Quarantine | Bar"
+"""A rung in quarantine: the check that caught it, what was seen, in which run, and when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +77,7 @@ class Bar:
 
     def as_json(self) -> dict[str, str]:
         """For JSON; the schema is in docs/commands.md."""
-        return {name: getattr(self, name) for name in ("rung", "check", "evidence", "run_id", "wall")}
+        return attributes(self, "rung", "check", "evidence", "run_id", "wall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +259,8 @@ class Reading:
     @property
     def comparisons(self) -> list[Comparison]:
         """The comparisons as they may be shown: without figures where one of the two rungs is barred."""
-        return [self._shown(item) for item in self.record.comparisons]
-
-    def _shown(self, item: Comparison) -> Comparison:
-        bar = self.barred(item)
-        return item if bar is None else item.without_figures(f"{bar.word}: {bar.check}: {bar.evidence}")
+        found = [(item, self.barred(item)) for item in self.record.comparisons]
+        return [item if b is None else item.without_figures(f"{b.word}: {b.check}: {b.evidence}") for item, b in found]
 
     def judged(self, item: Comparison) -> str:
         """Where the two of a comparison were judged; see `outside.judged`."""

@@ -302,7 +302,8 @@ def to_turn(rows: Iterable[Row]) -> list[Row]:
 
 def turns_wanted(one: Row) -> tuple[Which, ...]:
     """Against which runs this row must be measured in turns; one run that is both is named once, as "last"."""
-    found: tuple[Which, ...] = tuple(which for which in WHICH if _wants(one, which))
+    held = ((which, getattr(one, which)) for which in WHICH)
+    found: tuple[Which, ...] = tuple(which for which, against in held if against is not None and against.wants_turns)
     return ("last",) if len(found) == 2 and one.same_pair else found
 
 
@@ -339,13 +340,7 @@ def once_more(run: Reading) -> int:
     return max(MORE_REPLICAS * (run.replicas or 0), LEAST_REPLICAS)
 
 
-def _wants(one: Row, which: Which) -> bool:
-    found: Against | None = getattr(one, which)
-    return found is not None and found.wants_turns
-
-
 def _turns(run: Reading) -> Turns:
-    """A run of old against new, in short."""
     item = run.comparison("optimized")
     why = suite.unbelieved(run)
     if why or item is None or item.baseline != run.baseline or not item.verdict.known:
@@ -359,9 +354,8 @@ def _with(found: Against, turns: Turns) -> Against:
             causes = tuple(sorted(found.causes, key=lambda one: cause(one) is not Cause.CODE))
             return replace(found, change=Change.WORSE, reason="", causes=causes, turns=turns)
         case Verdict.SAME | Verdict.FASTER if turns.rules_out(found.ratio):
-            reason = (
-                f"in turns the new source is {turns.verdict} ({_seen(turns)}): the sitting differed, and not the code"
-            )
+            seen = f"{turns.verdict} ({_seen(turns)})"
+            reason = f"in turns the new source is {seen}: the sitting differed, and not the code"
             return replace(found, change=Change.SAME, reason=reason, turns=turns)
         case Verdict.SAME:
             reason = f"in turns it is {_seen(turns)}, no more than that run's noise floor of {_percent(turns.floor)}"
@@ -382,12 +376,10 @@ _UNTOLD = ("target", "sources", "git", "sqlite", "replicas")
 def differing(then: Side, now: Side, rung: str) -> list[Difference]:
     """What differs between two runs as far as this rung is concerned, what refuses a verdict first, and then what to
     look at first."""
-    held = _held(then.run, rung) and _held(now.run, rung)
-    found = [
-        replace(one, refuses=_refuses(one, held=held))
-        for one in comparison.differing(then, now)
-        if one.what not in _UNTOLD
-    ]
+    arms = [side.run.arm(rung) for side in (then, now)]
+    held = all(arm is not None and arm.timing.held for arm in arms)  # host time was kept out of the samples
+    told = [one for one in comparison.differing(then, now) if one.what not in _UNTOLD]
+    found = [replace(one, refuses=_refuses(one, held=held)) for one in told]
     found += [Difference(what, a, b, refuses) for what, a, b, refuses in _of_manifests(then.run, now.run) if a != b]
     found += _of_code(then.run, now.run, rung)
     return comparison.by_weight(found, now.run.record.device)
@@ -405,12 +397,6 @@ def _refuses(found: Difference, *, held: bool) -> bool:
     if what in _HOST or what.startswith("worker_cores."):
         return not held
     return found.refuses
-
-
-def _held(run: Reading, rung: str) -> bool:
-    """Whether host time was kept out of this rung's samples."""
-    arm = run.arm(rung)
-    return arm is not None and arm.timing.held
 
 
 def _of_manifests(then: Reading, now: Reading) -> Iterator[tuple[str, object, object, bool]]:
@@ -458,10 +444,6 @@ def _code(run: Reading) -> str:
     return run.record.code or run.record.snapshot
 
 
-def _same_code(one: Reading, two: Reading) -> bool:
-    return bool(_code(one)) and _code(one) == _code(two)
-
-
 def _says_nothing(run: Reading) -> str:
     """Why a run is no result of its target; "" where it is one."""
     if why := suite.unbelieved(run):
@@ -470,7 +452,6 @@ def _says_nothing(run: Reading) -> str:
 
 
 def _rung(run: Reading) -> str:
-    """The rung that a run is about."""
     if run.best is not None:
         return run.best.rung
     return run.lead.rung if run.lead is not None else ""
@@ -553,7 +534,6 @@ def _gaps(then: Side, now: Side) -> list[_Gap] | str:
 
 
 def _gap(then: Side, now: Side, rung: str) -> _Gap | str:
-    """A rung then and now, or why it has no ratio."""
     one, two = then.run.arm(rung), now.run.arm(rung)
     if one is None or two is None or not one.median_ms or not two.median_ms:
         return f"{rung} was not timed in both"
@@ -570,12 +550,10 @@ def _gap(then: Side, now: Side, rung: str) -> _Gap | str:
     if control is not None and before is not None and after is not None:
         (then_log, then_error), (now_log, now_error) = before, after
         return _Gap(then, rung, now_log - then_log, then_error, now_error, floor, cycles, control)
+    log = math.log(one.median_ms / two.median_ms)
     if cycles:
         # Time times clock: what follows the SM clock is the same work in the same number of cycles.
-        share = math.log((one.sm_clock_mhz or 1.0) / (two.sm_clock_mhz or 1.0))
-    else:
-        share = 0.0
-    log = math.log(one.median_ms / two.median_ms) + share
+        log += math.log((one.sm_clock_mhz or 1.0) / (two.sm_clock_mhz or 1.0))
     return _Gap(then, rung, log, _error(one.low_ms, one.high_ms), _error(two.low_ms, two.high_ms), floor, cycles, None)
 
 
@@ -585,9 +563,8 @@ def _ratio_of(run: Reading, rung: str, *, cycles: bool) -> tuple[float, float] |
     item = run.comparison(rung)
     if item is None or item.baseline != run.baseline:
         return None
-    value, low, high = (
-        (item.cycles, item.cycles_low, item.cycles_high) if cycles else (item.speedup, item.low, item.high)
-    )
+    in_cycles, in_time = (item.cycles, item.cycles_low, item.cycles_high), (item.speedup, item.low, item.high)
+    value, low, high = in_cycles if cycles else in_time
     error = _error(low, high)
     return None if value is None or error is None else (math.log(value), error)
 
@@ -638,13 +615,11 @@ def _own_error(error: float | None, spread: _Spread | None, *, controlled: bool)
 
 
 def _judged(gap: _Gap, now: Side, spread: _Spread | None) -> Against:
-    """What a ratio says."""
     parts = [_own_error(error, spread, controlled=gap.control is not None) for error in (gap.then_error, gap.now_error)]
     return _against(gap, now, gap.log, _together(*parts))
 
 
 def _together(one: float | None, two: float | None) -> float | None:
-    """The standard error of a difference."""
     return None if one is None or two is None else math.hypot(one, two)
 
 
@@ -664,19 +639,17 @@ def _against(gap: _Gap, now: Side, log: float, error: float | None) -> Against:
         reason,
         tuple(one for one in gap.differences if cause(one) is not None),
         control=gap.control,
-        same_code=_same_code(gap.earlier.run, now.run),
+        same_code=_code(gap.earlier.run) == _code(now.run) != "",
     )
+
+
+_CHANGES = {Verdict.FASTER: Change.BETTER, Verdict.SLOWER: Change.WORSE, Verdict.SAME: Change.SAME}
 
 
 def _change(log: float, low: float | None, high: float | None, floor: float | None) -> tuple[Change, str]:
     verdict, reason = comparison.judge(low, high, floor)
-    match verdict:
-        case Verdict.FASTER:
-            return Change.BETTER, ""
-        case Verdict.SLOWER:
-            return Change.WORSE, ""
-        case Verdict.SAME:
-            return Change.SAME, ""
+    if (change := _CHANGES.get(verdict)) is not None:
+        return change, ""
     if low is None or high is None or floor is None:
         return Change.UNDECIDED, reason
     # The engine's rule within a run: nothing is seen, and nothing of note can have been missed.
@@ -713,7 +686,6 @@ def _best(gaps: Sequence[_Gap], now: Side, spread: _Spread | None) -> Against:
 
 
 def _points(sides: Sequence[Side], rung: str, comparable: Iterable[str]) -> tuple[Point, ...]:
-    """All runs as points, oldest first."""
     alike = {*comparable, sides[0].run.id}
     return tuple(_point(one.run, rung, comparable=one.run.id in alike) for one in reversed(sides))
 
@@ -756,7 +728,6 @@ def sentence(found: Against, now: Side) -> str:
 
 
 def _why_worse(found: Against, first: str) -> str:
-    """What confirmed it, and where to look."""
     if found.turns is not None:
         return "confirmed in turns: " + (first or "the source changed")
     if found.same_code:
@@ -780,16 +751,12 @@ def _figures(found: Against, when: str) -> str:
     ends = _ends(ratio, low, high)
     unit = " in cycles" if found.in_cycles and not turns else ""
     than = f"than the best of {found.best_of}, {when}" if found.best_of > 1 else f"than {when}"
-    lucky = (
-        f" (shrunk by {_percent(found.luck)}: the best of many is lucky in part)"
-        if found.luck >= 0.0005 and not turns
-        else ""
-    )
+    lucky = f" (shrunk by {_percent(found.luck)}: the best of many is lucky in part)"
+    lucky = lucky if found.luck >= 0.0005 and not turns else ""
     return f"{_by(ratio)}{unit} {than}{lucky}{ends}{_beside(found) if not turns else ''}"
 
 
 def _beside(found: Against) -> str:
-    """What the control says of the sitting, where that is of note."""
     if found.control is None or found.floor is None or abs(math.log(found.control)) <= math.log1p(found.floor):
         return ""
     return f" beside the baseline, itself {_by(found.control)}"
@@ -802,26 +769,19 @@ def _by(ratio: float) -> str:
 
 def _seen(turns: Turns) -> str:
     """ "0.9 % slower [0.5..1.3]"."""
-    return (
-        "of an unknown ratio"
-        if turns.speedup is None
-        else _by(turns.speedup) + _ends(turns.speedup, turns.low, turns.high)
-    )
+    if turns.speedup is None:
+        return "of an unknown ratio"
+    return _by(turns.speedup) + _ends(turns.speedup, turns.low, turns.high)
 
 
 def _ends(ratio: float, low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{'..'.join(_span(ratio, low, high))}]"
-
-
-def _span(ratio: float, low: float, high: float) -> tuple[str, str]:
-    """An interval in per cent in the direction of its ratio; what lies on the other side is negative."""
-    least, most = (1 / high - 1, 1 / low - 1) if ratio < 1 else (low - 1, high - 1)
-    return _end(least), _end(most)
-
-
-def _end(share: float) -> str:
-    """An interval's end in per cent; what is beyond tenfold says nothing more by its digits."""
-    return f"{share * 100:.1f}" if share < MOST_SHARE else f">{MOST_SHARE * 100:.0f}"
+    """An interval in per cent in the direction of its ratio; what lies on the other side is negative. What is beyond
+    tenfold says nothing more by its digits."""
+    if low is None or high is None:
+        return ""
+    shares = (1 / high - 1, 1 / low - 1) if ratio < 1 else (low - 1, high - 1)
+    ends = (f"{share * 100:.1f}" if share < MOST_SHARE else f">{MOST_SHARE * 100:.0f}" for share in shares)
+    return f" [{'..'.join(ends)}]"
 
 
 def _percent(share: float | None) -> str:

@@ -135,12 +135,8 @@ def timed(run: Reading) -> list[Arm]:
 
 def newest(records: Iterable[Run], read: Callable[[Run], ReadingT]) -> ReadingT | None:
     """The first of these runs, newest first, that was timed on a GPU and ended well."""
-    for record in records:
-        if record.state is State.OK and record.device.startswith("cuda"):
-            run = read(record)
-            if timed(run):
-                return run
-    return None
+    runs = (read(one) for one in records if one.state is State.OK and one.device.startswith("cuda"))
+    return next((run for run in runs if timed(run)), None)
 
 
 def of_case(target: Target, case_name: str, gpu: str, peak: Peak | None, *, measures: str) -> Roofline | str:

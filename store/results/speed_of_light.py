@@ -161,7 +161,6 @@ class Work:
 
 
 def _fastest(names: tuple[str, ...], rate: Callable[[str], float | None]) -> float | None:
-    """The highest of these ceilings; None where none is known."""
     return max((found for name in names if (found := rate(name)) is not None), default=None)
 
 
@@ -283,13 +282,11 @@ class _Least:
 
 
 def _greatest(parts: dict[Limiter, float]) -> _Least | None:
-    """The longest of several times; None where none is above zero."""
     limiter = max(parts, key=lambda key: parts[key])
     return _Least(parts[limiter], limiter) if parts[limiter] > 0 else None
 
 
 def _of_sheet(wanted: Work, sheet: Datasheet, timing: Timing, *, sm_clock_mhz: float | None) -> _Least | None:
-    """By the datasheet, at boost clock, or at the SM clock that ran."""
     bytes_ms = _dram_bytes(wanted, timing, sheet.l2_bytes) / sheet.memory_bytes_per_s * 1e3
     flops_ms = 0.0
     if wanted.flops > 0:
@@ -341,11 +338,10 @@ def _of_peak(
 
 def _crossing(wanted: Work, rate: Callable[[str], float | None]) -> dict[Limiter, float] | None:
     """ms of the link's busier direction, nothing without a link; None where a rate that it takes is not known."""
-    times: list[float] = []
-    for direction in wanted.directions(rate):
-        if direction.bytes_per_s is None:
-            return None
-        times.append(direction.bytes / direction.bytes_per_s * 1e3)
+    used = wanted.directions(rate)
+    times = [one.bytes / one.bytes_per_s * 1e3 for one in used if one.bytes_per_s is not None]
+    if len(times) < len(used):
+        return None
     return {Limiter(wanted.link or ""): max(times)} if times else {}
 
 

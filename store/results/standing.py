@@ -151,11 +151,8 @@ def is_result(run: Run) -> bool:
     state = State(run.state)
     if not state.final or state.cut_short:
         return False
-    return (
-        not state.silent
-        or state is State.CHANGED
-        or any(arm.correctness != Correctness.UNKNOWN or arm.median_ms is not None for arm in run.arms)
-    )
+    known = any(arm.correctness != Correctness.UNKNOWN or arm.median_ms is not None for arm in run.arms)
+    return known or not state.silent or state is State.CHANGED
 
 
 def last(runs: Iterable[Run]) -> tuple[Run | None, Run | None]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import State, Verdict
 from aisp.store.results import hardware, standing
 
 if TYPE_CHECKING:
     from aisp.store.record import Comparison, Run
+    from aisp.store.results.beside import Counted
     from aisp.store.results.reading import Reading
     from aisp.store.results.regression import Row
 
@@ -109,22 +110,6 @@ def unbelieved(run: Reading) -> str:
 # -- all of them together ----------------------------------------------------------------------------------------------
 
 
-class Scored(Protocol):
-    """A comparison as a score needs it; with the p-value of no difference beyond the noise floor."""
-
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def speedup(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-    @property
-    def p_value(self) -> float | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Score:
     """A suite in one number, with the verdicts that stay.
@@ -156,7 +141,7 @@ def together(parts: Iterable[Part]) -> Score:
     return score((part.target, best) for part in parts if (best := part.best) is not None)
 
 
-def score(entries: Iterable[tuple[str, Scored]]) -> Score:
+def score(entries: Iterable[tuple[str, Comparison | Counted]]) -> Score:
     """The geometric mean of these targets' comparisons with its interval, and the verdicts that stay.
 
     The mean of n speed-ups s_i is exp(m), m = sum(log s_i) / n. Each s_i counts as log-normal with the standard error
@@ -173,15 +158,16 @@ def score(entries: Iterable[tuple[str, Scored]]) -> Score:
     left_out: list[tuple[str, str]] = []
     asked: list[tuple[str, str, float]] = []
     for target, item in entries:
-        reason = _why_left_out(item)
-        if reason:
-            left_out.append((target, reason))
+        if item.verdict == Verdict.NONE or item.speedup is None:
+            left_out.append((target, "no speed-up"))
             continue
-        assert item.speedup is not None
-        assert item.low is not None
-        assert item.high is not None
-        logs.append(math.log(item.speedup))
-        errors.append(math.log(item.high / item.low) / (2 * NORMAL_95))
+        figures = [one for one in (item.speedup, item.low, item.high) if one is not None and 0 < one < math.inf]
+        if len(figures) < 3:
+            left_out.append((target, "no interval"))
+            continue
+        speedup, low, high = figures
+        logs.append(math.log(speedup))
+        errors.append(math.log(high / low) / (2 * NORMAL_95))
         asked.append((target, item.verdict, 1.0 if item.p_value is None else item.p_value))
     threshold = benjamini_hochberg([p_value for *_, p_value in asked], LEVEL)
     called = [(target, p_value <= threshold) for target, verdict, p_value in asked if verdict in CALLED]
@@ -191,18 +177,8 @@ def score(entries: Iterable[tuple[str, Scored]]) -> Score:
         return Score(0, None, None, None, tuple(left_out), confirmed, not_confirmed, LEVEL)
     mean = math.fsum(logs) / len(logs)
     margin = NORMAL_95 * math.sqrt(math.fsum(error**2 for error in errors)) / len(logs)
-    figures = (math.exp(mean), math.exp(mean - margin), math.exp(mean + margin))
-    return Score(len(logs), *figures, tuple(left_out), confirmed, not_confirmed, LEVEL)
-
-
-def _why_left_out(item: Scored) -> str:
-    """Why a comparison cannot count; "" where it does."""
-    figures = (item.speedup, item.low, item.high)
-    if item.verdict == Verdict.NONE or item.speedup is None:
-        return "no speed-up"
-    if any(figure is None or not math.isfinite(figure) or figure <= 0 for figure in figures):
-        return "no interval"
-    return ""
+    ends = (math.exp(mean), math.exp(mean - margin), math.exp(mean + margin))
+    return Score(len(logs), *ends, tuple(left_out), confirmed, not_confirmed, LEVEL)
 
 
 def benjamini_hochberg(p_values: Sequence[float], level: float) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.store.results import busy, comparison, suite
 from aisp.store.results.regression import Against, Change, Row, tally
-from aisp.store.results.tables import documents
+from aisp.store.results.tables import attributes, documents
 from aisp.store.results.tables.suites import TARGETS, targets_of
 from aisp.store.text import clean_line
 
@@ -56,15 +56,8 @@ class Pass:
 
     def head(self, kind: str) -> Document:
         """What each of its documents begins with."""
-        return {
-            "kind": f"aisp suite {kind}",
-            "schema": SCHEMA,
-            "suite": self.suite,
-            "id": self.id,
-            "wall": self.wall,
-            "machine": dict(self.machine),
-            "contract": dict(self.contract) or None,
-        }
+        own = {**attributes(self, "suite", "id", "wall"), "machine": dict(self.machine)}
+        return {"kind": f"aisp suite {kind}", "schema": SCHEMA, **own, "contract": dict(self.contract) or None}
 
 
 def package(run: Pass, rows: Sequence[Row], *, launch_count: Collection[str] = ()) -> dict[str, Document | str]:
@@ -141,7 +134,7 @@ def _against(found: Against | None) -> Document | None:
         "change": found.change.value,
         "run_id": found.earlier.run.id,
         "wall": found.earlier.run.record.wall,
-        **{name: getattr(found, name) for name in names},
+        **attributes(found, *names),
         "reason": found.reason or None,
         "causes": [_cause(one) for one in found.causes],
         "turns": None if found.turns is None else asdict(found.turns),
@@ -149,18 +142,9 @@ def _against(found: Against | None) -> Document | None:
 
 
 def _cause(found: Difference) -> Document:
-    return {
-        "cause": comparison.cause(found),
-        "what": found.what,
-        "then": _plain(found.a),
-        "now": _plain(found.b),
-        "refuses": found.refuses,
-    }
-
-
-def _plain(value: object) -> object:
-    """A value as JSON can hold it."""
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    plain = (bool, int, float, str)  # as JSON can hold it
+    then, now = (one if one is None or isinstance(one, plain) else str(one) for one in (found.a, found.b))
+    return {"cause": comparison.cause(found), "what": found.what, "then": then, "now": now, "refuses": found.refuses}
 
 
 def regression_markdown(run: Pass, rows: Sequence[Row]) -> str:
@@ -205,17 +189,10 @@ def index(suite_name: str, packages: Iterable[tuple[Document, Document]], told: 
         packages: summary and regression of each.
         told: sentences on packages that could not be taken in.
     """
+    names = ("id", "wall", "machine", "contract", "geometric_mean", "geometric_mean_without_launch_count", "changes")
     entries = [
-        {
-            "id": of.get("id"),
-            "wall": of.get("wall"),
-            "machine": of.get("machine"),
-            "contract": of.get("contract"),
-            "geometric_mean": of.get("geometric_mean"),
-            "geometric_mean_without_launch_count": of.get("geometric_mean_without_launch_count"),
-            "changes": of.get("changes"),
-            "worse": [entry.get("target") for entry in against.get(Change.WORSE.value) or ()],
-        }
+        {name: of.get(name) for name in names}
+        | {"worse": [entry.get("target") for entry in against.get(Change.WORSE.value) or ()]}
         for of, against in packages
     ]
     return {

@@ -12,7 +12,6 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import LIMITERS, Case, Target
 from aisp.store.outcomes import Limiter, Timing
 from aisp.store.record import Ceiling, Light, LinkUse, Peak
-from aisp.store.results import datasheets
 from aisp.store.results.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
 from aisp.store.results.roofline import Roof, roofline
 from aisp.store.results.speed_of_light import (
@@ -27,6 +26,7 @@ from aisp.store.results.speed_of_light import (
     link_use,
     work,
 )
+from tests import datasheets
 from tests.engine.targets import write_target
 
 H100, H200, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA A100-SXM4-80GB"

@@ -22,10 +22,10 @@ from aisp.store.record import Ceiling, Light, Peak, unplanned
 from aisp.store.results.roofline import Roofline, of_case
 from aisp.tui.cli import selftest
 from aisp.tui.cli.follow import Followed
-from aisp.tui.cli.peak import PeakView
 from aisp.tui.cli.peak import lines as peak_lines
 from aisp.tui.cli.roofline import Chart, labels_apart
 from aisp.tui.cli.tree import cli
+from aisp.tui.model import PeakView
 from tests import heard
 from tests.replacing import replace
 from tests.tui.fake_engine import (

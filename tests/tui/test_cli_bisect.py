@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from aisp.engine import paths, written
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
@@ -199,14 +200,14 @@ def test_the_manner_is_that_of_the_bad_run() -> None:
     assert Manner.of(record, quick=True) == Manner("cuda", "wide", True, 0, Cache.WARM, False, "portable")
 
 
-def test_old_folders_make_room(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turning, "KEPT_COLLECTIONS", 3)
+def test_old_folders_make_room(state: Path) -> None:
+    turns = paths.turns_dir()
     for number in range(6):
-        root = turning.write(f"c{number}", {"one": {"a.py": b"1", "sub/b.py": b"2"}})
+        root = written.write(turns, f"c{number}", {"one": {"a.py": b"1", "sub/b.py": b"2"}}, most=3)
         os.utime(root, (number, number))
     assert sorted(path.name for path in root.parent.iterdir()) == ["c3", "c4", "c5"]
     assert (root / "one" / "sub" / "b.py").read_bytes() == b"2"
-    assert turning.write("c5", {"one": {"c.py": b"3"}}) == root
+    assert written.write(turns, "c5", {"one": {"c.py": b"3"}}, most=3) == root
     assert [path.name for path in (root / "one").iterdir()] == ["c.py"]
 
 

@@ -16,10 +16,8 @@ from click.testing import CliRunner, Result
 from aisp.engine.doors import many
 from aisp.store.candidates import Candidates, Level, Standing
 from aisp.store.outcomes import Correctness, State, Verdict
-from aisp.store.results import candidate
 from aisp.store.results.candidate import Outcome
 from aisp.store.results.outcome import Stage
-from aisp.tui.cli import judge as judging
 from aisp.tui.cli import judge_many
 from aisp.tui.cli.tree import cli
 from tests.engine.harness import EngineUnderTest
@@ -88,10 +86,6 @@ def runs_of(engine: EngineUnderTest, lines: list[dict[str, Any]]) -> dict[str, i
 def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str) -> Result:
     isolate(monkeypatch, tmp_path)
     return CliRunner().invoke(cli, ["judge", *words])
-
-
-def test_the_options_default_is_what_the_store_has() -> None:
-    assert judging.FINALISTS == candidate.FINALISTS
 
 
 def test_what_cannot_be_judged_is_wrong_usage_and_says_what_would_work(

@@ -4,9 +4,10 @@ be, and new ranges to agree to. The rules are in store.results.expected, the fil
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,7 @@ from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.expected import Agreed, AgreedTarget, Scope
 from aisp.store.given import regular_bytes, write_whole
 from aisp.store.results import expected, hardware, suite
-from aisp.store.results.expected import GAINS, Answered, HeldRung, HeldTarget, Met, Part, Sighting
+from aisp.store.results.expected import GAINS, Answered, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
 from aisp.store.results.tables import documents
 from aisp.store.results.tables.agreed import HELD, LEAST, Least
@@ -28,7 +29,7 @@ from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Catalog, Problem, Target
+    from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store.record import Run
     from aisp.tui.cli.results import Document
     from aisp.tui.cli.stored import Opened
@@ -84,7 +85,11 @@ class OfStore:
             expected.of_run(self.opened.read(run), self.opened.facts(run), target)
             for run in self._of(target)
             if expected.counts(run, target, accept_portable=accept_portable)
-            and (hardware.is_meant(meant, self._names(run, target)) if meant else _on_gpu(run, target))
+            and (
+                hardware.is_meant(meant, self._names(run, target))
+                if meant
+                else target.on_host or run.device.startswith("cuda")
+            )
         ]
 
     def _of(self, target: Target) -> list[Run]:
@@ -97,10 +102,6 @@ class OfStore:
 
     def _marked(self, target: Target) -> bool:
         return bool(self.opened.marks.in_force(bytes(target.folder)))
-
-
-def _on_gpu(run: Run, target: Target) -> bool:
-    return target.on_host or run.device.startswith("cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,68 +153,31 @@ def least(known: Known, targets: Sequence[Target], meant: str, speedup: float) -
 def least_lines(found: Sequence[Least], meant: str, speedup: float, *, width: int | None) -> list[str]:
     """What lies below, and how many targets were asked."""
     below = [one for one in found if one.below]
-    silent = Counter(one.answered.met.value for one in found if one.answered.met is not Met.MET)
-    asked = [one for one in found if one.answered.met is Met.MET]
-    others = sum(one.target.goal not in GAINS for one in asked)
-    told = f"{len(below)} of {plain.counted(len(asked) - others, 'target')} below {speedup:g}x on {clean_line(meant)}"
-    left = [f"{count} {word}" for word, count in silent.items()]
+    counts = Counter(one.answered.met for one in found)
+    others = sum(one.target.goal not in GAINS for one in found if one.answered.met is Met.MET)
+    asked = counts.pop(Met.MET, 0) - others
+    told = f"{len(below)} of {plain.counted(asked, 'target')} below {speedup:g}x on {clean_line(meant)}"
+    left = [f"{count} {met.value}" for met, count in counts.items()]
     left += [f"{others} not about a gain of time"] if others else []
-    table = plain.listing(LEAST, below, width=width) if below else []
     told += f"; not asked: {', '.join(left)}" if left else ""
-    return [*table, *([""] if table else []), told]
-
-
-def least_json(found: Sequence[Least], meant: str, speedup: float) -> dict[str, Any]:
-    """The same for JSON; the schema is in docs/commands.md."""
-    return {
-        "hardware": clean_line(meant),
-        "min_speedup": speedup,
-        "below": [one.target.id for one in found if one.below],
-        "targets": documents(LEAST, found),
-    }
+    return [*plain.listing(LEAST, below, width=width), "", told] if below else [told]
 
 
 # -- held against what was agreed to -----------------------------------------------------------------------------------
 
 
-def read_files(roots: Sequence[str]) -> list[Agreed]:
-    """The files of these collections; what is wrong with any is told on stderr."""
-    found, problems = files.load([Path(root).absolute() for root in roots] or None)
-    _warn(problems)
-    return found
-
-
-def _warn(problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
-
-
 def hold(
-    known: Known, targets: Sequence[Target], meant: str, found: Sequence[Agreed], scopes: Iterable[Scope]
+    known: Known, targets: Sequence[Target], meant: str, found: Sequence[Agreed], scopes: Collection[Scope]
 ) -> list[tuple[Agreed, list[HeldTarget]]]:
     """Each file that speaks of the hardware meant, with what its targets came to there."""
-    wanted = set(scopes)
-    chosen = [
-        one
-        for one in found
-        if one.scope in wanted and (one.scope is Scope.PORTABLE or hardware.is_meant(meant, [one.hardware]))
-    ]
-    return [
-        (
-            one,
-            [
-                expected.hold(
-                    target,
-                    one.scope,
-                    one.targets[target.id],
-                    known.answer(target, one.hardware or meant, exactly=bool(one.hardware)),
-                )
-                for target in targets
-                if target.id in one.targets
-            ],
-        )
-        for one in chosen
-    ]
+    held: list[tuple[Agreed, list[HeldTarget]]] = []
+    for one in found:
+        if one.scope in scopes and (one.scope is Scope.PORTABLE or hardware.is_meant(meant, [one.hardware])):
+            there = [target for target in targets if target.id in one.targets]
+            answers = [known.answer(each, one.hardware or meant, exactly=bool(one.hardware)) for each in there]
+            both = zip(there, answers, strict=True)
+            held.append((one, [expected.hold(each, one.scope, one.targets[each.id], said) for each, said in both]))
+    return held
 
 
 def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int | None) -> list[str]:
@@ -222,36 +186,26 @@ def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int |
     for one, targets in found:
         rows = []
         for held in targets:
-            rows += [
-                [held.target, rung.rung, rung.met.value, "; ".join(_figures(rung))]
-                for rung in held.rungs
-                if rung.met.missed or rung.met is Met.UNDECIDED
-            ]
+            for rung in held.rungs:
+                if rung.met.missed or rung.met is Met.UNDECIDED:
+                    figures = [*map(_figure, rung.apart), *([rung.note] if rung.note else [])]
+                    rows.append((held.target, rung.rung, rung.met.value, "; ".join(figures)))
             if held.order is not None and held.order.met.missed:
                 pairs = ", ".join(f"{slow} before {fast}" for fast, slow in held.order.broken)
-                rows.append([held.target, "order", held.order.met.value, pairs])
-        cells = [[clean_line(cell) for cell in row] for row in rows]
-        heads = ["target", "rung", "as agreed", "measured [low..high], agreed"]
-        lines += [*common.table(heads, cells, width=width, shrink=heads[-1]), ""] if rows else []
+                rows.append((held.target, "order", held.order.met.value, pairs))
+        heads = ("target", "rung", "as agreed", "measured [low..high], agreed")
+        lines += [*common.table(heads, rows, width=width, shrink=heads[-1]), ""] if rows else []
         for held in targets:
             if held.met.missed and held.differs:
                 causes = ", ".join(f"{d.what} {d.a} then, {d.b or 'unknown'} now" for d in held.differs)
                 lines.append(clean_line(f"{held.target}: look at first: {causes}"))
-        apart: dict[str, list[str]] = {}
-        for held in targets:
-            if held.met is Met.APART and held.rungs:
-                apart.setdefault(held.rungs[0].note, []).append(held.target)
-        lines += [clean_line(f"not comparable, {note}: {', '.join(names)}") for note, names in apart.items()]
+        apart = [held for held in targets if held.met is Met.APART and held.rungs]
+        lines += common.by_reason((held.target, f"not comparable, {held.rungs[0].note}") for held in apart)
         counts = Counter(rung.met.value for held in targets for rung in held.rungs)
         told = ", ".join(f"{count} {word}" for word, count in counts.items()) or "no target of it was asked for"
         about = f" on {one.hardware}" if one.hardware else ""
         lines.append(clean_line(f"{one.scope}{about} ({one.path.name}), rungs: {told}"))
     return lines
-
-
-def _figures(rung: HeldRung) -> list[str]:
-    shown = [part for part in rung.parts if part.met not in (Met.MET, Met.UNMEASURED)]
-    return [_figure(part) for part in shown] + ([rung.note] if rung.note else [])
 
 
 def _figure(part: Part) -> str:
@@ -263,14 +217,13 @@ def _figure(part: Part) -> str:
 
 
 def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> dict[str, Any]:
-    """The same for JSON; the schema is in docs/commands.md."""
     return {
-        "hardware": clean_line(meant),
+        "hardware": meant,
         "files": [
             {
-                "file": clean_line(str(one.path), limit=4096),
+                "file": str(one.path),
                 "scope": one.scope,
-                "hardware": clean_line(one.hardware) or None,
+                "hardware": one.hardware or None,
                 "targets": documents(HELD, targets),
             }
             for one, targets in found
@@ -278,17 +231,20 @@ def held_json(found: Sequence[tuple[Agreed, list[HeldTarget]]], meant: str) -> d
     }
 
 
-def tell_gone(found: Iterable[Agreed], catalog: Catalog) -> None:
-    """Say which targets these files name that are not there."""
+def read_files(roots: Sequence[str], catalog: Catalog | None) -> list[Agreed]:
+    """The files of these collections; what is wrong with any is told on stderr, and with a catalogue, which targets
+    they name that are not there."""
+    found, problems = files.load([Path(root).absolute() for root in roots] or None)
+    common.warn(problems)
+    if catalog is None:
+        return found
     there = {*catalog.ids, *catalog.broken}
     for one in found:
-        gone = [clean_line(name) for name in one.targets if name not in there]
-        if gone:
+        if gone := [name for name in one.targets if name not in there]:
             more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
-            common.note(
-                f"aisp: warning: {clean_line(str(one.path), limit=1000)}: there is no such target (any more): "
-                f"{', '.join(gone[:MOST_NAMED])}{more}; `aisp dev expectations --refresh` takes them out"
-            )
+            told = f"there is no such target (any more): {', '.join(gone[:MOST_NAMED])}{more}"
+            common.warn([f"{one.path}: {told}; `aisp dev expectations --refresh` takes them out"])
+    return found
 
 
 # -- new ranges to agree to --------------------------------------------------------------------------------------------
@@ -349,7 +305,7 @@ def refresh(
     seen = {target.id: known.sightings(target, meant, accept_portable=accept_portable) for target in targets}
     models = sorted({one.on for runs in seen.values() for one in runs})
     if scope is Scope.STRICT and len(models) > 1:
-        raise click.UsageError(f"{clean_line(meant)} means {' and '.join(models)}; give one's whole name")
+        raise click.UsageError(f"{meant} means {' and '.join(models)}; give one's whole name")
     name = models[0] if scope is Scope.STRICT and models else ""
     before, now = _present(scope, name or meant, roots, into)
     fresh = {key: _made(scope, runs) for key, runs in seen.items() if runs}
@@ -366,10 +322,8 @@ def refresh(
 def _made(scope: Scope, runs: Sequence[Sighting]) -> AgreedTarget:
     if scope is Scope.STRICT:
         return expected.strict(expected.sittings(runs))
-    by_model: dict[str, list[Sighting]] = {}
-    for one in runs:
-        by_model.setdefault(one.on, []).append(one)
-    return expected.portable([expected.sittings(of_one) for of_one in by_model.values()])
+    models = dict.fromkeys(one.on for one in runs)
+    return expected.portable([expected.sittings([one for one in runs if one.on == model]) for model in models])
 
 
 def _why(known: Known, target: Target, meant: str) -> str:
@@ -382,34 +336,29 @@ def _why(known: Known, target: Target, meant: str) -> str:
 def _present(scope: Scope, name: str, roots: Sequence[str], into: Path | None) -> tuple[str, Agreed]:
     """The file that speaks of this hardware, or would, as text and read."""
     given = [Path(root).absolute() for root in roots] or None
+    slug = "portable" if scope is Scope.PORTABLE else re.sub(r"\W", "_", hardware.short(name).lower())
     path = into or next(
         (one.path for one in files.load(given)[0] if one.scope is scope and one.hardware in ("", name)),
-        files.folders(given)[0] / f"{_slug(scope, name)}.toml",
+        files.folders(given)[0] / f"{slug}.toml",
     )
     try:
         before = _text(path)
     except FileNotFoundError:
         return "", Agreed(scope, "" if scope is Scope.PORTABLE else name, {}, path)
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"{clean_line(str(path))} cannot be read: {error}") from None
+        raise click.UsageError(f"{path} cannot be read: {error}") from None
     now, problems = files.parse(path, before)
-    _warn(problems)
+    common.warn(problems)
     if now is None:
-        raise click.UsageError(f"{clean_line(str(path))} is no file of expectations; move it away, or give --out FILE")
+        raise click.UsageError(f"{path} is no file of expectations; move it away, or give --out FILE")
     if now.scope is not scope or (scope is Scope.STRICT and now.hardware != name):
-        told = f"speaks of {clean_line(now.hardware) or 'any GPU'}, not of {name or 'any GPU'}"
-        raise click.UsageError(f"{clean_line(str(path))} {told}; give --out FILE with another name")
+        told = f"speaks of {now.hardware or 'any GPU'}, not of {name or 'any GPU'}"
+        raise click.UsageError(f"{path} {told}; give --out FILE with another name")
     return before, now
 
 
 def _text(path: Path) -> str:
     return regular_bytes(path, sources.MAX_FILE_BYTES, follow=True).decode("utf-8")
-
-
-def _slug(scope: Scope, name: str) -> str:
-    if scope is Scope.PORTABLE:
-        return "portable"
-    return "".join(sign if sign.isalnum() else "_" for sign in hardware.short(name).lower())
 
 
 def difference(before: str, after: str, path: Path) -> str:
@@ -454,22 +403,22 @@ def write(fresh: Fresh, taken: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         there = _text(path) if path.exists() else ""
         if there != fresh.before:
-            raise NotHereError(f"{clean_line(str(path))} has changed meanwhile; nothing was written, ask again")
+            raise NotHereError(f"{path} has changed meanwhile; nothing was written, ask again")
         write_whole(path, files.text(fresh.taking(taken)).encode())
     except OSError as error:
-        raise NotHereError(f"{clean_line(str(path))} cannot be written: {error.strerror or error}") from None
+        raise NotHereError(common.cannot("written", path, error)) from None
 
 
 def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int:
     """Show what a refresh comes to, have it agreed to, write it; the exit status."""
-    path, name = fresh.now.path, clean_line(fresh.now.hardware) or None
+    path = fresh.now.path
     shown = difference(fresh.before, files.text(fresh.taking(fresh.changes)), path) if fresh.changes else ""
     interactive = not yes and not as_json and sys.stdin.isatty()
-    if shown and not as_json and not interactive:
-        common.say(clean(shown, limit=MOST_OF_A_DIFF).rstrip("\n"))
     if not as_json:
+        if shown and not interactive:
+            common.say(clean(shown, limit=MOST_OF_A_DIFF).rstrip("\n"))
         for target, why in fresh.silent.items():
-            common.note(f"aisp: {target}: {clean_line(why)}")
+            common.note(f"{target}: {why}")
     taken = agree(fresh, yes=yes, as_json=as_json) if fresh.changes else []
     if taken:
         write(fresh, taken)
@@ -477,8 +426,8 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
         common.say_document(
             {
                 "scope": scope,
-                "hardware": name,
-                "file": clean_line(str(path), limit=4096),
+                "hardware": fresh.now.hardware or None,
+                "file": str(path),
                 "changed": list(fresh.targets),
                 "removed": list(fresh.gone),
                 "left_out": [{"target": target, "reason": why} for target, why in fresh.silent.items()],
@@ -487,15 +436,13 @@ def tell_refresh(fresh: Fresh, scope: Scope, *, yes: bool, as_json: bool) -> int
             }
         )
     elif taken:
-        common.say(f"{plain.counted(len(taken), 'target')} written into {clean_line(str(path), limit=4096)}")
+        common.say(f"{plain.counted(len(taken), 'target')} written into {common.path_text(path)}")
     elif not fresh.changes:
-        known = bool(fresh.now.targets)
-        common.note("aisp: nothing changes" if known else "aisp: no run that counts; `aisp run all` makes some")
+        common.note("nothing changes" if fresh.now.targets else "no run that counts; `aisp run all` makes some")
+    elif interactive:
+        common.note("nothing was agreed to, and nothing written")
     else:
-        asked = (
-            "nothing was agreed to, and nothing written" if interactive else "nothing was written; --yes agrees to all"
-        )
-        common.note(f"aisp: {asked}")
+        common.note("nothing was written; --yes agrees to all")
     if not fresh.changes:
         return 0 if fresh.now.targets else EXIT_NO
     return 0 if taken else EXIT_NO

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +32,7 @@ from aisp.store.results.audit import (
     tally,
 )
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.tables import at, attributes, printed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -92,26 +93,24 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     from aisp.engine import trust  # every category's file and the gallery: only where they are run
 
     gallery = trust.gallery()
-    for problem in gallery.problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(gallery.problems)
     chosen = choose(trust.fixtures(), selectors)
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
     rows = audit.rows
-    common.answer(as_json, lambda: as_document(audit.device, rows), lines, audit.device, rows)
+    common.answer(as_json, lambda: _as_json(audit.device, rows), lines, audit.device, rows)
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
 
 
 def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[FixtureView]:
     """The fixtures that `selectors` mean, each once; all where none is given. Wrong usage where one means nothing."""
     chosen: dict[str, FixtureView] = {}
-    wanted = list(selectors)
-    for word in wanted:
+    for word in (wanted := list(selectors)):
         name = word.replace("/", ":").replace(".", ":")
         found = [fixture for fixture in fixtures if name in (fixture.category, fixture.target_id)]
         if not found:
             names = [*dict.fromkeys(f.category for f in fixtures), *(f.target_id for f in fixtures)]
-            what = f"no fixture or category {clean_line(word)!r} in the gallery"
+            what = f"no fixture or category {word!r} in the gallery"
             raise common.unknown(what, name, names, "`aisp checks` lists what proves each check", most=3)
         chosen |= {fixture.target_id: fixture for fixture in found}
     return list(chosen.values()) if wanted else list(fixtures)
@@ -143,16 +142,12 @@ class Audit(Interruptible):
         self._root = root
         self._device = device
         self._keep_going = keep_going
-        self._waiting: deque[tuple[Case, list[str]]] = deque()
-        for fixture in fixtures:
-            case = Case(fixture)
-            self._waiting.append((case, rungs_of(fixture)))
+        self._waiting = deque((Case(fixture), rungs_of(fixture)) for fixture in fixtures)
         self._going: dict[str, tuple[Case, list[str]]] = {}  # by run id: what it is to say something of
         self._follower = Follower([])
 
     @property
     def rows(self) -> list[Row]:
-        """See the class."""
         return [row for name in self._order for row in self._judged.get(name, [])]
 
     @property
@@ -165,40 +160,29 @@ class Audit(Interruptible):
         }
         return next((name for name in ("cuda", "cpu") if any(d.startswith(name) for d in ran)), self._device)
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self._going)
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         self._drop_waiting()
         return list(self._going)
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return not self._going
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.protocol import events  # already imported by the connection
 
         await self._fill(engine)
         if not self._going:
-            return
+            return True
         async for batch in engine.batches():
             for event in batch:
-                run = self._follower.apply(event)
+                told = self._follower.apply(event)
                 self.banner(event)
-                if run is not None and isinstance(event, events.RunFinished):
-                    self._finished(run)
-            if self._follower.gap:
-                self._follower.gap = False
-                await self._catch_up(engine)
+                if told is not None and isinstance(event, events.RunFinished):
+                    self._finished(told)
+            for run in await self._follower.catch_up(engine):
+                self._finished(run)
             self._draw()
             await self._fill(engine)
-            if self.done:
-                return
+            if not self._going:
+                return True
+        return False
 
     async def _fill(self, engine: Connection) -> None:
         """Ask for the next runs. A fixture that the engine does not take is unavailable, in its words."""
@@ -221,7 +205,7 @@ class Audit(Interruptible):
                 )
             )
             if reply.error or not reply.run_ids:
-                case.refused = clean_line(reply.error, limit=1000) or "the engine planned no run"
+                case.refused = reply.error or "the engine planned no run"
                 self._settle(case)
                 continue
             run_id = reply.run_ids[0]
@@ -247,7 +231,7 @@ class Audit(Interruptible):
         self._settle(case)
 
     def _drop_waiting(self) -> None:
-        """Ask for nothing more. Fixtures that have begun are judged by what there is."""
+        # Fixtures that have begun are judged by what there is.
         waiting, self._waiting = self._waiting, deque()
         for case, _ in waiting:
             if case.runs:
@@ -261,29 +245,17 @@ class Audit(Interruptible):
         rows = self._judged[case.fixture.target_id] = judge(case.fixture, case.runs, case.alone, case.refused)
         self._progress.clear()
         told = ", ".join(f"{row.rung} {row.outcome}{by(row)}" for row in rows)
-        common.note(clean_line(f"[{len(self._judged)}/{len(self._order)}] {case.fixture.target_id}: {told}"))
+        common.tell(clean_line(f"[{len(self._judged)}/{len(self._order)}] {case.fixture.target_id}: {told}"))
         if not self._keep_going and any(row.outcome.bad for row in rows):
             self._drop_waiting()
-
-    async def _catch_up(self, engine: Connection) -> None:
-        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is asked."""
-        queued = {item.run_id for item in (await engine.status()).queue}
-        for run_id in [name for name in self._going if name not in queued]:
-            from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
-
-            stored = finished_view(run_id)
-            if stored is not None:
-                self._follower.runs[run_id] = Followed(stored.record, stored.quarantined)
-                self._finished(self._follower.runs[run_id])
 
     def _draw(self) -> None:
         going = [self._follower.runs[run_id] for run_id in self._going]
         run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
-            number = min(len(self._judged) + 1, len(self._order))
-            self._progress.show(
-                progress_line(run, self._follower, number, len(self._order), self.elapsed_s, now_ns=time.monotonic_ns())
-            )
+            number, now_ns = min(len(self._judged) + 1, len(self._order)), time.monotonic_ns()
+            line = progress_line(run, self._follower, number, len(self._order), self.elapsed_s, now_ns=now_ns)
+            self._progress.show(line)
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
@@ -302,31 +274,38 @@ def evidence(row: Row) -> str:
     return "; ".join(part for part in (f"{row.verdict}: {told}" if row.verdict else told, row.evidence) if part)
 
 
+def _naive(row: Row) -> str | None:
+    if row.naive_speedup is None:
+        return None
+    took = {True: "accepted", False: "refused", None: "not compared"}[row.naive_accepts]
+    return f"{plain.speedup(row.naive_speedup)} {took}"
+
+
+def _ours(row: Row, *interval: float | None) -> str:
+    return plain.speedup(row.speedup, *interval, verdict=row.compared)
+
+
+OURS = "ours [low..high]"
+COLUMNS = (
+    printed("fixture", at("fixture"), shrink=True),
+    printed("rung", at("rung")),
+    printed("outcome", lambda row: row.outcome.upper() if row.outcome.bad else row.outcome),
+    printed("by", lambda row: next(iter(row.findings), None), drop=1),
+    printed("naive harness", _naive),
+    printed(OURS, lambda row: _ours(row, row.low, row.high)),
+)
+
+
 def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
     """The fixtures and the confusion matrix for people."""
-    narrow = width is not None and width < WIDE
-    cells = [
-        [
-            clean_line(row.fixture),
-            clean_line(row.rung),
-            row.outcome.upper() if row.outcome.bad else row.outcome,
-            clean_line(row.findings[0]) if row.findings else plain.DASH,
-            _naive(row),
-            plain.speedup(row.speedup, *(() if narrow else (row.low, row.high)), verdict=row.compared),
-        ]
-        for row in rows
-    ]
-    heads = ["fixture", "rung", "outcome", "by", "naive harness", "ours" if narrow else "ours [low..high]"]
-    found = plain.table(heads, cells, width=width, shrink="fixture", drop=["by"])
+    # Without room for our interval.
+    columns = [replace(one, head="ours", text=_ours) if one.key == OURS else one for one in COLUMNS]
+    found = plain.listing(columns if width is not None and width < WIDE else COLUMNS, rows, width=width, tabs=False)
     told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {evidence(row)}" for row in rows if row.outcome.bad]
-    why: dict[str, list[str]] = {}
-    for row in rows:
-        if row.outcome is Outcome.UNAVAILABLE:
-            why.setdefault(clean_line(row.evidence, limit=1000), []).append(clean_line(f"{row.fixture} {row.rung}"))
-    told += [f"unavailable, {reason}: {', '.join(who)}" for reason, who in why.items()]
+    absent = [row for row in rows if row.outcome is Outcome.UNAVAILABLE]
+    told += common.by_reason((f"{row.fixture} {row.rung}", f"unavailable, {row.evidence}") for row in absent)
     matrix = [[name, *map(str, counts.values())] for name, counts in by_category(rows)]
-    total = tally(rows)
-    matrix.append(["all", *map(str, total.values())])
+    matrix.append(["all", *map(str, tally(rows).values())])
     return [
         *found,
         *(["", *(clean_line(line, limit=2000) for line in told)] if told else []),
@@ -335,13 +314,6 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
         "",
         f"=> on {clean_line(device)}: {summary(rows)}",
     ]
-
-
-def _naive(row: Row) -> str:
-    if row.naive_speedup is None:
-        return plain.DASH
-    took = {True: "accepted", False: "refused", None: "not compared"}[row.naive_accepts]
-    return f"{plain.speedup(row.naive_speedup)} {took}"
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -357,22 +329,18 @@ def summary(rows: Sequence[Row]) -> str:
     return "; ".join(parts)
 
 
-_FIGURES = ("naive_speedup", "naive_accepts", "speedup", "low", "high")
-
-
-def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The audit for JSON; the schema is in docs/commands.md."""
+def _as_json(device: str, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "device": device,
         "categories": [{"category": category, **counts} for category, counts in by_category(rows)],
         "fixtures": [
             {
                 "id": row.fixture,
-                **{name: getattr(row, name) for name in ("category", "rung", "kind", "outcome")},
+                **attributes(row, "category", "rung", "kind", "outcome"),
                 "finding": row.findings[0] if row.findings else None,
                 "findings": list(row.findings),
                 "evidence": evidence(row),
-                **{name: getattr(row, name) for name in _FIGURES},
+                **attributes(row, "naive_speedup", "naive_accepts", "speedup", "low", "high"),
                 "run_id": row.run_id or None,
             }
             for row in rows

@@ -22,10 +22,7 @@ from aisp.tui.cli.tree import EXIT_NO
 def tell(a: Document, b: Document, *, as_json: bool) -> int:
     """Print the page, or the JSON of it; the exit status."""
     rows, chosen = gather(a, b)
-    if as_json:
-        common.say_document(_as_json(a, b, rows, chosen))
-    else:
-        common.say("\n".join(lines(a, b, chosen)))
+    common.answer(as_json, lambda: _as_json(a, b, rows, chosen), lambda width: lines(a, b, chosen))
     return 0 if any(row.speedup is not None for row in rows) else EXIT_NO
 
 

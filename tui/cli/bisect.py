@@ -81,13 +81,13 @@ def command(
     Exit status: 0 found; 1 the bad version is not slower in turns; 2 no such run, runs of another target, the good one
     not older than the bad one; 3 it could not be done here; 130 left by Ctrl-C.
     """
-    from aisp.tui.cli import stored  # the store and numpy
     from aisp.tui.cli.turning import LeftError, Manner  # how runs are followed, which needs msgspec
 
     begun = time.monotonic()
-    with stored.history() as opened:
+    with common.history() as opened:
         older, newer = _ends(opened, target_id, good, bad, roots)
-        folder = _folder(newer, target_id, roots)
+        at_path = roots or choosing.is_path(target_id)
+        folder = resolve.target(target_id, roots).folder if at_path else Path(os.fsdecode(newer.folder))
         had = _stored(opened, older, newer)
         chosen = rung or bisection.lost_most(opened.read(older), opened.read(newer), had[0], had[-1])
     if not chosen:
@@ -98,7 +98,7 @@ def command(
         if end.reason:
             raise click.UsageError(f"run {run.id}: {end.reason}")
     many = plain.counted(len(versions), "version")
-    common.note(clean_line(f"aisp: {newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}"))
+    common.note(f"{newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}")
     manner = Manner.of(newer, quick=quick)
     if device != "auto":
         manner = replace(manner, device=device, case=newer.case if device == newer.device else "")
@@ -107,14 +107,17 @@ def command(
     try:
         found = search(versions, trial.ask, found)
     except LeftError:
-        _say_steps(found)
+        if slower := [step.number for step in found.steps if step.word is Word.BAD]:
+            last = max((step.number for step in found.steps if step.word is Word.GOOD), default=0)
+            common.note(f"as far as it came: the first bad version is between {last} and {min(slower)}")
         ctx.exit(EXIT_INTERRUPTED)
     found.runs = trial.runs
     took_s = time.monotonic() - begun
-    if as_json:
-        common.say_document(as_document(newer.target, chosen, versions, found, git, took_s))
-    else:
-        common.say("\n".join(lines(newer.target, chosen, versions, found, took_s)))
+    common.answer(
+        as_json,
+        lambda: _as_json(newer.target, chosen, versions, found, git, took_s),
+        lambda width: lines(newer.target, chosen, versions, found, took_s),
+    )
     ctx.exit(0 if found.first_bad is not None else 1)
 
 
@@ -122,10 +125,9 @@ def command(
 
 
 def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) -> tuple[Run, Run]:
-    """The two runs. Wrong usage where they are not what was asked for."""
     meant = opened.meant(word, roots)
     if isinstance(meant, str) or len(meant) != 1:
-        raise click.UsageError(f"{clean_line(word)} is not one target; `aisp history` lists those that were run")
+        raise click.UsageError(f"{word} is not one target; `aisp history` lists those that were run")
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
         if run.target not in meant[0]:
@@ -135,13 +137,6 @@ def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) 
     if (older.wall, older.id) >= (newer.wall, newer.id):
         raise click.UsageError(f"the good run {older.id} is not older than the bad run {newer.id}; --good is the older")
     return older, newer
-
-
-def _folder(run: Run, word: str, roots: Sequence[str]) -> Path:
-    """Where the target lies: at the path that was given, else where it was run."""
-    if roots or choosing.is_path(word):
-        return resolve.target(word, roots).folder
-    return Path(os.fsdecode(run.folder))
 
 
 def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
@@ -164,7 +159,7 @@ def _stored(opened: Opened, older: Run, newer: Run) -> list[Version]:
         except (LookupError, StoreError) as error:
             if run in (older, newer):
                 raise
-            found.append(Version({}, {}, **facts, reason=f"its sources cannot be read: {clean_line(str(error))}"))
+            found.append(Version({}, {}, **facts, reason=f"its sources cannot be read: {error}"))
     return found
 
 
@@ -216,9 +211,7 @@ class Trial:
             LeftError: Ctrl-C.
         """
         step = self._asked(number)
-        common.note(
-            clean_line(f"aisp: version {number}: {step.sentence}  ({self._versions[number].label})", limit=1000)
-        )
+        common.note(f"version {number}: {step.sentence} ({self._versions[number].label})")
         if step.word is Word.SKIPPED and number == len(self._versions) - 1:
             raise NotHereError(f"the bad version cannot be measured: {step.reason}")
         return step
@@ -238,7 +231,7 @@ class Trial:
         folder = f"{name}_{number}"
         turned = settle(self._collection, {folder: files}, self._manner)
         if (run := turned.runs.get(folder)) is None:
-            why = clean_line(turned.refused.get(folder, "the run did not come to its end"), limit=2000)
+            why = turned.refused.get(folder, "the run did not come to its end")
             raise NotHereError(f"the two versions cannot be run here: {why}")
         self.runs += 1 + len(turned.again)
         try:
@@ -253,37 +246,20 @@ class Trial:
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 
-def _say_steps(found: Found) -> None:
-    bad = [step.number for step in found.steps if step.word is Word.BAD]
-    good = [0, *(step.number for step in found.steps if step.word is Word.GOOD)]
-    if bad:
-        common.note(f"aisp: as far as it came: the first bad version is between {max(good)} and {min(bad)}")
-
-
 def difference(before: Version, after: Version) -> str:
     """What changed in the rung from one version to the other, as `diff -u` writes it."""
-    from aisp.tui.cli.diff import MAX_FILE_CHARACTERS, Pair, unified
-    from aisp.tui.widgets.alignment import split_lines
+    from aisp.tui.cli.diff import MAX_FILE_CHARACTERS, Side, compared, unified
 
-    def text(version: Version, name: str) -> list[str] | None:
-        data = version.rung.get(name)
-        return None if data is None else split_lines(clean(data, limit=MAX_FILE_CHARACTERS))
+    def side(one: Version) -> Side:
+        files = {name: clean(data, limit=MAX_FILE_CHARACTERS) for name, data in one.rung.items()}
+        return Side(one.run_id or one.commit[:12], files, kind="run" if one.run_id else "commit")
 
-    def label(version: Version, name: str) -> str:
-        return f"{name} ({f'run {version.run_id}' if version.run_id else f'commit {version.commit[:12]}'})"
-
-    pairs = [
-        Pair(label(before, name), label(after, name), text(before, name), text(after, name))
-        for name in sorted({*before.rung, *after.rung})
-    ]
-    return "\n".join(line for pair in pairs if not pair.same for line in unified(pair, 3))
+    return "\n".join(line for pair in compared(side(before), side(after)) for line in unified(pair, 3))
 
 
 def lines(target: str, rung: str, versions: Sequence[Version], found: Found, took_s: float) -> list[str]:
-    """The result for people."""
-    took = (
-        f"{plain.counted(found.runs, 'run')} over {plain.counted(len(versions), 'version')}, {plain.duration(took_s)}"
-    )
+    took = f"{plain.counted(found.runs, 'run')} over {plain.counted(len(versions), 'version')}"
+    took += f", {plain.duration(took_s)}"
     if found.first_bad is None:
         return [f"{target}: {rung}: {conclusion(versions, found)}", took]
     bad = versions[found.first_bad]
@@ -300,13 +276,12 @@ def lines(target: str, rung: str, versions: Sequence[Version], found: Found, too
     return [clean_line(line, limit=2000) for line in told] + ["", difference(versions[found.before], bad), "", took]
 
 
-def as_document(
+def _as_json(
     target: str, rung: str, versions: Sequence[Version], found: Found, git: str, took_s: float
 ) -> dict[str, Any]:
-    """The result for JSON; the schema is in docs/commands.md."""
     first_bad = None if found.first_bad is None else versions[found.first_bad]
     before = versions[found.before] if first_bad else None
-    between = range(found.before + 1, found.first_bad) if found.first_bad is not None else range(0)
+    between = range(found.before + 1, found.first_bad or 0)
     return {
         "target": target,
         "rung": rung,

@@ -15,7 +15,7 @@ import click
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import busy, trust
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables import Column, at, documents, fields
+from aisp.store.results.tables import Column, at, attributes, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -67,9 +67,7 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
 
     Raises click.UsageError for a target without such a run, and for an unknown run.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         meant = [(None,)] if wanted is None else opened.meant(wanted, roots)
         if isinstance(meant, str):
             return opened.read(opened.run(meant))
@@ -79,9 +77,7 @@ def look(wanted: str | None, roots: Sequence[str]) -> Reading | None:
         if found is not None:
             return opened.read(found)
     if wanted is not None:
-        raise click.UsageError(
-            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp run TARGET` makes one"
-        )
+        raise click.UsageError(f"no run of {wanted!r} that was checked is stored; `aisp run TARGET` makes one")
     return None
 
 
@@ -108,7 +104,7 @@ def _last(row: Row) -> Mapping[str, Any] | None:
         "target": row.run.record.target,
         "wall": row.run.record.wall,
         "status": row.said.status,
-        "said": [{name: getattr(one, name) for name in ("arm", "status", "evidence")} for one in findings],
+        "said": [attributes(one, "arm", "status", "evidence") for one in findings],
     }
 
 

@@ -100,7 +100,6 @@ def _files(folder: Path, commit: str, blobs: dict[bytes, bytes]) -> dict[str, by
 
 
 def _ask(folder: Path, *words: str, given: bytes = b"") -> bytes:
-    """What git answers, asked in that folder."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     asked: Sequence[str | Path] = [*_GIT, *words]
     try:

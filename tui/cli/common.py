@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,25 +28,18 @@ if TYPE_CHECKING:
     from aisp.engine.lock import Holder
     from aisp.engine.protocol import events
     from aisp.kernels.catalog import TargetError
-    from aisp.kernels.catalog.model import Catalog, Problem
+    from aisp.kernels.catalog.model import Catalog
+    from aisp.store.candidates import Candidates
     from aisp.store.results.reading import Reading
+    from aisp.tui.cli.stored import Opened
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def json_option(function: Function) -> Function:
-    """`--json`, as the argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands/json.md has its keys.")(
-        function
-    )
-
-
-def again_option(function: Function) -> Function:
-    """`--again`."""
-    told = "Queue it though the same is queued or under way; by default that is followed."
-    return click.option("--again", is_flag=True, help=told)(function)
-
-
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands/json.md has its keys.")
+again_option = click.option(
+    "--again", is_flag=True, help="Queue it though the same is queued or under way; by default that is followed."
+)
 case_option = click.option(
     "--case", metavar="NAME", help="Which case of the target; the device's timed one by default."
 )
@@ -59,6 +53,24 @@ patience_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
 )
+
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cuda", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="Where to run; auto takes a GPU if there is one.",
+)
+roots_option = click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True),
+    help="Look for targets there instead of among the shipped ones. Repeatable.",
+)
+root_option = click.option("--root", "roots", multiple=True, type=click.Path(exists=True), hidden=True)
+"""`--root PATH` where TARGET may be a path itself: goes on to work."""
 
 VERBOSE = "aisp.verbose"
 
@@ -130,34 +142,12 @@ def _spelled(name: str) -> str:
 
 def started(why: str) -> str:
     """That an engine starts its workers, and why it cannot fork them."""
-    return clean_line(f"workers are started, which takes seconds, and not forked: {why}")
+    return f"workers are started, which takes seconds, and not forked: {why}"
 
 
 def joined(what: str, job: str) -> None:
     """Say that what was asked for is on its way already."""
-    note(f"aisp: {clean_line(what)}: already queued: following it ({job}); --again queues one more")
-
-
-def roots_option(function: Function) -> Function:
-    """`--root PATH`, repeatable, as the argument `roots`."""
-    return click.option(
-        "--root",
-        "roots",
-        multiple=True,
-        metavar="PATH",
-        type=click.Path(exists=True),
-        help="Look for targets there instead of among the shipped ones. Repeatable.",
-    )(function)
-
-
-def root_option(function: Function) -> Function:
-    """`--root PATH` where TARGET may be a path itself: hidden, and goes on to work."""
-    return click.option("--root", "roots", multiple=True, type=click.Path(exists=True), hidden=True)(function)
-
-
-def target_argument(function: Function) -> Function:
-    """TARGET, as the argument `target_id`."""
-    return click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)(function)
+    note(f"{what}: already queued: following it ({job}); --again queues one more")
 
 
 def selectors_argument(function: Function) -> Function:
@@ -173,17 +163,6 @@ def selectors_argument(function: Function) -> Function:
     return old(argument(function))
 
 
-def device_option(function: Function) -> Function:
-    """`--device auto|cuda|cpu`, as the argument `device`."""
-    return click.option(
-        "--device",
-        type=click.Choice(["auto", "cuda", "cpu"]),
-        default="auto",
-        show_default=True,
-        help="Where to run; auto takes a GPU if there is one.",
-    )(function)
-
-
 def load_catalog(roots: Sequence[str]) -> Catalog:
     """The catalogue of `roots`, the shipped one if empty. What could not be loaded is told on stderr."""
     from aisp.kernels.catalog import load  # parses every lesson: only for commands that need targets
@@ -194,15 +173,9 @@ def load_catalog(roots: Sequence[str]) -> Catalog:
     return catalog
 
 
-def warn(problems: Iterable[Problem]) -> None:
-    """Name what could not be loaded on stderr."""
-    for problem in problems:
-        note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
-
-
 def meant_error(error: TargetError) -> MeantError:
     """What the catalogue says of a word, as wrong usage."""
-    return MeantError(clean_line(str(error), limit=2000), error.near, kind=error.kind)
+    return MeantError(str(error), error.near, kind=error.kind)
 
 
 def _offering(*kinds: str, files: bool = False) -> Callable[..., list[CompletionItem]]:
@@ -226,6 +199,14 @@ complete_targets_and_runs = _offering("targets", "runs", files=True)
 complete_rungs = _offering("rungs")
 complete_runs = _offering("runs")
 complete_rungs_and_runs = _offering("rungs", "runs")
+
+rungs_option = click.option(
+    "--rungs",
+    metavar="A,B",
+    help="Rungs to run beside the baseline; all honest ones by default.",
+    shell_complete=complete_rungs,
+)
+target_argument = click.argument("target_id", metavar="TARGET", shell_complete=complete_targets)
 
 
 def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> MeantError:
@@ -255,7 +236,7 @@ def engine_roots(roots: Iterable[str | Path]) -> list[str]:
 def say_waiting(sentence: str) -> None:
     """What a connection waits for, on stderr, in the place of a live line."""
     text = f"aisp: {clean_line(sentence, limit=1000)}"
-    note(f"\r\x1b[K{text}" if Progress().live else text)
+    tell(f"\r\x1b[K{text}" if Progress().live else text)
 
 
 async def connect_from_now() -> Connection:
@@ -265,30 +246,46 @@ async def connect_from_now() -> Connection:
     return await client.connect_from_now(say_waiting)
 
 
-def mark(run: Reading) -> None:
-    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
+def history() -> AbstractContextManager[Opened]:
+    """The store, open for reading; see `stored.history`."""
+    from aisp.tui.cli import stored  # the store: only where an earlier run is asked for
+
+    return stored.history()
+
+
+def candidates() -> Candidates:
+    """The table of candidates of this machine's state folder."""
+    from aisp.engine import filesystem, paths  # here and below: only where something is judged against a target
+    from aisp.store.candidates import Candidates
+
+    return Candidates(paths.candidates_file(), wal=not filesystem.network(paths.state_dir()))
+
+
+def mark(run: Reading) -> Mapping[str, object]:
+    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored. What it
+    ran on; empty where it cannot be read, or was not kept."""
     from aisp.engine import paths  # here and below: the store, only where there is a run to tell of
     from aisp.store.errors import StoreError
     from aisp.tui.stored import Stored
 
     try:
-        with contextlib.suppress(LookupError), Stored(paths.database_file()) as opened:
-            run.quarantined = opened.read(opened.run(run.id)).quarantined
-    except StoreError as error:
-        note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
-
-
-def facts(run: Reading) -> dict[str, object]:
-    """What a run that has just ended ran on; empty where it cannot be read, or was not kept."""
-    from aisp.engine import paths
-    from aisp.store.errors import StoreError
-    from aisp.tui.stored import Stored
-
-    try:
         with Stored(paths.database_file()) as opened:
+            with contextlib.suppress(LookupError):
+                run.quarantined = opened.read(opened.run(run.id)).quarantined
             return opened.facts(run.record)
-    except StoreError:
+    except StoreError as error:
+        warn([f"whether a rung is in quarantine cannot be read: {error}"])
         return {}
+
+
+def confirmed(does: str, what: str, question: str, *, yes: bool, as_json: bool) -> bool:
+    """Whether a person agrees to what is about to be overwritten. Wrong usage where nobody can be asked."""
+    if yes:
+        return True
+    if as_json or not sys.stdin.isatty():
+        raise click.UsageError(f"this {does}; give --yes where nobody can be asked")
+    tell(what)
+    return click.confirm(question, err=True)
 
 
 def terminal_width() -> int | None:
@@ -301,18 +298,32 @@ def terminal_width() -> int | None:
 
 
 def table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    width: int | None,
-    right: Iterable[str] = (),
-    shrink: str = "",
-    drop: Sequence[str] = (),
+    heads: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None, tabs: bool = True, **how: Any
 ) -> list[str]:
-    """A list for a terminal of `width` cells, see `plain.table`; without one, the cells with a tab between."""
-    if width is None:
-        return ["\t".join(row) for row in (heads, *rows)]
-    return plain.table(heads, rows, right=right, width=width, shrink=shrink, drop=drop)
+    """Cells of any words as a list for a terminal of `width` cells, see `plain.table`; without one, with a tab between
+    unless other tables stand around it."""
+    cells = [[clean_line(str(cell), limit=2000) for cell in row] for row in rows]
+    if width is None and tabs:
+        return ["\t".join(row) for row in (heads, *cells)]
+    return plain.table(heads, cells, width=width, **how)
+
+
+def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """A line per reason, with the targets that have it; of pairs of target and reason."""
+    found: dict[str, list[str]] = {}
+    for target, reason in pairs:
+        found.setdefault(clean_line(reason, limit=2000), []).append(clean_line(target))
+    return [f"{reason}: {', '.join(targets)}" for reason, targets in found.items()]
+
+
+def path_text(path: object) -> str:
+    """A path for people."""
+    return clean_line(os.fsencode(str(path)), limit=4096)
+
+
+def cannot(done: str, path: object, error: OSError) -> str:
+    """That a file cannot be "read" or "written", and why."""
+    return f"{path_text(path)} cannot be {done}: {error.strerror or error}"
 
 
 def say(text: str = "") -> None:
@@ -320,9 +331,20 @@ def say(text: str = "") -> None:
     click.echo(text)
 
 
-def note(text: str) -> None:
-    """Print something beside the result, on stderr."""
+def tell(text: str) -> None:
+    """Print a line that is clean beside the result, on stderr."""
     click.echo(text, err=True)
+
+
+def note(sentence: object) -> None:
+    """Print a sentence of any words beside the result, on one line of stderr."""
+    tell(f"aisp: {clean_line(str(sentence), limit=4096)}")
+
+
+def warn(problems: Iterable[object]) -> None:
+    """Name on stderr what is not as it should be."""
+    for problem in problems:
+        note(f"warning: {problem}")
 
 
 picture_option = out_option(
@@ -338,13 +360,13 @@ def write_picture(file: str, draw: Callable[[str], None]) -> None:
         UsageError: the file's name says no form, or it cannot be written.
     """
     if not file.endswith((".png", ".svg")):
-        raise click.UsageError(f"{clean_line(file)}: a picture's name ends with .png or .svg")
+        raise click.UsageError(f"{file}: a picture's name ends with .png or .svg")
     try:
         draw(file)
     except ModuleNotFoundError:
         raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --out out") from None
     except OSError as error:
-        raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
+        raise click.UsageError(cannot("written", file, error)) from None
 
 
 def none_runs(held: Holder | None, error: Exception) -> None:
@@ -374,7 +396,8 @@ def answer(
     as_json: bool, document: Callable[[], Mapping[str, Any]], lines: Callable[..., Iterable[str]], *told: Any
 ) -> None:
     """Print the one JSON document that is asked for, or for people the lines about what is told, as wide as there is
-    room."""
+    room. By their names `lines` and `*_lines` are for people; `_as_json`, `*_json` and `*_document` for JSON, and
+    docs/commands/json.md has the keys."""
     if as_json:
         say_document(document())
     else:
@@ -424,7 +447,7 @@ class Progress:
             self._banners[banner.key] = banner.text
         if banner.text or known:
             self.clear()
-            note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
+            note(f"{banner.severity}: {banner.text}" if banner.text else f"over: {known}")
 
     def step(self, text: str) -> None:
         """Tell of something that began or is under way, to those who asked for steps."""

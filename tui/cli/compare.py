@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import documents
+from aisp.store.results.tables import attributes, documents
 from aisp.tui import comparing, plain
 from aisp.tui.cli import common
 from aisp.tui.comparing import DIFFERENCES, PAIRS, TURNS
@@ -37,9 +37,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         found = comparing.read(opened, first, second)
     common.answer(as_json, lambda: _as_json(found), lines, found)
     ctx.exit(1 if found.refused else 0)
@@ -50,7 +48,11 @@ def lines(compared: Compared, *, width: int | None) -> list[str]:
     found = [f"{name}  {'  '.join(comparing.facts(one))}" for name, one in (("A", compared.a), ("B", compared.b))]
     columns = list(PAIRS)
     if width is not None and width < ROOMY_COLUMNS:
-        texts = {name: partial(_short, place) for place, name in enumerate("ab")}
+
+        def short(pair: Pair, place: int) -> str:
+            return comparing.times(pair, interval=False)[place]
+
+        texts = {name: partial(short, place=place) for place, name in enumerate("ab")}
         columns = [replace(c, head=f"{c.key.upper()} ms", text=texts[c.key]) if c.key in texts else c for c in columns]
     if all(pair.cycles is None for pair in compared.pairs):
         columns = [column for column in columns if column.key != "cycles"]
@@ -69,15 +71,9 @@ def lines(compared: Compared, *, width: int | None) -> list[str]:
     return found
 
 
-def _short(place: int, pair: Pair) -> str:
-    return comparing.times(pair, interval=False)[place]
-
-
 def _as_json(compared: Compared) -> dict[str, Any]:
     def head(one: Side) -> dict[str, Any]:
-        of_run = {
-            name: getattr(one.run.record, name) for name in ("target", "device", "case", "quick", "wall", "snapshot")
-        }
+        of_run = attributes(one.run.record, "target", "device", "case", "quick", "wall", "snapshot")
         return {"run_id": one.run.id, "status": one.run.record.state, **of_run, "sm_clock_mhz": one.sm_clock_mhz}
 
     return {

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.contracts import Contract, Value
+    from aisp.kernels.catalog.contracts import Contract
     from aisp.kernels.catalog.model import Problem
     from aisp.store.results.contract import Breach, Figure
     from aisp.store.results.reading import Reading
@@ -80,9 +81,8 @@ def new(file: str | None, origin: str | None, *, as_json: bool) -> None:
 
     path = Path(file or USUAL_FILE).expanduser()
     if not path.name.endswith(contracts.SUFFIX):
-        raise click.UsageError(
-            f"{_named(path)}: a contract's name ends with {contracts.SUFFIX}, as tier1.{contracts.SUFFIX} does"
-        )
+        how = f"ends with {contracts.SUFFIX}, as tier1.{contracts.SUFFIX} does"
+        raise click.UsageError(f"{path}: a contract's name {how}")
     found = contracts.example() if origin is None else _of_yaml(Path(origin))
     text = contracts.render(found)
     written = _checked(*contracts.parse(text.encode(), path))
@@ -90,18 +90,18 @@ def new(file: str | None, origin: str | None, *, as_json: bool) -> None:
         with path.open("x", encoding="utf-8") as sink:
             sink.write(text)
     except FileExistsError:
-        raise click.UsageError(f"{_named(path)} is there already; give another name, or remove it first") from None
+        raise click.UsageError(f"{path} is there already; give another name, or remove it first") from None
     except OSError as error:
-        raise NotHereError(f"{_named(path)} cannot be written: {error.strerror}") from None
-    if as_json:
-        common.say_document({"file": str(path), "from": origin, **_as_json(written)})
-        return
-    common.say(f"wrote {_named(path)}; next:")
-    common.say(f"  aisp contract {_named(path)} RUN")
+        raise NotHereError(common.cannot("written", path, error)) from None
+    named = common.path_text(path)
+    common.answer(
+        as_json,
+        lambda: {"file": str(path), "from": origin, **_as_json(written)},
+        lambda width: [f"wrote {named}; next:", f"  aisp contract {named} RUN"],
+    )
 
 
 def _of_yaml(path: Path) -> Contract:
-    """The contract that a BenchmarkRun document says."""
     from aisp.kernels.catalog import benchmark_run, yaml_text  # and PyYAML: only for such a document
 
     try:
@@ -124,12 +124,11 @@ def check(file: str, run: str | None, *, as_yaml: bool, as_json: bool) -> int:
         elif as_json:
             common.say_document({"file": file, **_as_json(contract), "run": None})
         else:
-            common.say(f"{_named(Path(file))}: {clean_line(contract.title)} (sha256 {contract.sha256[:16]})")
+            common.say(f"{common.path_text(file)}: {clean_line(contract.title)} (sha256 {contract.sha256[:16]})")
         return EXIT_GOOD
     from aisp.store.results import contract as results  # the record and the store: only where a run is asked about
-    from aisp.tui.cli import stored
 
-    with stored.history() as opened:
+    with common.history() as opened:
         record = opened.run(opened.one(run))
         if not record.state.final:
             raise click.UsageError(f"run {record.id} is still {record.state}; ask again when it has ended")
@@ -145,19 +144,18 @@ def check(file: str, run: str | None, *, as_yaml: bool, as_json: bool) -> int:
         else ""
     )
     if other:
-        common.note(f"aisp: {clean_line(other, limit=1000)}")
+        common.note(other)
     if as_yaml:
         _say_yaml(contract, [_result(reading, broken, figure)])
     elif as_json:
         told = _run_json(reading, broken, figure, frozen)
         common.say_document({"file": file, **_as_json(contract), "run": told})
     else:
-        for line in _lines(contract, reading, broken, figure):
-            common.say(line)
+        common.say("\n".join(_lines(reading, broken, figure)))
     return EXIT_NO if broken or figure.met is False else EXIT_GOOD
 
 
-def _lines(contract: Contract, run: Reading, broken: Sequence[Breach], figure: Figure) -> list[str]:
+def _lines(run: Reading, broken: Sequence[Breach], figure: Figure) -> list[str]:
     found = [clean_line(str(breach), limit=2000) for breach in broken]
     count = f"{len(broken)} line{'s' if len(broken) > 1 else ''}"
     what = f"breaks {count} of it and is no result of it" if broken else "keeps it"
@@ -170,7 +168,6 @@ def _lines(contract: Contract, run: Reading, broken: Sequence[Breach], figure: F
 
 
 def _result(run: Reading, broken: Sequence[Breach], figure: Figure) -> dict[str, object]:
-    """What a run came to, for a BenchmarkRun document."""
     best, record = run.best, run.record
     return {
         "run": record.id,
@@ -192,22 +189,8 @@ def _run_json(run: Reading, broken: Sequence[Breach], figure: Figure, frozen: Co
         "run_id": run.id,
         "target": run.record.target,
         "kept": not broken,
-        "breaches": [
-            {
-                "place": breach.place,
-                "key": breach.key,
-                "wanted": _plain(breach.wanted),
-                "found": breach.found,
-            }
-            for breach in broken
-        ],
-        "kpi": {
-            "metric": figure.metric,
-            "value": figure.value,
-            "target": figure.target,
-            "met": figure.met,
-            "reason": figure.reason,
-        },
+        "breaches": [attributes(breach, "place", "key", "wanted", "found") for breach in broken],
+        "kpi": attributes(figure, "metric", "value", "target", "met", "reason"),
         "frozen_sha256": frozen.sha256 if frozen is not None else None,
     }
 
@@ -233,13 +216,16 @@ def diff(a: str, b: str, *, as_json: bool) -> int:
     changed = contracts.diff(one, other)
     if as_json:
         sides = [{"file": file, "sha256": found.sha256} for file, found in ((a, one), (b, other))]
-        keys = [{"key": item.key, "a": _plain(item.a), "b": _plain(item.b)} for item in changed]
+        keys = [{"key": item.key, "a": item.a, "b": item.b} for item in changed]
         common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": keys})
     elif not changed:
         common.say("alike")
     else:
-        rows = [[item.key, *(_value(value) for value in (item.a, item.b))] for item in changed]
-        heads = ["key", _named(Path(a)), _named(Path(b))]
+        heads = ["key", common.path_text(a), common.path_text(b)]
+        rows = [
+            [item.key, *(plain.DASH if one is None else contracts.as_toml(one) for one in (item.a, item.b))]
+            for item in changed
+        ]
         common.say("\n".join(common.table(heads, rows, width=common.terminal_width(), shrink=heads[2])))
     return EXIT_NO if changed else EXIT_GOOD
 
@@ -260,7 +246,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return sources.read_bytes(str(path))
     except OSError as error:
-        raise NotHereError(f"{_named(path)} cannot be read: {sources.reason(error)}") from None
+        raise NotHereError(f"{path} cannot be read: {sources.reason(error)}") from None
 
 
 def _checked(found: Contract | None, problems: Sequence[Problem]) -> Contract:
@@ -271,17 +257,3 @@ def _checked(found: Contract | None, problems: Sequence[Problem]) -> Contract:
 
 def _as_json(contract: Contract) -> dict[str, Any]:
     return {"name": contract.name, "sha256": contract.sha256, "document": contract.document()}
-
-
-def _plain(value: Value | None) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _value(value: Value | None) -> str:
-    from aisp.kernels.catalog import contracts
-
-    return plain.DASH if value is None else clean_line(contracts.as_toml(value), limit=2000)
-
-
-def _named(path: Path) -> str:
-    return clean_line(bytes(path), limit=4096)

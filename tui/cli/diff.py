@@ -6,7 +6,9 @@ What the app's diff screen shows, for a pipe and for a pager: unified, or side b
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,15 +40,17 @@ class Side:
         at: "now", or the run whose sources these are.
         files: the sources of the target by name, as text.
         only: the one file that is meant; "" for all of them.
+        kind: "run", or "commit" where `at` is one.
     """
 
     at: str
     files: Mapping[str, str]
     only: str = ""
+    kind: str = "run"
 
     def label(self, name: str) -> str:
         """A file of it, as a head of the diff shows it."""
-        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'run {self.at}'})"
+        return f"{clean_line(os.fsencode(name))} ({self.at if self.at == NOW else f'{self.kind} {self.at}'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def command(
     target, one, other = sides(resolve.target_or_run(wanted, roots), left, right, roots)
     pairs = list(compared(one, other))
     if as_json:
-        common.say_document(as_document(target, one, other, pairs, context))
+        common.say_document(_as_json(target, one, other, pairs, context))
         return
     width = common.terminal_width()
     if side_by_side:
@@ -105,7 +109,7 @@ def command(
     else:
         text = "\n".join(line for pair in pairs for line in unified(pair, context))
     if not pairs:
-        common.note(f"aisp: no difference between {_named(one)} and {_named(other)}")
+        common.note(f"no difference between {_named(one)} and {_named(other)}")
     elif width is None:
         common.say(text)
     else:
@@ -157,15 +161,13 @@ def _within(record: Run, ran: Side, left: str) -> tuple[Side, Side]:
     other = next((name for name, role in rungs.items() if role is not Role.BASELINE), "")
     if left == NOW or "baseline" not in rungs or not other:
         raise click.UsageError(f"{where} is not on this machine, so nothing stands there now; name two runs")
-    common.note(f"aisp: {where} is not on this machine; this is what the run ran")
+    common.note(f"{where} is not on this machine; this is what the run ran")
     return Side(ran.at, ran.files, "baseline.py"), Side(ran.at, ran.files, f"{other}.py")
 
 
 def of_run(word: str) -> tuple[Run, Side]:
     """The record and the sources of a stored run. click.UsageError where there is none."""
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         record = opened.run(word)
         if not record.snapshot:
             raise click.UsageError(f"run {record.id} kept no sources")
@@ -174,7 +176,6 @@ def of_run(word: str) -> tuple[Run, Side]:
 
 
 def _side(target: Target, word: str) -> Side:
-    """What a word beside TARGET means: a rung, a file, now, or a run."""
     if word == NOW:
         return now(target)
     names = {rung.name: rung.path.name for rung in target.rungs} | {name: name for name in target.files}
@@ -186,9 +187,8 @@ def _side(target: Target, word: str) -> Side:
         if resolve.begins_a_run(word):
             raise
         rungs = [rung.name for rung in target.rungs]
-        near = difflib.get_close_matches(word, [*rungs, *target.files], n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"{target.id} has {', '.join(rungs)}"
-        raise MeantError(f"no rung, file or run {word!r}; {hint}", near) from None
+        has = f"{target.id} has {', '.join(rungs)}"
+        raise common.unknown(f"no rung, file or run {word!r}", word, [*rungs, *target.files], has, most=3) from None
 
 
 def _text(data: bytes) -> str:
@@ -220,13 +220,8 @@ def compared(one: Side, other: Side) -> Iterator[Pair]:
 
 def _compact(text: str) -> list[str]:
     """The lines of a text, of blank ones in a row the first MOST_BLANK."""
-    found: list[str] = []
-    blank = 0
-    for line in split_lines(text):
-        blank = 0 if line.strip() else blank + 1
-        if blank <= MOST_BLANK:
-            found.append(line)
-    return found
+    groups = itertools.groupby(split_lines(text), key=lambda line: not line.strip())
+    return [line for blank, lines in groups for line in itertools.islice(lines, MOST_BLANK if blank else None)]
 
 
 def unified(pair: Pair, context: int) -> list[str]:
@@ -264,41 +259,30 @@ def columns(pair: Pair, context: int, width: int) -> list[str]:
 
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_BESIDE = {"<": "red", ">": "green", "|": "yellow"}
 
 
 def coloured(text: str, *, side_by_side: bool) -> str:
     """The same with colours; the signs stay. NO_COLOR and TERM=dumb leave it plain."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    if side_by_side:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or side_by_side:
         return text
     found = []
     for line in text.split("\n"):
-        if line.startswith(("--- ", "+++ ")):
-            found.append(click.style(line, bold=True))
-        else:
-            colour = _COLOURS.get(line[:1])
-            found.append(click.style(line, fg=colour) if colour else line)
+        head, colour = line.startswith(("--- ", "+++ ")), _COLOURS.get(line[:1])
+        styled = click.style(line, bold=True) if head else click.style(line, fg=colour) if colour else line
+        found.append(styled)
     return "\n".join(found)
 
 
-def as_document(target: str, one: Side, other: Side, pairs: Sequence[Pair], context: int) -> dict[str, Any]:
-    """The diff for JSON; the schema is in docs/commands.md."""
+def _as_json(target: str, one: Side, other: Side, pairs: Sequence[Pair], context: int) -> dict[str, Any]:
 
     def counted(pair: Pair) -> dict[str, Any]:
         lines = unified(pair, context)
-        body = lines[2:]
-        return {
-            "left": pair.left,
-            "right": pair.right,
-            "removed": sum(line.startswith("-") for line in body),
-            "added": sum(line.startswith("+") for line in body),
-            "diff": "\n".join(lines),
-        }
+        signs = Counter(line[0] for line in lines[2:])
+        head = {"left": pair.left, "right": pair.right}
+        return {**head, "removed": signs["-"], "added": signs["+"], "diff": "\n".join(lines)}
 
     return {
-        "target": clean_line(target),
+        "target": target,
         "left": {"at": one.at, "file": one.only or None},
         "right": {"at": other.at, "file": other.only or None},
         "files": [counted(pair) for pair in pairs],

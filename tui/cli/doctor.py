@@ -38,14 +38,11 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
     """
     if accept:
         told = imports.accept()
-        if as_json:
-            common.say_document({"accepted": told})
-        else:
-            common.say(told)
+        common.answer(as_json, lambda: {"accepted": told}, lambda width: [told])
         return
     found = examine(Facts())
     if as_json:
-        common.say_document(as_document(found))
+        common.say_document(_as_json(found))
     else:
         for check, line in zip(found, lines(found), strict=True):
             colour = _COLOURS.get(check.verdict)
@@ -90,8 +87,7 @@ def summary(found: list[Check]) -> str:
     return ", ".join(f"{count} {SIGNS[verdict].lower()}" for verdict, count in counts.items() if count)
 
 
-def as_document(found: list[Check]) -> dict[str, Any]:
-    """The checks for JSON; the schema is in docs/commands.md."""
+def _as_json(found: list[Check]) -> dict[str, Any]:
     return {
         "checks": [{"id": c.id, "title": c.title, "state": c.verdict, "value": c.value, "fix": c.fix} for c in found],
         "counts": {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Health},

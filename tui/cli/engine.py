@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STOP_PATIENCE_S = 15.0
 TERM_GRACE_S = 2.0
 POLL_S = 0.2
+OTHER_BUILD = "it is of another build than this program; `aisp engine --stop --when-idle` lets a new one start"
 ACTIONS = {"start": (), "stop": ("when_idle", "force"), "logs": ("count", "follow"), "": ()}
 
 
@@ -68,27 +69,24 @@ def start(as_json: bool) -> None:
     """Start the engine, if none runs."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
-    async def ask() -> tuple[bool, Connection]:
+    async def go() -> dict[str, Any]:
+        started = False
         try:
-            return False, await connect(start=False, tell=common.say_waiting)
+            connection = await connect(start=False, tell=common.say_waiting)
         except EngineMismatchError:
             raise
         except EngineUnavailableError:
-            return True, await connect(tell=common.say_waiting)
-
-    async def go() -> dict[str, Any]:
-        started, connection = await ask()
+            started, connection = True, await connect(tell=common.say_waiting)
         async with connection:
             return {**_head(connection), "started": started}
 
+    def lines(width: int | None) -> list[str]:
+        how = "started" if result["started"] else "already running"
+        head = f"engine {how}: pid {result['pid']}, state in {result['state_dir']}"
+        return [head] if result["same_build"] else [head, OTHER_BUILD]
+
     result = asyncio.run(go())
-    if as_json:
-        common.say_document(result)
-        return
-    how = "started" if result["started"] else "already running"
-    common.say(f"engine {how}: pid {result['pid']}, state in {clean_line(result['state_dir'])}")
-    if not result["same_build"]:
-        common.say("it is of another build than this program; `aisp engine --stop --when-idle` lets a new one start")
+    common.answer(as_json, lambda: result, lines)
 
 
 def status(as_json: bool) -> int:
@@ -108,20 +106,14 @@ def status(as_json: bool) -> int:
         raise
     except EngineUnavailableError as error:
         common.none_runs(held, error)
-        if as_json:
-            common.say_document({"running": False, "reason": str(error)})
-        else:
-            common.say(f"no engine is running ({clean_line(str(error))})")
+        none = {"running": False, "reason": str(error)}
+        common.answer(as_json, lambda: none, lambda width: [f"no engine is running ({none['reason']})"])
         return EXIT_NO
-    if as_json:
-        common.say_document({**head, **(_status_json(answer) if answer else {})})
-    else:
-        common.say("\n".join(status_lines(head, answer)))
+    common.answer(as_json, lambda: {**head, **(_status_json(answer) if answer else {})}, status_lines, head, answer)
     return EXIT_GOOD
 
 
 def _head(connection: Connection) -> dict[str, Any]:
-    """Which engine it is, for JSON."""
     from aisp.engine.client import build_id
 
     welcome = connection.welcome
@@ -142,24 +134,20 @@ def _status_json(answer: Status) -> dict[str, Any]:
     return told | {"viewers": answer.clients}  # its name of before, for readers of schema 2
 
 
-def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
-    """The engine's state for people."""
-    lines = [f"engine running: pid {head['pid']}, state in {clean_line(head['state_dir'])}"]
+def status_lines(head: dict[str, Any], answer: Status | None, *, width: int | None) -> list[str]:
+    lines = [f"engine running: pid {head['pid']}, state in {head['state_dir']}"]
     if not head["compatible"]:
         lines.append(
             f"it speaks protocol {head['protocol']} and this program another; "
             "`aisp engine --stop --when-idle` lets a new one start"
         )
     elif not head["same_build"]:
-        lines.append("it is of another build than this program; `aisp engine --stop --when-idle` lets a new one start")
+        lines.append(OTHER_BUILD)
     if answer is None:
         return lines
-    if answer.starting:
-        lines.append(clean_line(f"starting: {answer.starting}"))
-    if answer.not_forked:
-        lines.append(common.started(answer.not_forked))
-    if answer.store_note:
-        lines.append(clean_line(answer.store_note))
+    lines += [f"starting: {answer.starting}"] if answer.starting else []
+    lines += [common.started(answer.not_forked)] if answer.not_forked else []
+    lines += [answer.store_note] if answer.store_note else []
     lines.append(
         f"up {plain.duration(answer.uptime_s)}, {plain.size(answer.rss_bytes)}, "
         f"{answer.warm_workers} warm workers, {answer.clients} clients, {answer.runs_done} runs done"
@@ -172,21 +160,14 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
             device.note,
         ]
         place = "CPU" if device.index < 0 else f"GPU {device.index}"
-        lines.append(clean_line(", ".join([f"{place}: {device.name}", *(fact for fact in facts if fact)])))
-    if answer.gpu_note:
-        lines.append(clean_line(f"no GPU: {answer.gpu_note}"))
-    if answer.queue:
-        lines.append("")
-        rows = [
-            [clean_line(c) for c in (i.target, i.state, i.device, "quick" if i.quick else "full", i.trigger, i.run_id)]
-            for i in answer.queue
-        ]
-        lines += plain.table(["target", "state", "device", "mode", "from", "run"], rows)
-    else:
-        lines.append("queue: empty")
+        lines.append(", ".join([f"{place}: {device.name}", *filter(None, facts)]))
+    lines += [f"no GPU: {answer.gpu_note}"] if answer.gpu_note else []
+    rows = [(i.target, i.state, i.device, "quick" if i.quick else "full", i.trigger, i.run_id) for i in answer.queue]
+    heads = ["target", "state", "device", "mode", "from", "run"]
+    lines += ["", *plain.table(heads, rows)] if rows else ["queue: empty"]
     for watch in answer.watches:
         polling = ", by looking now and then" if watch.polling else ""
-        lines.append(clean_line(f"watching {watch.target}: {watch.edits} edits{polling}, {watch.folder}"))
+        lines.append(f"watching {watch.target}: {watch.edits} edits{polling}, {watch.folder}")
     return lines
 
 
@@ -195,16 +176,11 @@ def stop(when_idle: bool, force: bool, as_json: bool) -> None:
     if when_idle and force:
         raise click.UsageError("--when-idle waits and --force does not; give one of them")
     pid = force_stop() if force else asyncio.run(_stop(when_idle))
-    if as_json:
-        common.say_document({"stopped": pid is not None, "pid": pid, "forced": force})
-    elif pid is None:
-        common.say("no engine was running")
-    else:
-        common.say(f"engine stopped (pid {pid})")
+    told = "no engine was running" if pid is None else f"engine stopped (pid {pid})"
+    common.answer(as_json, lambda: {"stopped": pid is not None, "pid": pid, "forced": force}, lambda width: [told])
 
 
 async def _stop(when_idle: bool) -> int | None:
-    """Ask the engine to end and wait for it; its pid, or None where none ran."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
     from aisp.engine.protocol import requests
 
@@ -230,7 +206,7 @@ async def _stop(when_idle: bool) -> int | None:
                 # It may leave before its answer does; whether it left is asked below.
                 reply = None
             if reply is not None and reply.error:
-                raise NotHereError(f"the engine does not stop: {clean_line(reply.error)}")
+                raise NotHereError(f"the engine does not stop: {reply.error}")
             deadline = None if when_idle else time.monotonic() + STOP_PATIENCE_S
             progress = common.Progress()
             started = time.monotonic()
@@ -240,9 +216,8 @@ async def _stop(when_idle: bool) -> int | None:
                         f"the engine (pid {pid}) still runs after {STOP_PATIENCE_S:.0f} s; "
                         "`aisp engine --stop --force` kills it"
                     )
-                progress.show(
-                    f"waiting for the engine (pid {pid}) to end  {plain.duration(time.monotonic() - started)}"
-                )
+                took = plain.duration(time.monotonic() - started)
+                progress.show(f"waiting for the engine (pid {pid}) to end  {took}")
                 await asyncio.sleep(0.02)
             progress.clear()
     return pid
@@ -303,8 +278,7 @@ class _Gone:
 
 
 def force_stop() -> int | None:
-    """End the holder of the engine's lock: SIGTERM, and SIGKILL after two seconds. Its pid, None where none
-    is."""
+    """End the holder of the engine's lock: SIGTERM, and SIGKILL after two seconds. Its pid, None where none is."""
     held = lock.holder()
     if held is None:
         return None
@@ -368,8 +342,7 @@ def tail(path: Path, count: int) -> list[str]:
 
 
 def following(path: Path, offset: int) -> Iterator[str]:
-    """Lines added to a file behind `offset`, for ever; a file that was replaced or cut is read from its
-    start."""
+    """Lines added to a file behind `offset`, for ever; a file that was replaced or cut is read from its start."""
     rest = b""
     inode: int | None = None
     while True:

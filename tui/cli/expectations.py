@@ -19,14 +19,13 @@ from aisp.store.results.expected import Met
 from aisp.store.results.hardware import is_meant
 from aisp.store.results.overview import Lesson
 from aisp.store.results.tables import documents
+from aisp.store.results.tables.agreed import LEAST
 from aisp.store.results.tables.lessons import PREDICTIONS, held_lines
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import agreed, common, resolve
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.tui.cli.stored import Opened
 
 
 @click.command()
@@ -104,27 +103,20 @@ def command(
         meant = agreed.meant_hardware(known, targets, hardware)
         if min_speedup is not None:
             least = agreed.least(known, targets, meant, min_speedup)
-            common.answer(
-                as_json,
-                lambda: agreed.least_json(least, meant, min_speedup),
-                lambda width: agreed.least_lines(least, meant, min_speedup, width=width),
-            )
+            below = [one.target.id for one in least if one.below]
+            told = {"hardware": meant, "min_speedup": min_speedup, "below": below, "targets": documents(LEAST, least)}
+            common.answer(as_json, lambda: told, agreed.least_lines, least, meant, min_speedup)
             ctx.exit(1 if any(one.below for one in least) else 0)
-        there = agreed.read_files(roots)
-        if not selectors:
-            agreed.tell_gone(there, catalog)
+        there = agreed.read_files(roots, None if selectors else catalog)
         scopes = [scope for scope, wanted in ((Scope.STRICT, strict), (Scope.PORTABLE, portable)) if wanted]
         held = agreed.hold(known, targets, meant, there, scopes)
     if as_json:
         common.say_document(agreed.held_json(held, meant))
     elif held:
         common.say("\n".join(agreed.held_lines(held, width=common.terminal_width())))
-    for scope in scopes:
-        if all(one.scope is not scope for one, _ in held):
-            common.note(
-                f"aisp: no {scope} file speaks of {clean_line(meant)}; `aisp dev expectations --refresh"
-                f"{' --portable' if scope is Scope.PORTABLE else ''}` makes one out of its runs"
-            )
+    for scope in {*scopes} - {one.scope for one, _ in held}:
+        makes = f"aisp dev expectations --refresh{' --portable' if scope is Scope.PORTABLE else ''}"
+        common.note(f"no {scope} file speaks of {meant}; `{makes}` makes one out of its runs")
     missed = any(one.met.missed or one.met is Met.APART for _, targets_held in held for one in targets_held)
     ctx.exit(1 if missed or not any(targets_held for _, targets_held in held) else 0)
 
@@ -137,34 +129,25 @@ def runs(kept: Sequence[Path]) -> Iterator[agreed.Known]:
 
         yield agreed.OfDocuments([results.read(path) for path in kept])
         return
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         yield agreed.OfStore(opened)
 
 
 def predictions(targets: Sequence[Target], hardware: str | None, *, as_json: bool) -> int:
     """What was predicted of these targets, of this hardware where it is given, beside what was measured; the exit
     status."""
-    from aisp.tui.cli import stored  # the store
-
     wanted = [
         target
         for target in targets
         if target.expect is not None and (hardware is None or is_meant(hardware, [target.expect.on]))
     ]
-    with stored.history() as opened:
-        found = [_asked(opened, target) for target in wanted]
-    if not found and not as_json:
-        common.say("no target predicts anything; `expect` in lesson.md does")
-    else:
-        common.answer(as_json, lambda: {"targets": documents(PREDICTIONS, found)}, _lines, found)
+    with common.history() as opened:
+        in_force = opened.marks.in_force
+        found = [Lesson(one, held=in_force(bytes(one.folder)), answer=opened.answer(one)) for one in wanted]
+
+    def lines(width: int | None) -> list[str]:
+        table = [*plain.listing(PREDICTIONS, found, width=width), *held_lines(found)]
+        return table if found else ["no target predicts anything; `expect` in lesson.md does"]
+
+    common.answer(as_json, lambda: {"targets": documents(PREDICTIONS, found)}, lines)
     return 1 if any(one.answer is not None and one.answer.met is False for one in found) else 0
-
-
-def _asked(opened: Opened, target: Target) -> Lesson:
-    return Lesson(target, held=opened.marks.in_force(bytes(target.folder)), answer=opened.answer(target))
-
-
-def _lines(found: Sequence[Lesson], *, width: int | None) -> list[str]:
-    return [*plain.listing(PREDICTIONS, found, width=width), *held_lines(found)]

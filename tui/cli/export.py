@@ -46,13 +46,12 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     """
     from aisp.store.packages import PackageError
     from aisp.store.results.dashboards import NothingError
-    from aisp.tui.cli import stored  # the store and numpy
 
     try:
-        with stored.history() as opened:
+        with common.history() as opened:
             text = FORMS[form][1](opened, opened.one(wanted))
     except (PackageError, NothingError) as error:
-        common.note(f"aisp: {clean_line(str(error), limit=1000)}")
+        common.note(error)
         ctx.exit(EXIT_NO)
     if file is None:
         common.say(text.rstrip("\n"))
@@ -60,8 +59,8 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     try:
         write_whole(file, text.encode())
     except OSError as error:
-        raise click.UsageError(f"{clean_line(str(file))} cannot be written: {error.strerror or error}") from None
-    common.note(f"wrote {clean_line(str(file))}, {plain.size(len(text.encode('utf-8')))}")
+        raise click.UsageError(common.cannot("written", file, error)) from None
+    common.tell(f"wrote {common.path_text(file)}, {plain.size(len(text.encode('utf-8')))}")
 
 
 @click.command("import")
@@ -85,14 +84,13 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
 
     told: list[dict[str, Any]] = []
     for file in files:
-        row: dict[str, Any] = {"file": plain.jsonable(os.fsencode(file)), "run_id": None, "target": None}
-        row |= {"machine": None, "new": False, "problem": None}
-        told.append(row)
+        unknown = dict.fromkeys(("run_id", "target", "machine"))
+        told.append(row := {"file": os.fsencode(file), **unknown, "new": False, "problem": None})
         try:
             package = packages.read_file(file)
             run = package.run
-            row |= {"run_id": run.id, "target": run.target}
-            row["machine"] = clean_line(hardware.machine(run.device, package.environment))
+            machine = clean_line(hardware.machine(run.device, package.environment))
+            row |= {"run_id": run.id, "target": run.target, "machine": machine}
             row["new"] = packages.take_in(paths.database_file(), package)
         except packages.PackageError as error:
             row["problem"] = clean_line(str(error), limit=1000)
@@ -104,10 +102,9 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
         common.say_document({"files": told})
     else:
         for row in told:
-            name = clean_line(str(row["file"]))
             if row["problem"]:
-                common.note(f"aisp: {name}: {row['problem']}")
+                common.note(f"{os.fsdecode(row['file'])}: {row['problem']}")
             else:
                 what = f"{row['target']} of {row['machine']}, run {row['run_id']}"
-                common.say(clean_line(f"{what}{'' if row['new'] else ': was here already'}", limit=1000))
+                common.say(f"{what}{'' if row['new'] else ': was here already'}")
     ctx.exit(EXIT_NO if any(row["problem"] for row in told) else 0)

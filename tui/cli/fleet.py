@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aisp.store.results.candidate import FINALISTS
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -32,6 +33,8 @@ MOST_DEAD = 20
 """Candidates that were given up which it lists of each."""
 
 
+WHERE = ("agent", "host", "device", "gpu", "gpu_uuid")
+"""What is said of where a candidate was run; null where it is not known."""
 ACTIONS = {
     "agents_only": ("address", "wait_s"),
     "folder": ("against", "address", "finalists", "patience", "device", "case", "wait_s", "again"),
@@ -116,8 +119,7 @@ def command(
         return
     if against is None:
         raise click.UsageError("--against TARGET says what they are candidates for")
-    from aisp.engine import filesystem, paths  # here and below: only where there is something to run
-    from aisp.engine.doors.fleet import running
+    from aisp.engine.doors.fleet import running  # here and below: only where there is something to run
     from aisp.engine.doors.many import Terms
     from aisp.store.candidates import TakenError, TooManyError
     from aisp.tui.cli import judge_many
@@ -127,42 +129,26 @@ def command(
     try:
         brought = judge_many.brought_from(Path(folder).absolute(), against, case or "")
     except (ValueError, OSError) as error:  # RefusedError among them
-        raise MeantError(clean_line(str(error), limit=2000), kind="broken") from None
+        raise MeantError(str(error), kind="broken") from None
     terms = Terms(device, case or "", patience or 0.0, finalists, again=again)
-    logged = not filesystem.network(paths.state_dir())
-    with common_table(paths.candidates_file(), logged) as table:
-        session = Session(
-            table, f"{Path(folder).absolute()} against {against}", brought, terms, address, wait_s, as_json=as_json
-        )
+    with common.candidates() as table:
+        title = f"{Path(folder).absolute()} against {against}"
+        session = Session(table, title, brought, terms, address, wait_s, as_json=as_json)
         try:
             ends = asyncio.run(session.fleet.work())
         except running.NoFleetError as error:
             told = f"{error}; {plain.counted(session.left, 'candidate')} left, and the same command goes on with them"
-            raise NotHereError(clean_line(told, limit=2000)) from None
+            raise NotHereError(told) from None
         except (TakenError, TooManyError) as error:
-            raise NotHereError(clean_line(str(error), limit=1000)) from None
+            raise NotHereError(str(error)) from None
         finally:
-            session.clear()
-    if not as_json:
-        common.say("\n".join(judge_many.table_lines(ends, width=common.terminal_width())))
-        common.say()
-    for line in [*judge_many.summary_lines(ends, finalists=finalists), *session.summary_lines()]:
-        (common.note if as_json else common.say)(line)
-    ctx.exit(judge_many.exit_status(ends, full=finalists > 0))
-
-
-def common_table(path: Path, logged: bool) -> Candidates:
-    """The table of candidates."""
-    from aisp.store.candidates import Candidates
-
-    return Candidates(path, wal=logged)
+            session.progress.clear()
+    ctx.exit(judge_many.report(ends, finalists=finalists, as_json=as_json, more=session.summary_lines()))
 
 
 def status(*, as_json: bool) -> None:
     """Show how many candidates wait, are under way, have an outcome or were given up. Asks no cluster."""
-    from aisp.engine import filesystem, paths  # only where it is asked for
-
-    with common_table(paths.candidates_file(), not filesystem.network(paths.state_dir())) as table:
+    with common.candidates() as table:
         batches = [(name, table.rows(name)) for name in table.batches()[:MOST_BATCHES]]
     common.answer(as_json, lambda: status_document(batches), status_lines, batches)
 
@@ -176,8 +162,10 @@ def agents(address: str, wait_s: float, *, as_json: bool) -> int:
     try:
         found = asyncio.run(running.agents(address, patience_s=wait_s))
     except running.NoFleetError as error:
-        raise NotHereError(clean_line(str(error), limit=2000)) from None
-    common.answer(as_json, lambda: {"agents": [agent_document(one) for one in found]}, agents_lines, found)
+        raise NotHereError(str(error)) from None
+    names = ("name", "host", "ready", "gpus", "devices", "build", "pid", "note")
+    told = [{**attributes(one, *names), "state_dir": one.state} for one in found]
+    common.answer(as_json, lambda: {"agents": told}, agents_lines, found)
     return EXIT_GOOD if any(one.ready for one in found) else EXIT_NO
 
 
@@ -202,7 +190,7 @@ class Session:
         from aisp.engine.doors.fleet import running
 
         self._as_json = as_json
-        self._progress = common.Progress()
+        self.progress = common.Progress()
         self._began_s = time.monotonic()
         self._by: dict[tuple[str, str], str] = {}  # candidate and level: the agent that had it run
         self.fleet = running.Fleet(
@@ -222,22 +210,18 @@ class Session:
         from aisp.tui.cli import judge_many
 
         if self._as_json:
-            self._progress.clear()
-            common.say_line({**judge_many.document(end), "where": where_document(end.where)})
+            self.progress.clear()
+            where = {name: str(value) if (value := end.where.get(name)) else None for name in WHERE}
+            common.say_line({**judge_many.document(end), "where": where})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
-        self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
+        self.progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
         if end.where and not end.known:
             self._by[end.candidate, end.level] = clean_line(str(end.where.get("agent") or "nobody"))
-            self._progress.show(f"{self.left:,} of {self.fleet.total:,} candidates wait, {self._pace}", now=True)
+            self.progress.show(f"{self.left:,} of {self.fleet.total:,} candidates wait, {self._pace}", now=True)
 
     def _say(self, sentence: str) -> None:
-        """Something to know beside the results."""
-        self._progress.clear()
-        common.note(f"aisp: {clean_line(sentence, limit=1000)}")
-
-    def clear(self) -> None:
-        """Take the live line away."""
-        self._progress.clear()
+        self.progress.clear()
+        common.note(sentence)
 
     def summary_lines(self) -> list[str]:
         """How many were judged by whom, and how fast."""
@@ -248,21 +232,14 @@ class Session:
         return [f"{len(self._by):,} ended in {took}, {self._pace}: {by}"]
 
 
-def where_document(where: Mapping[str, Any]) -> dict[str, str | None]:
-    """Where a candidate was run, for JSON; null where that is not known."""
-    names = ("agent", "host", "device", "gpu", "gpu_uuid")
-    return {name: clean_line(str(where[name])) if where.get(name) else None for name in names}
-
-
 def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) -> dict[str, Any]:
-    """All batches for JSON."""
     return {
         "batches": [
             {
-                "name": clean_line(name, limit=1000),
+                "name": name,
                 **standing(rows),
                 "given_up": [
-                    {"candidate": clean_line(each), "sha256": row.candidate, "why": clean_line(row.reason, limit=1000)}
+                    {"candidate": each, "sha256": row.candidate, "why": row.reason}
                     for each, row in _dead(rows)[:MOST_DEAD]
                 ],
             }
@@ -272,7 +249,6 @@ def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) ->
 
 
 def status_lines(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]], *, width: int | None) -> Iterable[str]:
-    """The same for people."""
     if not batches:
         yield "no candidates; `aisp fleet FOLDER --against TARGET` plans them"
     for name, rows in batches:
@@ -292,30 +268,14 @@ def _dead(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
     return [(name, row) for name, row in rows if row.state.value == "dead"]
 
 
-def agent_document(agent: Agent) -> dict[str, Any]:
-    """One agent for JSON."""
-    return {
-        "name": clean_line(agent.name),
-        "host": clean_line(agent.host),
-        "ready": agent.ready,
-        "gpus": [clean_line(gpu) for gpu in agent.gpus],
-        "devices": [clean_line(one) for one in agent.devices],
-        "build": clean_line(agent.build),
-        "state_dir": clean_line(agent.state),
-        "pid": agent.pid,
-        "note": clean_line(agent.note, limit=1000),
-    }
-
-
 def agents_lines(found: Sequence[Agent], *, width: int | None) -> Iterable[str]:
-    """The same for people."""
     rows = [
         (
-            clean_line(one.name),
+            one.name,
             ",".join(one.gpus) or plain.DASH,
-            clean_line(", ".join(one.devices)) or plain.DASH,
-            clean_line(one.state) or plain.DASH,
-            "takes rows" if one.ready else clean_line(one.note, limit=1000) or "is not there yet",
+            ", ".join(one.devices) or plain.DASH,
+            one.state or plain.DASH,
+            "takes rows" if one.ready else one.note or "is not there yet",
         )
         for one in found
     ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Fault, FindingStatus, Limiter, State
-from aisp.store.record import Arm, unplanned
+from aisp.store.record import Arm, Comparison, Light, unplanned
 from aisp.store.results import busy, outcome
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
@@ -21,12 +22,16 @@ from aisp.store.results.outside import judged
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.tables import at, printed
 from aisp.store.results.telling import by_own_rule, by_ranks
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
 from aisp.tui.results import end_words, quality_notes, state_words, timing_words
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
 
 KEPT_OUTPUT_LINES = 10
 BAR_CELLS = 10
@@ -111,6 +116,22 @@ class Follower:
         run.take(event)
         return run
 
+    async def catch_up(self, engine: Connection) -> list[Followed]:
+        """Runs whose end was lost in a gap, as the store has them: the engine has them no longer in its queue."""
+        if not self.gap:
+            return []
+        self.gap = False
+        queued = {item.run_id for item in (await engine.status()).queue}
+        ended = []
+        for run in self.runs.values():
+            if not run.finished and run.id not in queued:
+                from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
+
+                if (kept := finished_view(run.id)) is not None:
+                    run.record, run.quarantined = kept.record, kept.quarantined
+                    ended.append(run)
+        return ended
+
 
 def summary(run: Reading) -> str:
     """One line about a finished run: verdict with numbers, or how it ended and why."""
@@ -137,7 +158,6 @@ def summary(run: Reading) -> str:
 
 
 def _doubts(run: Reading) -> str:
-    """Why a run is SUSPECT, where its end does not say."""
     doubts = [f"{f.check}: {f.evidence}" for f in run.found(FindingStatus.SUSPECT)]
     doubts += [f"without {', '.join(run.record.without)}"] if run.record.without else []
     return "; ".join(doubts)
@@ -171,6 +191,49 @@ def progress_line(run: Followed, follower: Follower, number: int, total: int, el
     return "  ".join(part for part in parts if part)
 
 
+def _ratio(found: Comparison | None) -> str | None:
+    return None if found is None else plain.speedup(found.speedup, found.low, found.high)
+
+
+def _outcome(one: tuple[Reading, Arm]) -> str | None:
+    ended = outcome.of(one[0], one[1].rung)
+    return None if ended.outcome is outcome.Outcome.RIGHT else ended.word
+
+
+def _score(light: Light | None) -> str | None:
+    return None if light is None or light.score is None else f"{light.score:.2f}"
+
+
+RUNGS = (
+    printed("rung", lambda one: one[1].rung, shrink=True),
+    printed("ms [low..high]", lambda one: plain.milliseconds(one[1].median_ms, one[1].low_ms, one[1].high_ms)),
+    printed("n", lambda one: plain.count(one[1].sample_count), right=True, drop=3),
+    printed("timing", lambda one: timing_words(one[1].timing, one[1].calls)),
+    printed("speed-up [low..high]", lambda one: _ratio(one[0].comparison(one[1].rung))),
+    printed("verdict", _outcome),
+    printed("SOL", lambda one: plain.percent(one[1].sol), right=True, drop=2),
+    printed("correct", lambda one: one[1].correctness if one[1].correctness.known else None, drop=1),
+)
+_LIGHT = (
+    printed("rung", at("rung"), shrink=True),
+    printed("timing", lambda arm: timing_words(arm.timing, arm.calls)),
+    printed("SM MHz", lambda arm: plain.megahertz(arm.sm_clock_mhz), right=True),
+    printed("limit", at("light.limiter")),
+    printed("spec ms", lambda arm: plain.number(at("light.spec_ms")(arm)), right=True, drop=2),
+    printed("clock ms", lambda arm: plain.number(at("light.clock_ms")(arm)), right=True, drop=1),
+    printed("measured ms", lambda arm: plain.number(at("light.measured_ms")(arm)), right=True),
+    printed("score", lambda arm: _score(arm.light), right=True, drop=3),
+)
+_RANKS = (
+    printed("rung", lambda one: one[0], shrink=True),
+    printed("rank", lambda one: one[1], right=True),
+    printed("own ms", lambda one: plain.number(one[2].median_ms, 4), right=True),
+    printed("slowest in", lambda one: plain.percent(one[2].slowest_share), right=True),
+    printed("us late", lambda one: plain.number(one[2].late_us, 2), right=True, drop=2),
+    printed("SM MHz", lambda one: plain.megahertz(one[2].sm_clock_mhz), right=True, drop=1),
+)
+
+
 def result_lines(
     run: Reading, environment: Mapping[str, object] | None = None, *, width: int | None = None
 ) -> list[str]:
@@ -186,24 +249,12 @@ def result_lines(
     shown = [arm for arm in record.arms if not arm.twin]
     light = light_lines(shown, width=width)
     if shown:
-        heads = ["rung", "ms [low..high]", "n", "timing", "speed-up [low..high]", "verdict", "SOL", "correct"]
-        rows = [_row(run, arm) for arm in shown]
-        if light:  # which says the timing too, and leaves this one room
-            column = heads.index("timing")
-            heads, rows = _without(heads, column), [_without(row, column) for row in rows]
-        lines += [
-            "",
-            *plain.table(heads, rows, right=["n", "SOL"], width=width, shrink="rung", drop=["correct", "SOL", "n"]),
-        ]
-    if light:
-        lines += ["", *light]
-    ranks = rank_table(shown, width=width)
-    if ranks:
-        lines += ["", *ranks]
-    naive = naive_lines(run, shown, width=width)
-    if naive:
-        lines += ["", *naive]
-    printed = run.output if isinstance(run, Followed) else {}
+        # The light's table says the timing too, and leaves this one room.
+        columns = [column for column in RUNGS if not light or column.key != "timing"]
+        lines += ["", *plain.listing(columns, [(run, arm) for arm in shown], width=width, tabs=False)]
+    for table in (light, rank_table(shown, width=width), naive_lines(run, shown, width=width)):
+        lines += ["", *table] if table else []
+    output = run.output if isinstance(run, Followed) else {}
     for arm in record.arms:
         if not (arm.reason or arm.detail):
             continue
@@ -212,19 +263,13 @@ def result_lines(
         lines += ["", f"{arm.rung}: {state_words(arm.state)}" + (f": {arm.reason}" if arm.reason else "")]
         if arm.detail and arm.detail not in arm.reason:
             lines.append(plain.indent(arm.detail))
-        if failed(arm) and printed.get(arm.rung):
-            lines += [
-                "  last lines that it printed:",
-                *(plain.indent(clean(text), 4) for text in printed[arm.rung]),
-            ]
-    notes = _notes(run)
-    if notes:
-        lines += ["", *notes]
+        if failed(arm) and output.get(arm.rung):
+            lines += ["  last lines that it printed:", *(plain.indent(text, 4) for text in output[arm.rung])]
     trust = [*rule_lines(run), *trust_lines(run)]
     if trust and (held := confined(environment or {})):
         trust.append(held)
-    if trust:
-        lines += ["", *trust]
+    for part in (_notes(run), trust):
+        lines += ["", *part] if part else []
     lines += ["", f"=> {summary(run)}"]
     if record.state.final:
         floors = [c.floor for c in run.comparisons if c.floor is not None]
@@ -245,78 +290,41 @@ def light_lines(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
     what the host's launches cost and what is carried over a link. Empty where none of this is known, as on a CPU."""
     if not any(arm.light or arm.sm_clock_mhz is not None for arm in arms):
         return []
-    rows = []
-    for arm in arms:
-        light = arm.light
-        rows.append(
-            [
-                arm.rung,
-                timing_words(arm.timing, arm.calls),
-                plain.megahertz(arm.sm_clock_mhz),
-                (light.limiter if light else "") or plain.DASH,
-                plain.number(light.spec_ms if light else None),
-                plain.number(light.clock_ms if light else None),
-                plain.number(light.measured_ms if light else None),
-                plain.DASH if light is None or light.score is None else f"{light.score:.2f}",
-            ]
-        )
-    heads = ["rung", "timing", "SM MHz", "limit", "spec ms", "clock ms", "measured ms", "score"]
-    table = plain.table(
-        heads, rows, right=["SM MHz", *heads[4:]], width=width, shrink="rung", drop=["clock ms", "spec ms", "score"]
-    )
-    return (
-        table
-        + [
-            f"{arm.rung}: {plain.host_sentence(arm.light.launch_eager_ms, at_fast_host_ms(arm.median_ms, arm.light))}"
-            for arm in arms
-            if arm.light and arm.light.limiter == Limiter.HOST
-        ]
-        + [f"{arm.rung}: {plain.link_sentence(arm.light.link)}" for arm in arms if arm.light and arm.light.link]
-    )
+    table = plain.listing(_LIGHT, arms, width=width, tabs=False)
+    table += [
+        f"{arm.rung}: {plain.host_sentence(arm.light.launch_eager_ms, at_fast_host_ms(arm.median_ms, arm.light))}"
+        for arm in arms
+        if arm.light and arm.light.limiter == Limiter.HOST
+    ]
+    linked = [(arm.rung, arm.light.link) for arm in arms if arm.light and arm.light.link]
+    return table + [f"{rung}: {plain.link_sentence(link)}" for rung, link in linked]
 
 
 def rank_table(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
     """The table of what each rank did, and what that comes to for each rung. Empty where a rung is one process."""
-    ranked = [(arm.rung, arm.ranks) for arm in arms if arm.ranks is not None]
-    rows = [
-        [
-            rung,
-            str(number),
-            plain.number(rank.median_ms, 4),
-            plain.percent(rank.slowest_share),
-            plain.number(rank.late_us, 2),
-            plain.megahertz(rank.sm_clock_mhz),
-        ]
-        for rung, ranks in ranked
-        for number, rank in enumerate(ranks.each)
-    ]
+    rows = [(arm.rung, str(number), rank) for arm in arms if arm.ranks for number, rank in enumerate(arm.ranks.each)]
     if not rows:
         return []
-    heads = ["rung", "rank", "own ms", "slowest in", "us late", "SM MHz"]
-    table = plain.table(heads, rows, right=heads[1:], width=width, shrink="rung", drop=["SM MHz", "us late"])
+    table = plain.listing(_RANKS, rows, width=width, tabs=False)
     return [*table, *(f"{arm.rung}: {by_ranks(arm)}" for arm in arms if arm.ranks is not None)]
 
 
 def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
     """The table of what a naive harness says of each rung, beside what is said here. Empty where it was not
     asked."""
+    asked = [(arm.rung, arm.naive) for arm in arms if arm.naive is not None and arm.rung != run.baseline]
     rows = []
-    notes = []
-    for arm in arms:
-        naive = arm.naive
-        if naive is None or arm.rung == run.baseline:
-            continue
-        if naive.note:
-            notes.append(f"{arm.rung}: no naive time: {naive.note}")
-        against, bar = run.comparison(arm.rung), run.bar(arm.rung)
+    for rung, naive in asked:
+        against, mark = run.comparison(rung), run.bar(rung)
         ours = plain.DASH
         if against is not None:
             ours = plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
         accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
-        rows.append([arm.rung, plain.speedup(naive.speedup), accepts, bar.word if bar else ours])
+        rows.append([rung, plain.speedup(naive.speedup), accepts, mark.word if mark else ours])
     if not rows:
         return []
     heads = ["rung", "a naive harness says", "outputs accepted", "we say"]
+    notes = [f"{rung}: no naive time: {naive.note}" for rung, naive in asked if naive.note]
     return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
 
 
@@ -341,10 +349,6 @@ def trust_lines(run: Reading) -> list[str]:
         told = [f"{number} {status.replace('_', ' ')}" for status, number in counted.items() if number]
         lines.append(f"checks: {', '.join(told)}")
     return [clean_line(line, limit=2000) for line in lines]
-
-
-def _without(row: Sequence[str], column: int) -> list[str]:
-    return [*row[:column], *row[column + 1 :]]
 
 
 def _notes(run: Reading) -> list[str]:
@@ -372,20 +376,6 @@ def _notes(run: Reading) -> list[str]:
         for note in quality_notes(arm.quality, arm.median_ms, arm.calls):
             add(note, arm.rung)
     return [f"{', '.join(rungs)}: {note}" for note, rungs in notes.items()]
-
-
-def _row(run: Reading, arm: Arm) -> Sequence[str]:
-    against, ended = run.comparison(arm.rung), outcome.of(run, arm.rung)
-    return [
-        arm.rung,
-        plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-        plain.count(arm.sample_count),
-        timing_words(arm.timing, arm.calls),
-        plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high),
-        plain.DASH if ended.outcome is outcome.Outcome.RIGHT else ended.word,
-        plain.percent(arm.sol),
-        arm.correctness.value if arm.correctness.known else plain.DASH,
-    ]
 
 
 def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = None, refused: Iterable[str] = ()) -> int:

@@ -34,7 +34,7 @@ from aisp.store.results.fuzz import (
 )
 from aisp.store.results.tables import documents, shown
 from aisp.store.results.tables.fuzzes import NAIVE, OPERATORS, RUNGS, STRATEGIES, shares, tried
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.interruptible import Interruptible
@@ -132,12 +132,8 @@ def command(
         if rungs:
             raise click.UsageError("an operator of the corpus has one rung to try: leave --rung out")
         operators = corpus_operators()
-        following = Following(
-            [
-                Ask(requests.FuzzTarget(root=CORPUS, target=operator.target, rungs=[operator.rung], **how))
-                for operator in operators
-            ]
-        )
+        asked = [requests.FuzzTarget(root=CORPUS, target=one.target, rungs=[one.rung], **how) for one in operators]
+        following = Following([Ask(request) for request in asked])
         interrupted = asyncio.run(following.run())
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
@@ -149,9 +145,7 @@ def command(
             target.rung(name)
         except LookupError as error:
             raise click.UsageError(str(error.args[0])) from None
-    ask = Ask(
-        requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how),
-    )
+    ask = Ask(requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how))
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
     if record is None:
@@ -189,7 +183,7 @@ def find_target(target_id: str, roots: Sequence[str]) -> tuple[str, Target]:
             import difflib  # only on the error path
 
             near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
-            raise click.UsageError(f"no operator {clean_line(name)!r} in the corpus; there are {', '.join(near)}")
+            raise click.UsageError(f"no operator {name!r} in the corpus; there are {', '.join(near)}")
         return CORPUS, operators[name]
     target = resolve.target(target_id, roots)
     return common.engine_roots([target.root])[0], target
@@ -233,7 +227,7 @@ class Ask:
     def name(self) -> str:
         """The target, or what is known of it."""
         asked = getattr(self.request, "target", "") or getattr(self.request, "failure", "")
-        return clean_line(self.planned.target if self.planned else str(asked))
+        return self.planned.target if self.planned else str(asked)
 
     @property
     def of_task(self) -> bool:
@@ -262,24 +256,9 @@ class Following(Interruptible):
         self._waiting = deque(self.asks)
         self._going: Ask | None = None
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return self._going is not None and not self._going.joined
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         self._waiting.clear()
         return [self._going.id] if self._going is not None and not self._going.joined else []
-
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._going is None
-
-    async def _follow(self, engine: Connection) -> None:
-        if await self._next(engine):
-            await self._listen(engine)
 
     async def _next(self, engine: Connection) -> bool:
         """Ask for what comes next; False where nothing is left. Where there is but one thing to ask for, a refusal ends
@@ -298,15 +277,17 @@ class Following(Interruptible):
                     common.joined(ask.name, ask.id)
                 self._going = ask
                 return True
-            ask.refused = clean_line(reply.error, limit=2000)
+            ask.refused = reply.error
             if len(self.asks) == 1:
                 raise NotHereError(ask.refused)
             self._progress.ended(f"{self._place(ask)}{ask.name}: {ask.refused}")
         return False
 
-    async def _listen(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        if not await self._next(engine):
+            return True
         async for batch in engine.batches():
             for event in batch:
                 self.banner(event)
@@ -318,8 +299,9 @@ class Following(Interruptible):
                 if self._going is not None and self._going.end is not None:
                     self._close(self._going)
                     if not await self._next(engine):
-                        return
+                        return True
             self._draw()
+        return False
 
     def _take(self, ask: Ask, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
@@ -353,9 +335,7 @@ class Following(Interruptible):
         self.seed = record.seed if self.seed is None else self.seed
         named = [name for rung in record.rungs for name in rung.failures]
         if ask.deaf or any(name not in ask.failures for name in named):
-            from aisp.tui.cli import stored  # the store and numpy: only where something was not heard
-
-            with contextlib.suppress(click.ClickException), stored.history() as opened:
+            with contextlib.suppress(click.ClickException), common.history() as opened:
                 ask.failures |= {failure.id: failure for failure in opened.failures(record.id)}
         if len(self.asks) > 1:
             self._progress.ended(f"{self._place(ask)}{ask.name}: {overall(record.rungs)}")
@@ -366,9 +346,7 @@ class Following(Interruptible):
         from aisp.engine.protocol import events, requests  # already imported by the connection
 
         if isinstance(ask.request, requests.FuzzTarget) and not ask.of_task:
-            from aisp.tui.cli import stored  # see _close
-
-            with contextlib.suppress(click.ClickException), stored.history() as opened:
+            with contextlib.suppress(click.ClickException), common.history() as opened:
                 ask.end = events.FuzzFinished(fuzz=opened.fuzz(ask.id))
         elif ask.id not in {item.run_id for item in (await engine.status()).queue}:
             self._going = None
@@ -394,7 +372,7 @@ def _counted(ask: Ask) -> str:
 
 def apart(*facts: str) -> str:
     """Facts on one line, two spaces between them."""
-    return "  ".join(clean_line(fact) for fact in facts if fact)
+    return "  ".join(fact for fact in facts if fact)
 
 
 def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -> list[str]:
@@ -413,11 +391,9 @@ def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -
         rows = [tried(rung, failures) for rung in record.rungs]
         found += ["", *plain.listing(columns, rows, width=width, tabs=False)]
     for rung in record.rungs:
-        if rung.reason:
-            found += ["", clean_line(f"{rung.rung}: {rung.reason}", limit=2000)]
+        found += ["", f"{rung.rung}: {rung.reason}"] if rung.reason else []
         found += failing_lines(rung, failures)
-    if record.notes:
-        found += ["", *(clean_line(note, limit=2000) for note in record.notes)]
+    found += ["", *record.notes] if record.notes else []
     return [*found, "", summary(record)]
 
 
@@ -429,20 +405,16 @@ def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
     first, *others = kept
     case, drawn = case_text(first.case), case_text(first.drawn)
     shrunk = f"the smallest of {plain.count(first.tried)} tried; drawn as {drawn}" if drawn != case else "as drawn"
-    found = ["", f"{clean_line(rung.rung)} fails at {case}", f"  {clean_line(first.strategy)} case, {shrunk}"]
+    found = ["", f"{rung.rung} fails at {case}", f"  {first.strategy} case, {shrunk}"]
     kind = first.verdict if first.finding in ("", "nothing") else f"{first.verdict}, {first.finding}"
-    found.append(plain.indent(clean(f"{kind}: {first.detail}" if first.detail else kind)))
+    found.append(plain.indent(f"{kind}: {first.detail}" if first.detail else kind))
     if first.statistics:
         figures = [f"{name.replace('_', ' ')} {_figure(value)}" for name, value in first.statistics.items()]
         found.append(f"  {clean_line(', '.join(figures), limit=1000)}")
-    if first.region:
-        found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
-    if first.script:
-        found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
-    found += ["", f"  aisp fuzz --replay {clean_line(first.id)}"]
-    for other in others:
-        found.append(f"  aisp fuzz --replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
-    return found
+    found += ["", *(plain.indent(row, 4) for row in first.region)] if first.region else []
+    found += ["", plain.indent(first.script.rstrip("\n"), 4)] if first.script else []
+    found += ["", f"  aisp fuzz --replay {first.id}"]
+    return found + [f"  aisp fuzz --replay {one.id}  {one.strategy}  {case_text(one.case)}" for one in others]
 
 
 def _figure(value: float) -> str:
@@ -462,7 +434,7 @@ def summary(record: Fuzz) -> str:
             told.append(f"{verdict}: {', '.join(named)}{_HINTS.get(verdict, '')}")
     if record.state != "done":
         told.append(f"{record.state}: {record.reason}")
-    return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
+    return f"=> {'; '.join(told) or 'no rung was tried'}"
 
 
 def _as_json(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
@@ -496,14 +468,13 @@ def corpus_operators() -> list[Operator]:
     from aisp.kernels.catalog.model import Role
 
     catalog = corpus.load()
-    for problem in catalog.problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(catalog.problems)
     found = []
     for target in catalog.targets:
         rung = corpus.operator(target)
         found.append(Operator(target.id, rung.name, WRONG if rung.role is Role.WRONG else RIGHT))
     if not found:
-        raise NotHereError(f"there is no operator in {clean_line(str(corpus.root()))}; install aisp again")
+        raise NotHereError(f"there is no operator in {corpus.root()}; install aisp again")
     return found
 
 
@@ -516,7 +487,6 @@ def corpus_status(judged: Sequence[Judged]) -> int:
 
 
 def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
-    """The oracle's trial for people."""
     device = next((each.device for each in judged if each.device), plain.DASH)
     found = [
         apart(f"{plain.count(len(judged))} operators", device, f"seed {plain.DASH if seed is None else seed}"),

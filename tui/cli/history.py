@@ -10,13 +10,13 @@ import click
 from aisp.engine.documents import run_json
 from aisp.store.commitment import kept
 from aisp.store.outcomes import FindingStatus
-from aisp.store.record import Comparison
+from aisp.store.record import Arm, Comparison
 from aisp.store.results import repeating
 from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
 from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables import shown
+from aisp.store.results.tables import at, printed, shown
 from aisp.store.results.tables.runs import RUNS, Listed
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -25,7 +25,7 @@ from aisp.tui.cli.follow import result_lines
 from aisp.tui.earlier import foreign_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from aisp.tui.cli.stored import Opened
 
@@ -44,9 +44,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
 
     Exit status: 0; 1 nothing was run yet; 2 no such run or target.
     """
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         targets: list[str] = []
         if wanted is not None:
             found = opened.meant(wanted, roots)
@@ -68,10 +66,9 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         common.say("\n".join(lines(listed, with_target=len(targets) != 1, width=common.terminal_width())))
     else:
         named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
-        what = f"no run of {named}" if named else "no run"
         within = [word for root in roots for word in ("--root", root)]
         makes = repeating.shell("aisp", "run", named or "TARGET", *within)
-        common.note(f"aisp: {what} is stored yet; `{makes}` makes one")
+        common.note(f"no run{named and f' of {named}'} is stored yet; `{makes}` makes one")
     ctx.exit(0 if listed else 1)
 
 
@@ -95,111 +92,72 @@ def whole_lines(
     run: Reading, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
 ) -> list[str]:
     """One run for people: what `run` printed, then samples, comparisons, steps, plan and machine."""
+    arms = [arm for arm in run.record.arms if arm.quality is not None]
+    # The caught and suspect ones were told above.
+    why = dict.fromkeys((one.check, one.evidence) for one in run.found(FindingStatus.UNAVAILABLE))
     parts = [
         result_lines(run, environment, width=width),
-        _samples(run, width=width),
-        _comparisons(run, width=width),
-        _unavailable(run, width=width),
-        plain.table(
-            ["step", "arm", "took"],
-            [
-                [step_words(step.name), step.arm, plain.duration((step.duration_ms or 0.0) / 1e3)]
-                for step in run.record.steps
-            ],
-            right=["took"],
-            width=width,
-            shrink="arm",
-        )
-        if run.record.steps
+        plain.listing(SAMPLES, arms, width=width, tabs=False) if arms else [],
+        plain.listing(COMPARISONS, [(run, one) for one in run.comparisons], width=width, tabs=False)
+        if run.comparisons
         else [],
+        plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else [],
+        plain.listing(STEPS, run.record.steps, width=width, tabs=False) if run.record.steps else [],
         _facts("planned", manifest, width=width),
         _facts("ran on", environment, width=width),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part).splitlines()
 
 
-def _samples(run: Reading, *, width: int | None) -> list[str]:
-    """What each arm's samples say of themselves, the A/A arm's too."""
-    rows = []
-    for arm in run.record.arms:
-        quality = arm.quality
-        if quality is None:
-            continue
-        modes = plain.DASH
-        if quality.low_mode_ms is not None:
-            low, high = plain.number(quality.low_mode_ms), plain.number(quality.high_mode_ms)
-            modes = f"{low}, {high} ({plain.percent(quality.high_share)})"
-        row = [
-            arm.rung,
-            plain.count(arm.sample_count),
-            plain.percent(quality.drift, 1),
-            plain.DASH if quality.autocorrelation is None else f"{quality.autocorrelation:.2f}",
-            modes,
-            plain.percent(quality.throttled_share, 1),
-            _short(quality.resolution_ms),
-            _short(quality.overhead_ms),
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    if not rows:
-        return []
-    heads = ["samples of", "n", "drift", "lag 1", "modes ms (slower)", "throttled", "step", "pair"]
-    return plain.table(
-        heads,
-        rows,
-        right=["n", "drift", "lag 1", "throttled", "step", "pair"],
-        width=width,
-        shrink="samples of",
-        drop=["pair", "step"],
-    )
+def _modes(arm: Arm) -> str | None:
+    if arm.quality is None or arm.quality.low_mode_ms is None:
+        return None
+    low, high = plain.number(arm.quality.low_mode_ms), plain.number(arm.quality.high_mode_ms)
+    return f"{low}, {high} ({plain.percent(arm.quality.high_share)})"
 
 
-def _short(time_ms: float | None) -> str:
-    return plain.quantity(None if time_ms is None else time_ms / 1e3, "s")
+def _span(name: str) -> Callable[[Arm], str]:
+    return lambda arm: plain.quantity(None if (ms := at(f"quality.{name}")(arm)) is None else ms / 1e3, "s")
 
 
-def _comparisons(run: Reading, *, width: int | None) -> list[str]:
-    """Every comparison in time and in cycles, the A/A arm's and those with further baselines too."""
-    if not run.comparisons:
-        return []
-    rows = []
-    for c in run.comparisons:
-        row = [
-            c.rung,
-            c.baseline,
-            plain.speedup(c.speedup, c.low, c.high),
-            plain.speedup(c.cycles, c.cycles_low, c.cycles_high),
-            _by_the_judge(run, c),
-            plain.percent(c.floor, 2),
-            plain.DASH if c.p_value is None else f"{c.p_value:.2g}",
-            c.verdict if c.verdict.known else plain.DASH,
-        ]
-        rows.append([clean_line(cell) for cell in row])
-    heads = ["rung", "against", "in time", "in cycles", "by the judge", "floor", "p", "verdict"]
-    return plain.table(
-        heads,
-        rows,
-        right=["floor", "p"],
-        width=width,
-        shrink="rung",
-        drop=["against", "floor", "in cycles", "by the judge"],
-    )
+SAMPLES = (
+    printed("samples of", at("rung"), shrink=True),
+    printed("n", lambda arm: plain.count(arm.sample_count), right=True),
+    printed("drift", lambda arm: plain.percent(arm.quality.drift, 1), right=True),
+    printed("lag 1", lambda arm: None if (lag := arm.quality.autocorrelation) is None else f"{lag:.2f}", right=True),
+    printed("modes ms (slower)", _modes),
+    printed("throttled", lambda arm: plain.percent(arm.quality.throttled_share, 1), right=True),
+    printed("step", _span("resolution_ms"), right=True, drop=2),
+    printed("pair", _span("overhead_ms"), right=True, drop=1),
+)
+"""What each arm's samples say of themselves, the A/A arm's too."""
 
 
-def _by_the_judge(run: Reading, item: Comparison) -> str:
-    """The ratio by the judge's clock, or that there is none."""
+def _by_the_judge(one: tuple[Reading, Comparison]) -> str | None:
+    run, item = one
     rung, base = run.arm(item.rung), run.arm(item.baseline)
     if rung is None or base is None or item.speedup is None:
-        return plain.DASH
+        return None
     found = outside_of(rung, base)
-    return plain.DASH if found is None else plain.speedup(found.ratio, found.low, found.high)
+    return None if found is None else plain.speedup(found.ratio, found.low, found.high)
 
 
-def _unavailable(run: Reading, *, width: int | None) -> list[str]:
-    """Checks without an answer, and why; the caught and suspect ones were told above."""
-    why: dict[tuple[str, str], None] = {}
-    for finding in run.found(FindingStatus.UNAVAILABLE):
-        why.setdefault((finding.check, clean_line(finding.evidence, limit=2000)))
-    return plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else []
+COMPARISONS = (
+    printed("rung", lambda one: one[1].rung, shrink=True),
+    printed("against", lambda one: one[1].baseline, drop=1),
+    printed("in time", lambda one: plain.speedup(one[1].speedup, one[1].low, one[1].high)),
+    printed("in cycles", lambda one: plain.speedup(one[1].cycles, one[1].cycles_low, one[1].cycles_high), drop=3),
+    printed("by the judge", _by_the_judge, drop=4),
+    printed("floor", lambda one: plain.percent(one[1].floor, 2), right=True, drop=2),
+    printed("p", lambda one: None if one[1].p_value is None else f"{one[1].p_value:.2g}", right=True),
+    printed("verdict", lambda one: one[1].verdict if one[1].verdict.known else None),
+)
+"""Every comparison in time and in cycles, the A/A arm's and those with further baselines too."""
+STEPS = (
+    printed("step", lambda step: step_words(step.name)),
+    printed("arm", lambda step: step.arm or " ", shrink=True),  # of the whole run where it has none
+    printed("took", lambda step: plain.duration((step.duration_ms or 0.0) / 1e3), right=True),
+)
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:

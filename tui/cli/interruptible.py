@@ -41,27 +41,16 @@ class Interruptible(abc.ABC):
         self._cancelling: asyncio.Task[None] | None = None
         self._started = 0.0
 
-    @property
-    @abc.abstractmethod
-    def cancellable(self) -> bool:
-        """Whether there is anything that the engine could cancel for us; else the first Ctrl-C leaves."""
-
     @abc.abstractmethod
     def to_cancel(self) -> list[str]:
-        """Ids of what the engine is to cancel."""
-
-    @property
-    @abc.abstractmethod
-    def done(self) -> bool:
-        """Whether all of it came to its end."""
+        """Begin nothing more; ids of what the engine is to cancel. Where there are none, the first Ctrl-C leaves."""
 
     @abc.abstractmethod
-    async def _follow(self, engine: Connection) -> None:
-        """Ask, and follow what was asked for."""
+    async def _follow(self, engine: Connection) -> bool:
+        """Ask, and follow what was asked for; whether all of it came to its end."""
 
     @abc.abstractmethod
-    def _draw(self) -> None:
-        """Rewrite the live line."""
+    def _draw(self) -> None: ...
 
     @property
     def elapsed_s(self) -> float:
@@ -82,14 +71,14 @@ class Interruptible(abc.ABC):
         async with engine:
             ticker = asyncio.create_task(self._tick())
             try:
-                await self._follow(engine)
+                done = await self._follow(engine)
             finally:
                 ticker.cancel()
         self._progress.clear()
-        if not self.done:
+        if not done:
             raise NotHereError(self.LOST)
         if self.interrupts:
-            common.note("aisp: cancelled")
+            common.note("cancelled")
 
     async def _tick(self) -> None:
         while True:
@@ -105,11 +94,12 @@ class Interruptible(abc.ABC):
         def interrupt() -> None:
             self.interrupts += 1
             self._progress.clear()
-            if self.interrupts > 1 or self._engine is None or not self.cancellable:
+            going = self.to_cancel() if self.interrupts == 1 and self._engine is not None else []
+            if self._engine is None or not going:
                 work.cancel()
                 return
-            common.note("aisp: cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
-            self._cancelling = asyncio.create_task(self._cancel(self._engine))
+            common.note("cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
+            self._cancelling = asyncio.create_task(self._cancel(self._engine, going))
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupt)
@@ -118,18 +108,18 @@ class Interruptible(abc.ABC):
         except asyncio.CancelledError:
             if not self.interrupts:
                 raise
-            common.note(f"aisp: left; {self.LEFT}")
+            common.note(f"left; {self.LEFT}")
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
             self._progress.clear()
         return self.interrupts > 0
 
-    async def _cancel(self, engine: Connection) -> None:
+    async def _cancel(self, engine: Connection, going: list[str]) -> None:
         from aisp.engine.client import EngineUnavailableError  # already imported by the connection
         from aisp.engine.protocol import requests
 
-        for run_id in self.to_cancel():
+        for run_id in going:
             # An engine that goes away meanwhile ends `_work` with a message of its own.
             with contextlib.suppress(EngineUnavailableError):
                 await engine.request(requests.Cancel(seq=engine.next_seq(), run_id=run_id))

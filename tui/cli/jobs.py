@@ -48,12 +48,13 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     moved = "".join(job_ids)
     queue, refused = asyncio.run(_queue(moved))
     rows = words.rows(queue, time.monotonic_ns())
-    if rows or as_json:
-        common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, plain.listing, words.JOBS, rows)
-    else:
-        common.say("nothing is queued")
+
+    def lines(width: int | None) -> list[str]:
+        return plain.listing(words.JOBS, rows, width=width) if rows else ["nothing is queued"]
+
+    common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, lines)
     if refused:
-        common.note(f"aisp: {moved} was not moved up: {refused}")
+        common.note(f"{moved} was not moved up: {refused}")
     ctx.exit(EXIT_NO if refused else 0)
 
 
@@ -67,12 +68,11 @@ def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
     else:
         common.say("\n".join(f"cancelled {job}" for job in ended) or "nothing was cancelled")
         for word in missing:
-            common.note(f"aisp: no job {word!r} is queued or under way")
+            common.note(f"no job {word!r} is queued or under way")
     return EXIT_NO if missing else EXIT_GOOD
 
 
 async def _connection() -> Connection | None:
-    """To the engine that runs; None where none does."""
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     held = lock.holder()

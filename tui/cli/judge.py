@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.store.results import repeating
+from aisp.store.results.candidate import FINALISTS
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common, resolve
@@ -25,9 +27,8 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aisp.kernels.catalog.formats import Dialect, Listed, Opened
+    from aisp.kernels.catalog.formats import Dialect, Listed
 
-FINALISTS = 3  # what store.results.candidate has; a test compares them
 ALIKE = ("task", "definition")
 """What the one file of a problem is called in formats where its folder has the name."""
 
@@ -62,7 +63,7 @@ ALIKE = ("task", "definition")
     metavar="N",
     help="With --against a target: runs in the engine's queue at once; by default one more than there are GPUs.",
 )
-@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
+@common.rungs_option
 @common.quick_option
 @common.device_option
 @common.case_option
@@ -112,34 +113,26 @@ def command(
     if against is not None:
         if not Path(file).exists():
             raise resolve.no_path(Path(file))
+        from aisp.kernels.catalog import formats
         from aisp.tui.cli import judge_many, judge_runs  # the results: only where something is judged against a target
 
-        many: dict[str, Any] = {"case": case or "", "jobs": jobs or 0, "as_json": as_json, **how}
-        if _is_runs(file):
+        many: dict[str, Any] = {"case": case or "", "ahead": jobs or 0, "as_json": as_json, **how}
+        if (recognised := formats.recognise(Path(file))) is not None and recognised[1] is formats.Part.RUNS:
             if rungs or sweep:
                 raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
-            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), **many))
+            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many))
         against = _named(file, against)
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
-            ctx.exit(
-                judge_many.judge(file, against, sweep=sweep, finalists=0 if quick else finalists, quick=quick, **many)
-            )
+            many["finalists"] = 0 if quick else finalists
+            ctx.exit(judge_many.judge(file, against, sweep=sweep, quick=quick, **many))
     target = resolve.target(file, against=against)
     session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
     status = exit_status(session.runs, required=[target.id], refused=session.refused)
     if status == 0 and session.runs and all(run.not_here for run in session.runs):
         status = EXIT_NOT_HERE  # what is right is the baseline alone
     ctx.exit(EXIT_INTERRUPTED if interrupted else status)
-
-
-def _is_runs(file: str) -> bool:
-    """Whether a path is a folder of answers with what was claimed of them."""
-    from aisp.kernels.catalog import formats
-
-    found = formats.recognise(Path(file)) if Path(file).is_dir() else None
-    return found is not None and found[1] is formats.Part.RUNS
 
 
 def _named(file: str, against: str) -> str:
@@ -152,11 +145,8 @@ def _named(file: str, against: str) -> str:
     if path not in found and folder.is_dir() and (name := formats.wanted(path)):
         taken = formats.recognise(folder)
         if taken is not None and taken[1] is formats.Part.COLLECTION:
-            told = f"{clean_line(file)} answers {clean_line(name)!r}, which is not among the problems in"
-            raise MeantError(
-                f"{told} {clean_line(against)}; `{repeating.shell('aisp', 'judge', against)}` lists them",
-                kind="broken",
-            )
+            told = f"{file} answers {name!r}, which is not among the problems in {against}"
+            raise MeantError(f"{told}; `{repeating.shell('aisp', 'judge', against)}` lists them", kind="broken")
     return str(found.get(path, against))
 
 
@@ -172,8 +162,18 @@ def tell(file: str, *, as_json: bool) -> bool:
         listed = list(formats.listed(path))
         common.answer(as_json, lambda: listed_document(listed), listed_lines, listed)
     elif part is formats.Part.PROBLEM:
-        opened = _opened(dialect, path)
-        common.answer(as_json, lambda: opened_document(dialect, opened), opened_lines, dialect, opened)
+        try:
+            opened = dialect.read(path)
+        except OSError as error:
+            raise MeantError(str(error), kind="broken") from None
+        if opened.problems:
+            raise resolve.refused(opened.problems)
+        names = ("path", "title", "axes", "inputs", "outputs", "weights", "cpu", "notes")
+        common.answer(
+            as_json,
+            lambda: {"format": dialect.NAME, **attributes(opened, *names)},
+            lambda width: [*problems.opened_lines(dialect, opened), problems.command(opened)],
+        )
     else:
         from aisp.tui.cli import judge_runs  # for generations alone
 
@@ -183,6 +183,7 @@ def tell(file: str, *, as_json: bool) -> bool:
 
 def answer_root(file: str, against: str) -> str:
     """Where the target lies that an answer and its problem make. MeantError where they make none."""
+    from aisp.engine import paths, written  # makes the state directory
     from aisp.kernels.catalog import formats  # parses: only where a file is read
 
     path, problem = map(Path, common.engine_roots([file, against]))
@@ -190,8 +191,16 @@ def answer_root(file: str, against: str) -> str:
         raise resolve.no_path(gone[0])
     dialect = formats.answered(problem, path)
     if dialect is None:
-        raise MeantError(f"{clean_line(against)} is no problem; {known_formats()}", kind="broken")
-    return _together(dialect, path, problem)
+        raise MeantError(f"{against} is no problem; {known_formats()}", kind="broken")
+    try:
+        parts = dialect.against(path, problem)
+    except OSError as error:
+        raise MeantError(str(error), kind="broken") from None
+    if parts.problems:
+        raise resolve.refused(parts.problems)
+    name = folder_name(path)
+    root = written.write(paths.judged_dir(), folder_name(problem), {name: parts.files}, most=written.JUDGED)
+    return str(root / name)
 
 
 def known_formats() -> str:
@@ -201,21 +210,6 @@ def known_formats() -> str:
     return f"formats that are read: {', '.join(dialect.TITLE for dialect in formats.DIALECTS)} (docs/formats.md)"
 
 
-def _together(dialect: Dialect, candidate: Path, problem: Path) -> str:
-    """Where the target lies that the two make. MeantError where they make none."""
-    from aisp.engine import paths, written  # makes the state directory
-
-    try:
-        parts = dialect.against(candidate, problem)
-    except OSError as error:
-        raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
-    if parts.problems:
-        raise resolve.refused(parts.problems)
-    name = folder_name(candidate)
-    root = written.write(paths.judged_dir(), folder_name(problem), {name: parts.files}, most=written.JUDGED)
-    return str(root / name)
-
-
 def folder_name(path: Path) -> str:
     """What a target is called after a path: its own name, or its folder's where every problem's file is called
     alike."""
@@ -223,26 +217,12 @@ def folder_name(path: Path) -> str:
     return file_stem(named.name if named.is_dir() else named.stem)
 
 
-def _opened(dialect: Dialect, path: Path) -> Opened:
-    try:
-        opened = dialect.read(path)
-    except OSError as error:
-        raise MeantError(f"{clean_line(str(error))}", kind="broken") from None
-    if opened.problems:
-        raise resolve.refused(opened.problems)
-    return opened
-
-
 def listed_document(listed: Sequence[tuple[Dialect, Listed]]) -> dict[str, Any]:
-    """The problems of a folder for JSON; the schema is in docs/commands.md."""
     found = [
         {
             "format": dialect.NAME,
-            "level": each.level,
-            "number": each.number,
-            "name": clean_line(each.name),
-            "path": clean_line(str(each.path)),
-            "reason": clean_line(each.reason) or None,
+            **attributes(each, "level", "number", "name", "path"),
+            "reason": each.reason or None,
         }
         for dialect, each in listed
     ]
@@ -253,43 +233,16 @@ def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None)
     """The same for people: a table, how many there are, and why some cannot be judged."""
     heads = ("format", "level", "number", "name", "file")
     rows = [
-        (
-            dialect.TITLE,
-            plain.DASH if each.level is None else str(each.level),
-            plain.DASH if each.number is None else str(each.number),
-            clean_line(each.name),
-            clean_line(each.path.name),
-        )
+        (dialect.TITLE, plain.count(each.level), plain.count(each.number), each.name, each.path.name)
         for dialect, each in listed
     ]
     yield from common.table(heads, rows, width=width, right=("level", "number"), shrink="name", drop=("file",))
     broken = [each for _, each in listed if each.reason]
     counted = Counter(dialect.TITLE for dialect, _ in listed)
     yield ""
-    yield f"{len(listed):,} {'problem' if len(listed) == 1 else 'problems'}: " + ", ".join(
-        f"{title} {count:,}" for title, count in counted.items()
-    )
+    by_format = ", ".join(f"{title} {count:,}" for title, count in counted.items())
+    yield f"{plain.counted(len(listed), 'problem')}: {by_format}"
     for each in broken[:MOST_TOLD]:
         yield f"  cannot be judged: {clean_line(str(each.path))}: {clean_line(each.reason)}"
     if len(broken) > MOST_TOLD:
         yield f"  and {len(broken) - MOST_TOLD:,} more cannot"
-
-
-def opened_document(dialect: Dialect, opened: Opened) -> dict[str, Any]:
-    """One problem for JSON; the schema is in docs/commands.md."""
-    return {
-        "format": dialect.NAME,
-        "path": clean_line(str(opened.path)),
-        "title": clean_line(opened.title),
-        "axes": dict(opened.axes),
-        "inputs": dict(opened.inputs),
-        "outputs": dict(opened.outputs),
-        "weights": opened.weights,
-        "cpu": dict(opened.cpu) if opened.cpu is not None else None,
-        "notes": [clean_line(note, limit=1000) for note in opened.notes],
-    }
-
-
-def opened_lines(dialect: Dialect, opened: Opened, *, width: int | None) -> Iterable[str]:
-    """The same for people."""
-    return [*problems.opened_lines(dialect, opened), problems.command(opened)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,6 @@ ONE = ("candidate.py", "optimized.py")
 """A folder that holds one of these is one candidate."""
 MOST_TOLD = 20
 """Disagreements that are told one by one."""
-_HEADS = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
 
 
 def meant(path: str, against: str, sweep: Sequence[str]) -> bool:
@@ -60,46 +59,42 @@ def judge(
     against: str,
     *,
     sweep: Sequence[str],
-    finalists: int,
-    device: str,
-    case: str,
-    patience_s: float,
-    jobs: int,
-    again: bool,
     quick: bool = False,
     as_json: bool,
+    **how: Any,
 ) -> int:
-    """Judge them and print what became of each; the exit status.
+    """Judge them on these `many.Terms`, and print what became of each; the exit status.
 
     Raises:
         MeantError: there is no such target, case or constant, or there are no candidates.
         NotHereError: the engine went away or starts no process, or somebody else cancelled a run.
     """
-    from aisp.engine import filesystem, paths  # makes the state folder
     from aisp.engine.doors import many  # numpy: only once there is something to judge
     from aisp.engine.doors.asking import RefusedError
-    from aisp.store.candidates import Candidates
 
     try:
-        brought = brought_from(Path(path).absolute(), against, case)
+        terms = many.Terms(**how)
+        brought = brought_from(Path(path).absolute(), against, terms.case)
         if sweep:
             brought = _swept(brought, sweep)
     except (RefusedError, OSError) as error:
-        raise MeantError(clean_line(str(error), limit=2000), kind="broken") from None
-    terms = many.Terms(device, case, patience_s, finalists, jobs, again)
-    logged = not filesystem.network(paths.state_dir())
-    with Candidates(paths.candidates_file(), wal=logged) as table:
+        raise MeantError(str(error), kind="broken") from None
+    with common.candidates() as table:
         session = Session(table, brought, terms, as_json=as_json)
         interrupted = asyncio.run(session.run())
     if interrupted:
         return EXIT_INTERRUPTED
+    return report(session.ends, finalists=terms.finalists, quick=quick, as_json=as_json)
+
+
+def report(
+    ends: Sequence[Ended], *, finalists: int, as_json: bool, quick: bool = False, more: Sequence[str] = ()
+) -> int:
+    """Print what became of all, with more lines below; the exit status."""
     if not as_json:
-        common.say("\n".join(table_lines(session.ends, width=common.terminal_width())))
-        common.say()
-    say = common.note if as_json else common.say
-    for line in summary_lines(session.ends, finalists=finalists, quick=quick):
-        say(line)
-    return exit_status(session.ends, full=finalists > 0)
+        common.say("\n".join([*table_lines(ends, width=common.terminal_width()), ""]))
+    (common.tell if as_json else common.say)("\n".join([*summary_lines(ends, finalists=finalists, quick=quick), *more]))
+    return exit_status(ends, full=finalists > 0)
 
 
 # -- what is judged ----------------------------------------------------------------------------------------------------
@@ -123,7 +118,6 @@ def brought_from(path: Path, against: str, case: str) -> list[Brought]:
 
 
 def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brought]:
-    """Answers that name their problems themselves."""
     from aisp.engine.doors import many
     from aisp.kernels.catalog import formats
 
@@ -135,15 +129,13 @@ def _of_many(answers: Sequence[Path], problems: Path, folder: Path) -> list[Brou
         told = str(path.relative_to(folder))
         if problem is None or dialect is None:
             nothing = many.Common(f"{folder.name}:{path.stem}", folder.name, path.stem, {}, "")
-            said = f"it names a problem that is not in {clean_line(str(problems))}"
-            made.append(many.Brought(told, nothing, refused=said))
+            made.append(many.Brought(told, nothing, refused=f"it names a problem that is not in {problems}"))
         else:
             made.append(_answer(dialect, path, problem, told))
     return made
 
 
 def _common(against: str, case: str) -> Common:
-    """The target of that id, name or path."""
     from aisp.engine.doors import many
     from aisp.tui.cli.judge import known_formats
 
@@ -152,18 +144,17 @@ def _common(against: str, case: str) -> Common:
     except MeantError as error:
         if not Path(against).exists():
             raise
-        told = f"{clean_line(against)} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
+        told = f"{against} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
         raise MeantError(told, error.near, kind="broken") from None
     if case:
         try:
             target.case(case)
         except LookupError as error:
-            raise click.UsageError(clean_line(str(error.args[0]))) from None
+            raise click.UsageError(str(error.args[0])) from None
     return many.Common.of(target)
 
 
 def _answer(dialect: Dialect, path: Path, problem: Path, told: str = "") -> Brought:
-    """An answer to a problem in a format of others."""
     from aisp.engine.doors import many
     from aisp.tui.cli.judge import folder_name
 
@@ -188,7 +179,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
         if len({parameter.name for parameter in given}) < len(given):
             raise ParameterError("a constant is named twice; give all its values at once: BLOCK=64,128")
     except ParameterError as error:
-        raise click.UsageError(f"--sweep: {clean_line(str(error))}") from None
+        raise click.UsageError(f"--sweep: {error}") from None
     made: list[Brought] = []
     for one in brought:
         if one.refused:
@@ -199,7 +190,7 @@ def _swept(brought: Sequence[Brought], sweep: Sequence[str]) -> list[Brought]:
                 said = ", ".join(f"{name}={value}" for name, value in chosen.items())
                 made.append(many.beside(f"{one.name} {said}", {**one.files, many.ENTRY: source}, one.common))
         except ParameterError as error:
-            raise MeantError(f"{clean_line(one.name)}: {clean_line(str(error))}", kind="broken") from None
+            raise MeantError(f"{clean_line(one.name)}: {error}", kind="broken") from None
     return made
 
 
@@ -223,31 +214,19 @@ class Session(Interruptible):
         self.ends: list[Ended] = []
         self._as_json = as_json
         self._judging: Judging = many.Judging(table, brought, terms, self._tell)
-        self._done = False
-
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self.to_cancel())
 
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         return sorted(self._judging.running)
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._done
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.doors.many import StoppedError
 
         try:
             self.ends = await self._judging.work(engine)
         except StoppedError as error:
             if not self.interrupts:
-                raise NotHereError(clean_line(str(error))) from None
-        self._done = True
+                raise NotHereError(str(error)) from None
+        return True
 
     def _draw(self) -> None:
         judging = self._judging
@@ -265,40 +244,32 @@ class Session(Interruptible):
 
 
 def document(end: Ended) -> dict[str, Any]:
-    """One candidate at one level for JSON; the schema is in docs/commands.md."""
     found = end.outcome
-    told = {} if found is None else found.document() | {"why": clean_line(found.why, limit=2000)}
     return {
-        "candidate": clean_line(end.name),
+        "candidate": end.name,
         "sha256": end.candidate or None,
         "level": end.level.value,
         "known": end.known,
-        "outcome": plain.jsonable(told) if found is not None else None,
+        "outcome": plain.jsonable(found.document()) if found is not None else None,
         "right": found is not None and found.right,
-        "given_up": clean_line(end.why, limit=2000) if found is None else None,
+        "given_up": end.why if found is None else None,
     }
 
 
 def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
     """One line for each candidate, the best first: what its quick run said, and its full one."""
+    heads = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
     rows = []
     for name, levels in _by_name(ends):
         quick, full = levels.get("quick"), levels.get("full")
-        last = (full or quick).outcome if full or quick else None  # type: ignore[union-attr]
-        first = quick.outcome if quick is not None else None
-        why = last.why if last is not None else quick.why if quick is not None else ""
-        rows.append(
-            (
-                clean_line(name),
-                last.word if last is not None else "given up",
-                last.stage.value if last is not None else plain.DASH,
-                _ratio(first),
-                _ratio(full.outcome if full is not None else None),
-                last.verdict.value if last is not None and last.verdict.known else plain.DASH,
-                clean_line(why),
-            )
-        )
-    return common.table(_HEADS, rows, width=width, shrink="why", drop=("why", "at"))
+        times = [_ratio(end.outcome if end is not None else None) for end in (quick, full)]
+        if (end := full or quick) is None or end.outcome is None:
+            rows.append((name, "given up", plain.DASH, *times, plain.DASH, quick.why if quick is not None else ""))
+        else:
+            last = end.outcome
+            verdict = last.verdict if last.verdict.known else plain.DASH
+            rows.append((name, last.word, last.stage.value, *times, verdict, last.why))
+    return common.table(heads, rows, width=width, shrink="why", drop=("why", "at"))
 
 
 def _ratio(found: results.Outcome | None) -> str:
@@ -312,16 +283,11 @@ def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
     found: dict[str, dict[str, Ended]] = {}
     for end in ends:
         found.setdefault(end.name, {})[end.level.value] = end
-    worst = (True, 0.0, 1.0)
 
-    def place(levels: Mapping[str, Ended]) -> tuple[object, ...]:
-        orders = [
-            results.order(end.outcome) if end is not None and end.outcome is not None else worst
-            for end in (levels.get("full"), levels.get("quick"))
-        ]
-        return tuple(orders)
+    def place(end: Ended | None) -> tuple[object, ...]:
+        return results.order(end.outcome) if end is not None and end.outcome is not None else (True, 0.0, 1.0)
 
-    return sorted(found.items(), key=lambda item: (place(item[1]), item[0]))
+    return sorted(found.items(), key=lambda one: (place(one[1].get("full")), place(one[1].get("quick")), one[0]))
 
 
 def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False) -> list[str]:
@@ -353,7 +319,6 @@ def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False)
 
 
 def _disagreements(ends: Sequence[Ended]) -> list[str]:
-    """Where the problem's own rule and ours do not agree."""
     asked = [(end, end.outcome) for end in ends if end.outcome is not None and end.outcome.shared is not None]
     if not asked:
         return []
@@ -374,7 +339,6 @@ def winner(ends: Sequence[Ended], *, full: bool) -> Ended | None:
 
 
 def _no_winner(outcomes: Sequence[results.Outcome]) -> str:
-    """Why there is none."""
     if any(outcome.right for outcome in outcomes):
         return "none is right and timed"
     unrun = sum(outcome.state is State.UNAVAILABLE for outcome in outcomes)

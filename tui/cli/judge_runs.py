@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisp.engine import filesystem, paths
+from aisp.engine import paths
 from aisp.engine.doors import many
 from aisp.store.candidates import Candidates
 from aisp.store.outcomes import State
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, judge_many
@@ -25,7 +26,7 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HER
 if TYPE_CHECKING:
     from aisp.engine.doors.many import Brought, Ended
     from aisp.kernels.catalog.formats import Listed
-    from aisp.kernels.catalog.formats.kernelbench_runs import Claimed, Generation
+    from aisp.kernels.catalog.formats.kernelbench_runs import Generation
     from aisp.store.record import RuleSaid
     from aisp.store.results.candidate import Outcome
 
@@ -67,22 +68,14 @@ class Judged:
 
 def listing(folder: Path, *, as_json: bool) -> None:
     """Print the answers in a folder with what was claimed of them."""
-    found = list(_generations(folder))
+    from aisp.kernels.catalog.formats import kernelbench_runs  # parses: only where a folder is read
+
+    found = list(kernelbench_runs.generations(folder))
     common.answer(as_json, lambda: {"format": "kernelbench", "generations": list(map(_plain, found))}, _listed, found)
 
 
-def judge(
-    folder: Path,
-    checkout: Path,
-    *,
-    device: str,
-    case: str,
-    patience_s: float,
-    jobs: int,
-    again: bool,
-    as_json: bool,
-) -> int:
-    """Judge all answers of a folder by quick runs; the exit status.
+def judge(folder: Path, checkout: Path, *, as_json: bool, **how: Any) -> int:
+    """Judge all answers of a folder by quick runs on these `many.Terms`; the exit status.
 
     Raises:
         MeantError: the checkout has no problems.
@@ -92,14 +85,12 @@ def judge(
 
     problems = kernelbench_runs.problems(checkout)
     if not problems:
-        told = f"{clean_line(str(checkout))} holds no problems by level and number; name a checkout of KernelBench"
+        told = f"{checkout} holds no problems by level and number; name a checkout of KernelBench"
         raise MeantError(told, kind="broken")
-    generations = {f"{each.run}/{each.name}": each for each in _generations(folder)}
+    generations = {f"{each.run}/{each.name}": each for each in kernelbench_runs.generations(folder)}
     brought, left_out = _brought(generations, problems)
-    terms = many.Terms(device, case, patience_s, 0, jobs, again)
-    logged = not filesystem.network(paths.state_dir())
-    with Candidates(paths.candidates_file(), wal=logged) as table:
-        session = _Session(table, brought, terms, generations, as_json=as_json)
+    with common.candidates() as table:
+        session = _Session(table, brought, many.Terms(**how), generations, as_json=as_json)
         for judged in left_out:
             session.take(judged)
         interrupted = asyncio.run(session.run()) if brought else False
@@ -111,12 +102,6 @@ def judge(
     if any(judged.correct is None for judged in found):
         return EXIT_NOT_HERE
     return EXIT_GOOD if all(judged.correct for judged in found) else EXIT_NO
-
-
-def _generations(folder: Path) -> Iterator[Generation]:
-    from aisp.kernels.catalog.formats import kernelbench_runs  # parses: only where a folder is read
-
-    return kernelbench_runs.generations(folder)
 
 
 def _brought(
@@ -189,7 +174,6 @@ class _Session(judge_many.Session):
 
 
 def _rule(outcome: Outcome) -> RuleSaid | None:
-    """What KernelBench's own rule says, as the store has it."""
     from aisp.store import History
     from aisp.store.errors import StoreError
 
@@ -207,20 +191,15 @@ def _rule(outcome: Outcome) -> RuleSaid | None:
 
 
 def document(judged: Judged) -> dict[str, Any]:
-    """One answer for JSON; the schema is in docs/commands.md."""
     found, rule = judged.outcome, judged.rule
+    names = ("state", "verdict", "speedup", "low", "high", "median_ms")
     ours = {
         "correct": judged.correct,
-        "state": found.state.value if found is not None else None,
-        "verdict": found.verdict.value if found is not None else None,
-        "speedup": found.speedup if found is not None else None,
-        "low": found.low if found is not None else None,
-        "high": found.high if found is not None else None,
-        "median_ms": found.median_ms if found is not None else None,
-        "run_id": found.run_id or None if found is not None else None,
-        "rung": found.rung or None if found is not None else None,
-        "rule": {"name": rule.name, "right": rule.right, "detail": rule.detail} if rule is not None else None,
-        "reason": clean_line(judged.reason, limit=1000) or None,
+        **(attributes(found, *names) if found is not None else dict.fromkeys(names)),
+        "run_id": (found.run_id or None) if found is not None else None,
+        "rung": (found.rung or None) if found is not None else None,
+        "rule": attributes(rule, "name", "right", "detail") if rule is not None else None,
+        "reason": judged.reason or None,
     }
     return {**_plain(judged.generation), "ours": ours, "agrees": judged.agrees}
 
@@ -229,16 +208,7 @@ def lines(found: Sequence[Judged], *, width: int | None) -> list[str]:
     """All answers for people: what was claimed beside what was found, and how often the two differ."""
     heads = ("run", "level", "problem", "sample", "claimed", "ours", "agree", "why")
     said = {True: "yes", False: "NO", None: plain.DASH}
-    rows = [
-        (
-            *_where(one.generation),
-            _claim(one.generation.claimed),
-            _ours(one),
-            said[one.agrees],
-            clean_line(one.reason) or plain.DASH,
-        )
-        for one in found
-    ]
+    rows = [(*_claim(one.generation), _ours(one), said[one.agrees], one.reason or plain.DASH) for one in found]
     numbers = ("level", "problem", "sample")
     table = common.table(heads, rows, width=width, right=numbers, shrink="why", drop=("why", "agree"))
     claimed = [one for one in found if one.generation.claimed is not None and one.generation.claimed.correct]
@@ -255,7 +225,7 @@ def lines(found: Sequence[Judged], *, width: int | None) -> list[str]:
 
 def _listed(found: Sequence[Generation], *, width: int | None) -> Iterable[str]:
     heads = ("run", "level", "problem", "sample", "claimed")
-    rows = [(*_where(each), _claim(each.claimed)) for each in found]
+    rows = [_claim(each) for each in found]
     yield from common.table(heads, rows, width=width, right=("level", "problem", "sample"), shrink="run")
     yield ""
     right = sum(each.claimed is not None and each.claimed.correct is True for each in found)
@@ -265,37 +235,21 @@ def _listed(found: Sequence[Generation], *, width: int | None) -> Iterable[str]:
 
 
 def _plain(generation: Generation) -> dict[str, Any]:
-    claimed = generation.claimed
-    return {
-        "run": clean_line(generation.run),
-        "level": generation.level,
-        "problem": generation.problem,
-        "sample": generation.sample,
-        "path": clean_line(str(generation.path)),
-        "claimed": None
-        if claimed is None
-        else {
-            "compiled": claimed.compiled,
-            "correct": claimed.correct,
-            "runtime_ms": claimed.runtime_ms,
-            "reference_ms": claimed.reference_ms,
-            "speedup": claimed.speedup,
-        },
-    }
+    names = ("compiled", "correct", "runtime_ms", "reference_ms", "speedup")
+    claimed = None if generation.claimed is None else attributes(generation.claimed, *names)
+    return {**attributes(generation, "run", "level", "problem", "sample", "path"), "claimed": claimed}
 
 
-def _where(generation: Generation) -> tuple[str, str, str, str]:
-    return clean_line(generation.run), str(generation.level), str(generation.problem), str(generation.sample)
-
-
-def _claim(claimed: Claimed | None) -> str:
-    if claimed is None or claimed.correct is None:
-        return plain.DASH
-    word = "right" if claimed.correct else "wrong" if claimed.compiled else "not compiled"
-    parts = [word, plain.speedup(claimed.speedup) if claimed.speedup is not None else ""]
-    if claimed.speedup is None and claimed.runtime_ms is not None:
-        parts.append(f"{plain.milliseconds(claimed.runtime_ms)} ms")
-    return " ".join(part for part in parts if part)
+def _claim(generation: Generation) -> tuple[object, ...]:
+    """Which answer it is, and what is claimed of it, for a table."""
+    claimed, parts = generation.claimed, [plain.DASH]
+    if claimed is not None and claimed.correct is not None:
+        parts = ["right" if claimed.correct else "wrong" if claimed.compiled else "not compiled"]
+        if claimed.speedup is not None:
+            parts.append(plain.speedup(claimed.speedup))
+        elif claimed.runtime_ms is not None:
+            parts.append(f"{plain.milliseconds(claimed.runtime_ms)} ms")
+    return generation.run, generation.level, generation.problem, generation.sample, " ".join(parts)
 
 
 def _ours(judged: Judged) -> str:

@@ -96,7 +96,6 @@ def _tightest(
 
 
 def _cpus(facts: Facts) -> float | None:
-    """The smallest quota of all levels in cores, None where there is none."""
     unified, groups = _groups(facts, "cpu")
     found: list[float] = []
     for group in groups:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.store.results.tables import attributes
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart, find_target
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
@@ -53,7 +52,7 @@ def command(
     if interrupted or not isinstance(end, events.LintFinished):
         ctx.exit(EXIT_INTERRUPTED)
     if as_json:
-        common.say_document(as_document(end, ask.planned.seed if ask.planned else seed))
+        common.say_document(_as_json(end, ask.planned.seed if ask.planned else seed))
     else:
         *body, told = lines(end, width=common.terminal_width())
         if body:
@@ -61,7 +60,7 @@ def command(
         status = exit_status(end)
         common.say_outcome(told, {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(status, WEAK))
     if end.reason:
-        common.note(f"aisp: {clean_line(end.reason, limit=2000)}")
+        common.note(end.reason)
     ctx.exit(exit_status(end))
 
 
@@ -80,24 +79,19 @@ def exit_status(end: events.LintFinished) -> int:
 
 def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
     """What was found for people; the last line is the outcome."""
-    rows = [
-        [clean_line(str(item.get(key, "")), limit=1000) for key in ("name", "status", "detail")] for item in end.items
-    ]
+    rows = [[item.get(key, "") for key in ("name", "status", "detail")] for item in end.items]
     found = statuses(end)
     counts = ", ".join(f"{found.count(status)} {status}" for status in (WEAK, UNKNOWN, OK) if status in found)
     head = apart(end.target, end.device)
-    table = ["", *plain.table(["asked", "answer", "why"], rows, width=width, shrink="why"), ""] if rows else []
+    heads = ["asked", "answer", "why"]
+    table = ["", *common.table(heads, rows, width=width, tabs=False, shrink="why"), ""] if rows else []
     return [head, *table, f"=> {counts or 'nothing was found out'}"]
 
 
-def as_document(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
-    """What was found for JSON; the schema is in docs/commands.md."""
+def _as_json(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
     return {
-        "target": end.target,
-        "device": end.device,
+        **attributes(end, "target", "device"),
         "seed": seed,
         "reason": end.reason,
-        "items": [
-            {"name": item.get("name"), "status": item.get("status"), "detail": item.get("detail")} for item in end.items
-        ],
+        "items": [{key: item.get(key) for key in ("name", "status", "detail")} for item in end.items],
     }

@@ -18,7 +18,6 @@ from aisp.store.results import overview
 from aisp.store.results.overview import Lesson
 from aisp.store.results.tables import documents
 from aisp.store.results.tables.lessons import LESSONS, TARGETS, held_lines
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError
@@ -98,16 +97,13 @@ def command(
 
 def chosen(targets: Sequence[Target], order: str, choice: str, words: str) -> list[Lesson]:
     """The targets with their last results and what these say to the predictions, by the app's choices, in its order."""
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         every = [replace(one, answer=opened.answer(one.target)) for one in opened.lessons(targets)]
     fitting = [one for one in every if overview.FILTERS[choice](one) and overview.matches(one, words)]
     return overview.ordered(fitting, order)
 
 
 def predicted_lines(lessons: Sequence[Lesson], *, width: int | None) -> list[str]:
-    """The table of predictions for people."""
     if not lessons:
         return ["no lesson is left by this choice; `aisp list --predictions` shows all"]
     return plain.listing(LESSONS, lessons, width=width)
@@ -123,7 +119,7 @@ def read(targets: Sequence[Target]) -> list[Lesson]:
         with Stored(database) as opened:
             return opened.lessons(targets, facts=False)
     except StoreError as error:
-        common.note(f"aisp: warning: {clean_line(f'earlier results cannot be read from {database}: {error}')}")
+        common.warn([f"earlier results cannot be read from {database}: {error}"])
         return [Lesson(target) for target in targets]
 
 

@@ -37,11 +37,12 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
     """
     made = server([Path(root) for root in common.engine_roots(roots)], device)
     if listing:
-        tools = asyncio.run(_tools(made))
-        common.answer(as_json, lambda: as_document(tools), lines, tools)
+        listed = asyncio.run(made.list_tools())
+        tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+        common.answer(as_json, lambda: _as_json(tools), lines, tools)
         return
     if sys.stdin.isatty():
-        common.note("aisp: this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
+        common.note("this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
     from aisp.engine.doors import mcp  # loaded by now
 
     asyncio.run(mcp.serve(made))
@@ -52,7 +53,7 @@ def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
     try:
         from aisp.engine.doors import mcp  # the SDK, pydantic and starlette: a second, for this command alone
     except ModuleNotFoundError as error:
-        told = f"agents are served by the package mcp, which is not here ({clean_line(str(error))})"
+        told = f"agents are served by the package mcp, which is not here ({error})"
         raise NotHereError(f'{told}; pip install "aisp[mcp]"') from None
     return mcp.server(roots, device=device, doctor=doctor)
 
@@ -68,14 +69,7 @@ def doctor() -> list[dict[str, str]]:
     ]
 
 
-async def _tools(made: MCPServer[None]) -> list[Mapping[str, Any]]:
-    """The tools as an agent gets them."""
-    listed = await made.list_tools()
-    return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-
-
-def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The tools for JSON; the schema is in docs/commands.md."""
+def _as_json(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     from aisp.store.results import evidence  # with the server
 
     told = [{"name": tool["name"], "description": tool["description"], "bytes": evidence.size(tool)} for tool in tools]
@@ -83,8 +77,7 @@ def as_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lines(tools: Sequence[Mapping[str, Any]], *, width: int | None) -> Iterable[str]:
-    """The tools for people."""
-    told = as_document(tools)
+    told = _as_json(tools)
     rows = [(tool["name"], plain.count(tool["bytes"]), tool["description"]) for tool in told["tools"]]
     rows.append(("all", plain.count(told["bytes"]), ""))
     return common.table(("tool", "bytes", "what it does"), rows, width=width, right=("bytes",), shrink="what it does")

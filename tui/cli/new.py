@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from aisp.store.results import repeating
-from aisp.store.text import clean_line
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import NotHereError
 
@@ -41,30 +40,17 @@ def command(name: str | None, origin: str | None, into: str | None, as_json: boo
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
-        raise NotHereError(f"{folder_name(collection)} cannot be written: {error.strerror}") from None
+        raise NotHereError(common.cannot("written", collection, error)) from None
     found = [target for target in load([collection]).targets if target.folder.samefile(folder)]
     target_id = found[0].id if found else ""
     commands = [repeating.command(verb, target_id, folder) for verb in ("run", "watch")]
     commands.append(repeating.shell("aisp-tui", str(collection)))
     if as_json:
         files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        common.say_document(
-            {
-                "id": target_id,
-                "from": source.id if source is not None else None,
-                "folder": str(folder),
-                "root": str(collection),
-                "files": files,
-                "next": commands,
-            }
-        )
+        what = {"id": target_id, "from": source.id if source is not None else None}
+        where = {"folder": str(folder), "root": str(collection), "files": files}
+        common.say_document({**what, **where, "next": commands})
         return
     how = f", a copy of {source.id}," if source is not None else ""
-    common.say(f"made {target_id}{how} in {folder_name(folder)}; next:")
-    for text in commands:
-        common.say(f"  {text}")
-
-
-def folder_name(path: Path) -> str:
-    """A path for people."""
-    return clean_line(bytes(path), limit=4096)
+    common.say(f"made {target_id}{how} in {common.path_text(folder)}; next:")
+    common.say("\n".join(f"  {text}" for text in commands))

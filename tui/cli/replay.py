@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from aisp.store.results.fuzz import REPLAY_WORDS, case_text
-from aisp.store.text import clean, clean_line
+from aisp.store.results.tables import attributes
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart
@@ -23,9 +23,8 @@ REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
     """Do the failing case of that id, or of the one that begins so, again and compare every byte; the exit status."""
     from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
-    from aisp.tui.cli import stored  # the store and numpy
 
-    with stored.history() as opened:
+    with common.history() as opened:
         failure = opened.failure(failure_id)
     ask = Ask(requests.ReplayFailure(seq=0, failure=failure.id, again=again))  # the connection numbers it
     interrupted = asyncio.run(Following([ask]).run())
@@ -33,7 +32,7 @@ def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
     if interrupted or not isinstance(end, events.ReplayFinished):
         return EXIT_INTERRUPTED
     if as_json:
-        common.say_document(as_document(end, failure))
+        common.say_document(_as_json(end, failure))
     else:
         *body, told = lines(end, failure)
         common.say("\n".join(body))
@@ -49,22 +48,16 @@ def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:
         "",
     ]
     if end.detail:
-        found += [plain.indent(clean(end.detail)), ""]
-    found += [f"  {clean_line(each, limit=1000)}" for each in end.differs] + ([""] if end.differs else [])
-    return [*found, f"=> {REPLAY_WORDS.get(end.outcome, clean_line(end.outcome))}"]
+        found += [plain.indent(end.detail), ""]
+    found += [f"  {each}" for each in end.differs] + ([""] if end.differs else [])
+    return [*found, f"=> {REPLAY_WORDS.get(end.outcome, end.outcome)}"]
 
 
-def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
-    """A replay for JSON; the schema is in docs/commands.md."""
+def _as_json(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
     return {
         "failure": failure.id,
         "fuzz_id": failure.fuzz,
-        "target": failure.target,
-        "rung": failure.rung,
-        "device": failure.device,
-        "seed": failure.seed,
+        **attributes(failure, "target", "rung", "device", "seed"),
         "case": case_text(failure.case),
-        "outcome": end.outcome,
-        "differs": list(end.differs),
-        "detail": end.detail,
+        **attributes(end, "outcome", "differs", "detail"),
     }

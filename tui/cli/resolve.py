@@ -183,7 +183,7 @@ def no_path(path: Path) -> MeantError:
     names = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
     near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2, cutoff=0.6)]
     hint = f"did you mean {clean_line(' or '.join(near))}?" if near else "`aisp new NAME` makes a target"
-    return MeantError(f"there is no folder or file {clean_line(str(path), limit=4096)}; {hint}", near)
+    return MeantError(f"there is no folder or file {path}; {hint}", near)
 
 
 # -- the store ---------------------------------------------------------------------------------------------------------
@@ -206,20 +206,17 @@ def of_run(run: Run, roots: Sequence[str] = (), *, live: bool = True) -> Target:
     if live or not run.snapshot:
         raise MeantError(repeating.gone(run))
     from aisp.engine import paths, written  # makes the state folder
-    from aisp.tui.cli import stored  # the store and numpy
 
-    with stored.history() as opened:
+    with common.history() as opened:
         files = opened.snapshot(run.snapshot)
-    common.note(f"aisp: {clean_line(run.folder, limit=4096)} is not on this machine; these are the sources that ran")
+    common.note(f"{os.fsdecode(run.folder)} is not on this machine; these are the sources that ran")
     chapter, name = (file_stem(part) for part in (choosing.chapter_of(run.target), choosing.name_of(run.target)))
     return one(run.target, at(written.write(paths.judged_dir(), chapter, {name: files}, most=written.JUDGED) / name))
 
 
 def _stored(word: str, names: Sequence[str], live: bool) -> list[Target] | Run:
     """The target of that id or name that was run before, or the run whose id a word begins."""
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         try:
             known = choosing.one(word, list(dict.fromkeys([*opened.targets(), *names])))
         except choosing.TargetError as error:

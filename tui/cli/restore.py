@@ -4,7 +4,6 @@ stands there."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -47,45 +46,34 @@ def command(
     Exit status: 0; 1 not confirmed; 2 no such snapshot; 3 the engine could not do it.
     """
     target = resolve.target(target_id, roots, live=True)
-    run = _kept(snapshot) or choose(_stored_runs(target.id), target.id, snapshot)
-    facts = [
-        run.record.snapshot[:12],
-        f"run {run.id}" if run.id else "",
-        plain.local_time(run.record.wall) if run.record.wall else "",
-    ]
-    if run.id:
-        facts.append(run.record.state)
-    if run.best_ms is not None:
-        facts.append(f"{plain.number(run.best_ms)} ms")
-    described = clean_line(", ".join(fact for fact in facts if fact))
-    if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("this overwrites sources; give --yes where nobody can be asked")
-        common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
-        if not click.confirm("Write it back?", err=True):
-            ctx.exit(1)
+    if (run := _kept(snapshot)) is None:
+        with common.history() as opened:
+            found = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+            runs = [opened.read(record) for record in found if record.snapshot]
+        run = choose(runs, target.id, snapshot)
+    facts = [run.record.snapshot[:12]]
+    facts += [f"run {run.id}", plain.local_time(run.record.wall), run.record.state] if run.id else []
+    facts += [f"{plain.number(run.best_ms)} ms"] if run.best_ms is not None else []
+    described = ", ".join(facts)
+    what = f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept"
+    if not common.confirmed("overwrites sources", what, "Write it back?", yes=yes, as_json=as_json):
+        ctx.exit(1)
     reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
-        raise NotHereError(clean_line(reply.error, limit=2000))
-    if as_json:
-        common.say_document(
-            {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}
-        )
-        return
-    common.say(f"restored {described}")
+        raise NotHereError(reply.error)
+    lines = [f"restored {described}"]
     if reply.detail:
         back = repeating.command("restore", target.id, target.folder, reply.detail)
-        common.say(f"what was there is kept; to bring it back: {back}")
+        lines.append(f"what was there is kept; to bring it back: {back}")
+    restored = {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}
+    common.answer(as_json, lambda: restored, lambda width: lines)
 
 
 def _kept(snapshot: str) -> Reading | None:
-    """A snapshot named by its whole hash: also one that no run has used, such as what an earlier restore
-    kept."""
+    """A snapshot named by its whole hash: also one that no run has used, such as what an earlier restore kept."""
     if len(snapshot) != HASH_DIGITS:
         return None
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
+    with common.history() as opened:
         try:
             opened.snapshot(snapshot)
         except LookupError:
@@ -93,17 +81,8 @@ def _kept(snapshot: str) -> Reading | None:
     return Reading(unplanned("", snapshot=snapshot))
 
 
-def _stored_runs(target_id: str) -> list[Reading]:
-    from aisp.tui.cli import stored  # the store and numpy
-
-    with stored.history() as opened:
-        found = opened.newest(LOOK_BACK_RUNS, target_id, all_findings=False)
-        return [opened.read(record) for record in found if record.snapshot]
-
-
 def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
-    """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or
-    more."""
+    """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or more."""
     if not runs:
         raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp run` makes one")
     if wanted == "best":
@@ -139,6 +118,5 @@ async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
     from aisp.engine.protocol import requests
 
     async with await connect(tell=common.say_waiting) as engine:
-        return await engine.request(
-            requests.Restore(seq=engine.next_seq(), root=root, target=target_id, snapshot=snapshot)
-        )
+        what = {"root": root, "target": target_id, "snapshot": snapshot}
+        return await engine.request(requests.Restore(seq=engine.next_seq(), **what))

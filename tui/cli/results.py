@@ -22,6 +22,7 @@ from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, meas
 from aisp.store.results.reading import Reading
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
+from aisp.store.results.tables import attributes
 from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -85,10 +86,8 @@ def command(
     if files:
         document = joined([read(file) for file in files])
     else:
-        from aisp.tui.cli import stored  # the store
-
         catalog = common.load_catalog(roots)
-        with stored.history() as opened:
+        with common.history() as opened:
             document = gather(opened, catalog.chapters, catalog.targets, hardware)
     if other is not None:
         from aisp.tui.cli import beside  # the page of two documents only where it is asked for
@@ -99,7 +98,7 @@ def command(
     elif document["targets"]:
         common.say(page(document).rstrip("\n"))
     else:
-        common.note("aisp: no full run is stored; `aisp run all` makes some")
+        common.note("no full run is stored; `aisp run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
 
 
@@ -109,13 +108,10 @@ def command(
 def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None) -> Document:
     """What the store knows of these targets on that hardware, as plain data."""
     found = {
-        target.id: full_runs(
-            newest_first(opened, target.names, LOOK_BACK_RUNS),
-            opened.read,
-            opened.facts,
-            on_host=target.on_host,
+        one.id: full_runs(
+            newest_first(opened, one.names, LOOK_BACK_RUNS), opened.read, opened.facts, on_host=one.on_host
         )
-        for target in targets
+        for one in targets
     }
     named = hardware or newest_hardware(one for runs in found.values() for one in runs)
     versions: dict[str, set[str]] = {}
@@ -136,7 +132,7 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
                 named = str(one.facts["gpu"])
         told.append(_target(target, [one.run for one in chosen], _met(target, chosen, opened.marks)))
     return {
-        "on": clean_line(named) or None,
+        "on": named or None,
         "versions": {key: sorted(values) for key, values in versions.items()},
         "chapters": [{"id": chapter.id, "title": chapter.title} for chapter in chapters],
         "targets": told,
@@ -146,7 +142,6 @@ def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target
 
 
 def _met(target: Target, chosen: Sequence[Full], kept: Marks) -> bool | None:
-    """What the page's own runs say to the target's prediction."""
     if target.expect is None:
         return None
     facts = {one.run.id: one.facts for one in chosen}
@@ -158,12 +153,7 @@ def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Docume
     expect = target.expect
     predicted = None
     if expect is not None:
-        predicted = {
-            "speedup": list(expect.speedup),
-            "memory": list(expect.memory) if expect.memory else None,
-            "on": expect.on,
-            "why": expect.why,
-        }
+        predicted = attributes(expect, "speedup", "memory", "on", "why") | {"memory": expect.memory or None}
     summaries = {name: rung.summary for rung in target.rungs for name in (rung.formerly, rung.name) if name}
     told = [_run(run, summaries, target) for run in runs]
     if met is not None:  # this run speaks of the prediction, and so of each rung's
@@ -171,16 +161,9 @@ def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Docume
         for rung in told[0]["rungs"]:
             if (own := expected.get(rung["rung"])) is not None:
                 judged = own.judged(ms=rung["median_ms"], limiter=rung["limiter"] if rung["median_ms"] else "")
-                rung["expect"] = {"ms": list(own.ms) if own.ms else None, "limiter": own.limiter, "met": judged}
-    return {
-        "target": target.id,
-        "chapter": target.chapter,
-        "title": target.title,
-        "goal": target.goal.value,
-        "predicted": predicted,
-        "met": met,
-        "runs": told,
-    }
+                rung["expect"] = {"ms": own.ms or None, "limiter": own.limiter, "met": judged}
+    head = {"target": target.id, **attributes(target, "chapter", "title", "goal")}
+    return {**head, "predicted": predicted, "met": met, "runs": told}
 
 
 def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document:
@@ -192,7 +175,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
         timed, light = None if mark else known, None if mark else known.light
         rungs.append(
             {
-                **{name: getattr(known, name) for name in ("rung", "state", "timing", "peak_bytes")},
+                **attributes(known, "rung", "state", "timing", "peak_bytes"),
                 "summary": summaries.get(known.rung, ""),
                 **{name: getattr(timed, name, None) for name in ("median_ms", "low_ms", "high_ms", "sol")},
                 **{name: getattr(against, name, None) for name in ("speedup", "low", "high", "floor", "verdict")},
@@ -206,7 +189,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
     found = measured(run.record.arms, run.comparisons, target.goal, run.hidden)
     return {
         "run_id": run.id,
-        **{name: getattr(run.record, name) for name in ("wall", "case", "state", "validity", "policy")},
+        **attributes(run.record, "wall", "case", "state", "validity", "policy"),
         "best": found.rung or None,
         "speedup": found.speedup,
         "memory": found.memory,
@@ -223,7 +206,7 @@ def read(path: Path) -> Document:
         document = json_of(regular_bytes(path, MOST_BYTES, follow=True))
         page(document)  # everything that is read of it anywhere
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise click.UsageError(f"{clean_line(str(path))} is no document of `dev results --json`: {error}") from None
+        raise click.UsageError(f"{path} is no document of `dev results --json`: {error}") from None
     return dict(document)
 
 
@@ -305,7 +288,6 @@ def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sig
 
 
 def _totals(targets: Sequence[Document], versions: str) -> str:
-    """How much there is on the page, of which versions, and how many predictions were met."""
     found = f"{plain.counted(len(targets), 'target')}, {plain.counted(sum(len(t['runs']) for t in targets), 'run')}"
     answered = [target["met"] for target in targets if target["met"] is not None]
     were = "was" if sum(answered) == 1 else "were"
@@ -346,7 +328,9 @@ def page(document: Document) -> str:
             lines += ["", f"## {cell(titles.get(chapter) or chapter)}"]
         lines += ["", f"### {cell(target['target'])}", "", f"{cell(target['title'])}."]
         if target["predicted"]:
-            lines += ["", f"{_predicted(target)} Because {cell(target['predicted']['why'])}."]
+            met = {True: "was met", False: "was missed"}.get(target["met"], "was not put to the test here")
+            said = f"The prediction, {_range(target['predicted'])}, {met}."
+            lines += ["", f"{said} Because {cell(target['predicted']['why'])}."]
         for run in target["runs"]:
             lines += ["", *_run_lines(run)]
     if document.get("chain"):  # a document of before there was one has none
@@ -413,11 +397,6 @@ def _range(predicted: Document) -> str:
     return f"{plain.factors(predicted['speedup'])}{also} on {cell(predicted['on'])}"
 
 
-def _predicted(target: Document) -> str:
-    met = {True: "was met", False: "was missed"}.get(target["met"], "was not put to the test here")
-    return f"The prediction, {_range(target['predicted'])}, {met}."
-
-
 def _run_lines(run: Document) -> list[str]:
     timings = sorted({rung["timing"] for rung in run["rungs"] if rung["median_ms"] is not None})
     said = [f"Case `{cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
@@ -448,9 +427,7 @@ def _run_lines(run: Document) -> list[str]:
 
 
 def _expected(rung: Document) -> str:
-    """What was predicted of a rung, and whether it was met."""
-    expect = rung.get("expect")
-    if not expect:
+    if not (expect := rung.get("expect")):
         return plain.DASH
     ends = "..".join(plain.number(end, 3) for end in expect["ms"] or [])
     words = {True: " met", False: " missed", None: ""}

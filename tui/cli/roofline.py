@@ -16,7 +16,7 @@ import click
 
 from aisp.store.results import repeating
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roof, Roofline, newest, of_case, timed
-from aisp.store.results.tables import Column, at, documents, fields
+from aisp.store.results.tables import Column, at, attributes, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -52,7 +52,7 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
     target = resolve.target(target_id, roots)
     chart = look(target)
     if isinstance(chart, str):
-        raise AnswerNoError(clean_line(chart, limit=1000))
+        raise AnswerNoError(chart)
     if out is not None:
         from aisp.tui.cli.roofline_picture import draw  # matplotlib
 
@@ -62,9 +62,7 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
 
 def look(target: Target) -> Chart | str:
     """The chart of the target's newest timed run on a GPU, or why there is none."""
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         run = newest(newest_first(opened, target.names, LOOK_BACK_RUNS), opened.read)
         if run is None:
             makes = repeating.command("run", target.id, target.folder)
@@ -77,7 +75,6 @@ def look(target: Target) -> Chart | str:
 
 
 def lines(chart: Chart, *, width: int | None) -> list[str]:
-    """The chart for people."""
     roofs, run = chart.roofs, chart.run.record
     over = "" if roofs.path == MEMORY else f" over {roofs.path}"
     work = f"{plain.quantity(roofs.bytes, 'bytes')} per call{over}"
@@ -89,18 +86,18 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         of_points = [one for one in of_points if one.key != "flops_per_s"]
     found = [
         clean_line(f"{chart.target.id}  {chart.target.title}"),
-        "  ".join(clean_line(part) for part in (roofs.gpu, f"case {roofs.case}", roofs.precision) if part),
+        "  ".join(part for part in (clean_line(roofs.gpu), f"case {roofs.case}", roofs.precision) if part),
         work,
         "",
         *plain.listing(of_roofs, roofs.roofs, width=width, tabs=False),
         "",
         *plain.listing(of_points, timed(chart.run), width=width, tabs=False),
         "",
-        f"run {clean_line(run.id)} of {plain.local_time(run.wall)}"
+        f"run {run.id} of {plain.local_time(run.wall)}"
         + (", quick" if run.quick else "")
         + (f", times {run.validity}" if run.validity.doubted else ""),
     ]
-    found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
+    found += [mark.sentence for mark in chart.run.bars]
     if not roofs.peak_wall:
         found.append("the ceilings of this GPU were not measured; `aisp peak` does")
     return found
@@ -160,7 +157,7 @@ def _as_json(chart: Chart, png: str | None) -> dict[str, Any]:
         "target": chart.target.id,
         "run_id": chart.run.id,
         "wall": chart.run.record.wall,
-        **{name: getattr(roofs, name) for name in ("case", "gpu", "path", "flops", "bytes", "intensity")},
+        **attributes(roofs, "case", "gpu", "path", "flops", "bytes", "intensity"),
         "precision": roofs.precision or None,
         "roofs": documents(roof_columns(roofs), roofs.roofs),
         "quarantined": [mark.as_json() for mark in chart.run.bars],
@@ -175,10 +172,15 @@ def labels_apart(wanted: Sequence[float], gap: float, ceiling: float = math.inf)
     # Labels that touch are spread around their common middle; two such runs that then touch become one.
     clusters: list[list[int]] = []
     middles: list[float] = []
+
+    def end(which: int, way: int) -> float:
+        """Height of a cluster's last (way 1) or first (way -1) label."""
+        return middles[which] + way * (len(clusters[which]) - 1) / 2 * gap
+
     for i in order:
         clusters.append([i])
         middles.append(wanted[i])
-        while len(clusters) > 1 and _end(clusters, middles, -1, -1, gap) < _end(clusters, middles, -2, 1, gap) + gap:
+        while len(clusters) > 1 and end(-1, -1) < end(-2, 1) + gap:
             merged = clusters.pop(-2) + clusters.pop()
             middles[-2:] = [sum(wanted[k] for k in merged) / len(merged)]
             clusters.append(merged)
@@ -190,8 +192,3 @@ def labels_apart(wanted: Sequence[float], gap: float, ceiling: float = math.inf)
         heights[i] = min(heights[i], ceiling)
         ceiling = heights[i] - gap
     return heights
-
-
-def _end(clusters: Sequence[Sequence[int]], middles: Sequence[float], which: int, way: int, gap: float) -> float:
-    """Height of a cluster's last (way 1) or first (way -1) label."""
-    return middles[which] + way * (len(clusters[which]) - 1) / 2 * gap

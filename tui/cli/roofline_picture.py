@@ -81,7 +81,6 @@ def picture(chart: Chart) -> Figure:
 
 
 def _roofline(axes: Axes, roofs: Roofline, arms: Sequence[Arm]) -> None:
-    """Roofs over intensity, and the rungs above the case's."""
     from matplotlib.ticker import FuncFormatter  # imported with the figure already
 
     axes.set_xscale("log")
@@ -251,14 +250,10 @@ def _bandwidth(axes: Axes, roofs: Roofline, arms: Sequence[Arm]) -> None:
         )  # fmt: skip
     for roof, rate in known:
         axes.axvline(rate, **_style(roof))
-    for (roof, rate), at in zip(known, _either_side([rate for _, rate in known]), strict=True):
+    for roof, rate in known:
+        at = 1 if rate == max(other for _, other in known) else -1  # the highest label to the right of its line
         axes.annotate(
             f"{roof.name} {plain.quantity(rate, 'bytes/s')}", (rate, -0.72), xytext=(5 * at, 0),
             textcoords="offset points", ha="left" if at > 0 else "right", va="center", fontsize=8.5,
             color=_style(roof)["color"],
         )  # fmt: skip
-
-
-def _either_side(rates: list[float]) -> list[int]:
-    """On which side of its line each label stands: the highest to the right, all others to the left."""
-    return [1 if rate == max(rates) else -1 for rate in rates]

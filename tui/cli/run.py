@@ -18,7 +18,6 @@ from aisp.engine.documents import run_json
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
 from aisp.store.results.progress import step_words
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, summary
@@ -32,21 +31,9 @@ if TYPE_CHECKING:
     from aisp.store.record import Arm
 
 
-def _cache(warm: bool, flush: str | None) -> Cache:
-    """What the L2 is to hold before a sample. Raises UsageError."""
-    if warm and flush is not None:
-        raise click.UsageError(f"--warm flushes nothing, and --flush {flush} does; take one of the two")
-    return Cache.WARM if warm else Cache.DIRTY if flush == "dirty" else Cache.COLD
-
-
 @click.command()
 @common.selectors_argument
-@click.option(
-    "--rungs",
-    metavar="A,B",
-    help="Rungs to run beside the baseline; all honest ones by default.",
-    shell_complete=common.complete_rungs,
-)
+@common.rungs_option
 @common.quick_option
 @click.option(
     "--replicas",
@@ -115,6 +102,9 @@ def command(
     Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
     target named by its id could not be run here, or none could; 130 left by Ctrl-C.
     """
+    if warm and flush is not None:
+        raise click.UsageError(f"--warm flushes nothing, and --flush {flush} does; take one of the two")
+    cache = Cache.WARM if warm else Cache.DIRTY if flush == "dirty" else Cache.COLD
     if against is not None:
         if len(selectors) != 1:
             raise click.UsageError("--against is about one answer; `aisp judge FOLDER` takes many")
@@ -122,7 +112,7 @@ def command(
         targets, named = [answer], [answer.id]
     else:
         targets, named = resolve.targets(selectors, roots)
-    how |= {"cache": _cache(warm, flush), "interleave": not no_interleave, "without": check_ids(left_out)}
+    how |= {"cache": cache, "interleave": not no_interleave, "without": check_ids(left_out)}
     session, interrupted = measure(targets, replicas=replicas or 0, **how)
     if len(session.runs) > 1:
         session.report_suite()
@@ -149,7 +139,7 @@ def measure(
             if case is not None:
                 target.case(case)
         except LookupError as error:
-            raise click.UsageError(clean_line(str(error.args[0]))) from None
+            raise click.UsageError(str(error.args[0])) from None
 
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
@@ -175,7 +165,7 @@ def check_ids(names: Sequence[str]) -> list[str]:
     known = [check.id for check in trust.listing()]
     for name in names:
         if name not in known:
-            raise common.unknown(f"no check {clean_line(name)!r}", name, known, "`aisp checks` lists them", most=3)
+            raise common.unknown(f"no check {name!r}", name, known, "`aisp checks` lists them", most=3)
     return list(dict.fromkeys(names))
 
 
@@ -199,23 +189,12 @@ class Session(Interruptible):
         """The runs in the order in which they were planned."""
         return list(self._follower.runs.values())
 
-    @property
-    def cancellable(self) -> bool:
-        """See Interruptible."""
-        return bool(self.to_cancel())
-
     def to_cancel(self) -> list[str]:
-        """See Interruptible."""
         return [run.id for run in self.runs if not run.finished and run.id not in self._joined]
 
-    @property
-    def done(self) -> bool:
-        """See Interruptible."""
-        return self._follower.done
-
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         await self._ask(engine, self._request)
-        await self._listen(engine)
+        return await self._listen(engine)
 
     async def _ask(self, engine: Connection, request: requests.StartRuns) -> None:
         """Have the runs of one request planned, and follow them. NotHereError where none of them can be."""
@@ -224,9 +203,9 @@ class Session(Interruptible):
         reply = await engine.request(structs.replace(request, seq=engine.next_seq()))
         self.refused |= reply.refused
         if reply.error:
-            raise NotHereError(clean_line(reply.error, limit=2000))
+            raise NotHereError(reply.error)
         for target, why in reply.refused.items():
-            common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+            common.note(f"{target}: not run: {why}")
         self._joined |= set(reply.joined)
         runs = [self._follower.follow(run_id) for run_id in reply.run_ids]
         planned = (target for target in request.targets if target not in reply.refused)
@@ -235,26 +214,24 @@ class Session(Interruptible):
                 run.record = structs.replace(run.record, target=target)  # its plan was told before
                 common.joined(target, run.id)
 
-    async def _listen(self, engine: Connection) -> None:
-        """Take in what the engine says until every run has ended, or the connection has."""
+    async def _listen(self, engine: Connection) -> bool:
+        """Take in what the engine says until every run has ended, or the connection has; whether they have."""
         async for batch in engine.batches():
             for event in batch:
                 self._take(event)
-            if self._follower.gap:
-                self._follower.gap = False
-                await self._catch_up(engine)
+            for run in await self._follower.catch_up(engine):
+                self._report(run)
             self._draw()
-            if self.done:
+            if self._follower.done:
                 break
+        return self._follower.done
 
     def _draw(self) -> None:
         runs = self.runs
-        going = next((r for r in runs if not r.finished and r.record.state != "planned"), None)
-        going = going or next((r for r in runs if not r.finished), None)
-        if going is not None:
-            number = runs.index(going) + 1
-            now_ns = time.monotonic_ns()
-            line = progress_line(going, self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
+        left = sorted((run for run in runs if not run.finished), key=lambda run: run.record.state == "planned")
+        if left:
+            number, now_ns = runs.index(left[0]) + 1, time.monotonic_ns()
+            line = progress_line(left[0], self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
             self._progress.show(line)
 
     def _take(self, event: events.Event) -> None:
@@ -268,34 +245,28 @@ class Session(Interruptible):
             took = plain.duration(event.step.duration_ms / 1e3)
             self._progress.step(f"{run.record.target}: {step_words(event.step.name, event.step.arm)}  {took}")
         elif isinstance(event, events.ArmUpdate) and failed(event.arm):
-            self._tell_failure(run, event.arm)
+            self._tell_failure(run, event.arm)  # at once: the run may go on for minutes
         elif isinstance(event, events.RunFinished):
             self._report(run)
 
     def _tell_failure(self, run: Followed, arm: Arm) -> None:
-        """Say at once that a rung failed: the run may go on for minutes."""
         if arm.reason and arm.state is not State.CANCELLED and arm.reason not in self._told[run.id]:
             self._told[run.id].add(arm.reason)
             self._progress.clear()
             named = "" if arm.reason.startswith(arm.rung) else f"{arm.rung}: "
-            common.note(clean_line(f"aisp: {run.record.target}: {named}{arm.reason}", limit=2000))
+            common.note(f"{run.record.target}: {named}{arm.reason}")
 
     def _report(self, run: Followed) -> None:
         self._progress.clear()
-        common.mark(run)
+        facts = common.mark(run)
         self._progress.ended(f"{run.record.target}: {summary(run)}")
         if self._as_json:
             common.say_line(run_json(run))
         else:
             outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
-            if run.bars:
-                outcome = run.bars[0].word
-            for line in result_lines(run, common.facts(run), width=common.terminal_width()):
-                if line.startswith("=> "):
-                    common.say_outcome(line, outcome)
-                else:
-                    common.say(line)
-            common.say()
+            outcome = run.bars[0].word if run.bars else outcome
+            for line in [*result_lines(run, facts, width=common.terminal_width()), ""]:
+                common.say_outcome(line, outcome if line.startswith("=> ") else "none")
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
@@ -307,19 +278,6 @@ class Session(Interruptible):
         if not score.count:
             return
         mode = ", quick" if self._request.quick else ""
-        say = common.note if self._as_json else common.say
+        say = common.tell if self._as_json else common.say
         for line in [*suite.left_out_lines(parts, score), *suite.summary_lines(score, head="all: ", tail=mode)]:
             say(line)
-
-    async def _catch_up(self, engine: Connection) -> None:
-        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is
-        asked."""
-        queued = {item.run_id for item in (await engine.status()).queue}
-        for run in self.runs:
-            if not run.finished and run.id not in queued:
-                from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
-
-                stored = finished_view(run.id)
-                if stored is not None:
-                    run.record, run.quarantined = stored.record, stored.quarantined
-                    self._report(run)

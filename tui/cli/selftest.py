@@ -48,12 +48,8 @@ def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: b
 def ask(options: list[str]) -> tuple[dict[str, Any], bool]:
     """Run the self-test: its document, and whether every rate is as it must be. Raises NotHereError with what it
     ended with where it gave no answer."""
-    done = subprocess.run(
-        [*PROGRAM, "--json", *options],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    words = [*PROGRAM, "--json", *options]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     try:
         found = json.loads(done.stdout) if done.returncode in (0, 1) else None
     except ValueError:
@@ -64,11 +60,12 @@ def ask(options: list[str]) -> tuple[dict[str, Any], bool]:
 
 
 def lines(found: dict[str, Any], *, width: int | None) -> list[str]:
-    """The table for people."""
     streams = found["streams"]
     effects = list(dict.fromkeys(effect for stream in streams for effect in stream["power"]))
     effects.sort(key=float)
-    heads = ["stream", "false pos.", "band", *(_effect(effect) for effect in effects), ""]
+    digits = [0 if float(effect) * 100 % 1 == 0 else 1 for effect in effects]
+    named = [plain.percent(float(effect), many) for effect, many in zip(effects, digits, strict=True)]
+    heads = ["stream", "false pos.", "band", *named, ""]
     rows = []
     for stream in streams:
         low, high = stream["band"]
@@ -103,7 +100,3 @@ def mark(stream: dict[str, Any]) -> str:
         return "ok"
     low, high = stream["band"]
     return WEAK if low <= stream["false_positive_rate"] <= high else OUT
-
-
-def _effect(effect: str) -> str:
-    return plain.percent(float(effect), 0 if float(effect) * 100 % 1 == 0 else 1)

@@ -68,28 +68,21 @@ def command(
         secret = server.token()
         listener = server.bind(host, port)
     except OSError as error:
-        told = clean_line(str(error.strerror or error))
-        raise NotHereError(f"cannot serve at {clean_line(host)}:{port}: {told}; --port 0 takes a free one") from None
+        why = error.strerror or error
+        raise NotHereError(f"cannot serve at {host}:{port}: {why}; --port 0 takes a free one") from None
     if expose:
-        common.note(
-            "aisp: warning: other machines reach this server, without encryption: who hears the token may run code"
-        )
+        common.note("warning: other machines reach this server, without encryption: who hears the token may run code")
     logging.basicConfig(level=logging.WARNING, format="aisp: %(levelname)s: %(message)s")
     settings = server.Settings(folders, found, names, device, quick)
-    where = f"[{host}]" if ":" in host else host
-    told = f"{where}:{listener.getsockname()[1]}"
-
-    def ready() -> None:
-        _tell(told, secret, as_json=as_json)
-
-    asyncio.run(server.serve(listener, secret, settings, ready))
+    where = f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    asyncio.run(server.serve(listener, secret, settings, lambda: _tell(where, secret, as_json=as_json)))
 
 
 def _check(host: str, expose: bool) -> None:
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise click.UsageError(f"{clean_line(host)} is no address; 127.0.0.1 or ::1 stay on this machine") from None
+        raise click.UsageError(f"{host} is no address; 127.0.0.1 or ::1 stay on this machine") from None
     if not loopback and not expose:
         raise click.UsageError(
             f"other machines could reach {host}; --expose allows that, `ssh -L {PORT}:127.0.0.1:{PORT}` is safer"

@@ -12,8 +12,7 @@ import os
 import re
 import shutil
 import sqlite3
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +25,11 @@ from aisp.store import chain, migrations, upkeep
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import NOT_ENDED
 from aisp.store.readonly import open_read_only
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
+from aisp.tui.cli.common import path_text
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 NAMED = 10
@@ -46,7 +47,6 @@ ACTIONS = {
 
 
 def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A head, or its beginning, in lower case."""
     digits = value.strip().lower() if value is not None else None
     if digits is not None and not re.fullmatch(rf"[0-9a-f]{{{chain.SHORT},64}}", digits):
         raise click.BadParameter(f"{value!r} is no head: give {chain.SHORT} to 64 hex digits, as `aisp store` has them")
@@ -116,21 +116,23 @@ def command(
 def info(*, as_json: bool) -> None:
     """Show where results are kept."""
     found = facts(paths.database_file())
-    if as_json:
-        common.say_document({**found, "chain": found["chain"].plain() if found["chain"] else None})
-        return
+    chained = found["chain"].plain() if found["chain"] else None
+    common.answer(as_json, lambda: {**found, "chain": chained}, info_lines, found)
+
+
+def info_lines(found: Mapping[str, Any], *, width: int | None) -> list[str]:
     schema = plain.count(found["schema_version"])
     if found["read_only"]:
         schema += f", this aisp writes {found['known_schema_version']}: it can only be read until aisp is updated"
     rows = [
-        ["path", _shown(found["path"]) + ("" if found["exists"] else " (nothing stored yet)")],
+        ["path", path_text(found["path"]) + ("" if found["exists"] else " (nothing stored yet)")],
         ["size", f"{plain.size(found['size_bytes'])}, of it unused {plain.size(found['unused_bytes'])}"],
         ["free", f"{plain.size(found['free_bytes'])} on its disk"],
         ["reserve", plain.size(found["ballast_bytes"])],
-        ["runs", plain.count(found["runs"])],
-        ["finished", plain.count(found["finished_runs"])],
-        ["targets", plain.count(found["targets"])],
-        ["sources", plain.count(found["sources"])],
+        *(
+            [name.partition("_")[0], plain.count(found[name])]
+            for name in ("runs", "finished_runs", "targets", "sources")
+        ),
         ["newest", plain.local_time(found["newest"] or "")],
         ["schema", schema],
         ["chain", head_text(found["chain"])],
@@ -138,22 +140,31 @@ def info(*, as_json: bool) -> None:
         ["lasting", "no: a temporary folder, gone after a reboot" if found["temporary"] else "yes"],
     ]
     rows += [
-        ["backup", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}, {plain.local_time(kept['wall'])}"]
+        [
+            "backup",
+            f"{path_text(kept['path'])}, {plain.size(kept['size_bytes'])}, {plain.local_time(kept['wall'])}",
+        ]
         for kept in found["backups"]
     ]
-    rows += [["set aside", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}"] for kept in found["set_aside"]]
-    width = max(len(row[0]) for row in rows)
-    for name, value in rows:
-        common.say(f"{name:<{width}}  {value}")
+    rows += [
+        ["set aside", f"{path_text(kept['path'])}, {plain.size(kept['size_bytes'])}"] for kept in found["set_aside"]
+    ]
+    room = max(len(row[0]) for row in rows)
+    return [f"{name:<{room}}  {value}" for name, value in rows]
 
 
 def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) -> int:
     """Compare what is stored with its hashes; the exit status."""
+
+    def damage(of: upkeep.Verified) -> list[dict[str, Any]]:
+        return [attributes(each, "kind", "id", "reason") for each in of.damage]
+
     progress = common.Progress(quiet=as_json)
-    own, foreign = paths.database_file(), foreign_file()
+    own = paths.database_file()
+    foreign = upkeep.foreign_file(own)
     if file is None and not own.exists() and foreign.exists():
         file = foreign  # all that there is was imported
-    with told():
+    with messages():
         found = upkeep.verify(
             file or own,
             lambda kind, checked, count: progress.show(_progress_line(kind, checked, count)),
@@ -170,14 +181,12 @@ def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) ->
                 "schema_version": found.schema_version,
                 "whole": found.whole,
                 "checked": found.checked,
-                "damage": _damage_json(found),
+                "damage": damage(found),
                 "chain": found.head.plain() if found.head else None,
                 "head": head,
                 "head_entry": found.entry,
                 "resumed_from": found.begun or None,
-                "foreign": {"path": str(beside.path), "whole": beside.whole, "damage": _damage_json(beside)}
-                if beside is not None
-                else None,
+                "foreign": beside and {"path": str(beside.path), "whole": beside.whole, "damage": damage(beside)},
             }
         )
     else:
@@ -186,33 +195,20 @@ def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) ->
         if found.begun:
             when = plain.local_time(found.begun)
             common.say(f"an interrupted verify had looked at part of it, from {when} on; --anew begins again")
-        for each in found.damage[:SHOWN]:
-            common.say_outcome(clean_line(f"{each.kind} {each.id or '-'}: {each.reason}", limit=500), "damaged")
+        for line in _damage(found)[:SHOWN]:
+            common.say_outcome(line, "damaged")
         if len(found.damage) > SHOWN:
             common.say(f"and {plain.count(len(found.damage) - SHOWN)} more; --json has all")
         common.say("\n".join(_known_lines(found, head)))
         if beside is not None:
-            common.say("\n".join(_foreign_lines(beside)))
+            runs = f"=> {plain.counted(beside.checked.get('run', 0), 'imported run')}: "
+            runs += f"{plain.count(len(beside.damage))} not as imported" if beside.damage else "as imported"
+            common.say("\n".join([*(f"imported {line}" for line in _damage(beside)[:SHOWN]), runs]))
     return EXIT_GOOD if found.whole and not lacking and (beside is None or beside.whole) else EXIT_NO
 
 
-def foreign_file() -> Path:
-    """Where the runs lie that were imported from other machines."""
-    return upkeep.foreign_file(paths.database_file())
-
-
-def _damage_json(found: upkeep.Verified) -> list[dict[str, str]]:
-    return [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage]
-
-
-def _foreign_lines(found: upkeep.Verified) -> list[str]:
-    """What is known of the runs of other machines."""
-    count = found.checked.get("run", 0)
-    runs = f"{plain.count(count)} imported run{'' if count == 1 else 's'}"
-    if found.whole:
-        return [f"=> {runs}: as imported"]
-    told = [clean_line(f"imported {each.kind} {each.id or '-'}: {each.reason}", limit=500) for each in found.damage]
-    return [*told[:SHOWN], f"=> {runs}: {plain.count(len(found.damage))} not as imported"]
+def _damage(found: upkeep.Verified) -> list[str]:
+    return [clean_line(f"{each.kind} {each.id or '-'}: {each.reason}", limit=500) for each in found.damage]
 
 
 def _progress_line(kind: str, checked: int, count: int) -> str:
@@ -263,28 +259,25 @@ def backup(file: Path | None, *, as_json: bool) -> None:
     if file is not None and file.exists():
         raise click.UsageError(f"{clean_line(bytes(file))} exists: name another file for the backup")
     database = paths.database_file()
-    with told():
+    with messages():
         made = upkeep.copy_beside(database, file.absolute() if file else None)
         gone = [] if file else upkeep.prune(database)
     size_bytes = made.stat().st_size
-    if as_json:
-        common.say_document({"backup": str(made), "size_bytes": size_bytes, "deleted": [str(each) for each in gone]})
-        return
-    common.say(f"copied to {_shown(made)} ({plain.size(size_bytes)})")
-    for each in gone:
-        common.say(f"deleted {_shown(each)}")
+    told = [f"copied to {path_text(made)} ({plain.size(size_bytes)})", *(f"deleted {path_text(each)}" for each in gone)]
+    common.answer(
+        as_json,
+        lambda: {"backup": str(made), "size_bytes": size_bytes, "deleted": [str(each) for each in gone]},
+        lambda width: told,
+    )
 
 
 def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
     """Put a backup into the place of the store, and name the runs that it lacks; the exit status."""
     database = paths.database_file()
-    if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("this replaces the store; give --yes where nobody can be asked")
-        common.note(f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept")
-        if not click.confirm("Restore it?", err=True):
-            return EXIT_NO
-    with told(), alone():
+    what = f"{path_text(file or 'the newest whole backup')}\ninto {path_text(database)}; what is there is kept"
+    if not common.confirmed("replaces the store", what, "Restore it?", yes=yes, as_json=as_json):
+        return EXIT_NO
+    with messages(), alone():
         done = upkeep.restore(database, file.absolute() if file else None)
     missing = done.missing
     if as_json:
@@ -297,9 +290,9 @@ def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
             }
         )
         return EXIT_GOOD
-    common.say(f"restored {_shown(done.backup)}")
+    common.say(f"restored {path_text(done.backup)}")
     if done.aside:
-        common.say(f"what was there is kept as {_shown(done.aside)}")
+        common.say(f"what was there is kept as {path_text(done.aside)}")
     if missing.runs:
         shown = ", ".join(clean_line(run_id) for run_id in missing.runs[-NAMED:][::-1])
         more = f" and {len(missing.runs) - NAMED} more (--json names all)" if len(missing.runs) > NAMED else ""
@@ -312,16 +305,16 @@ def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
 def vacuum(*, as_json: bool) -> None:
     """Rewrite the store without unused room."""
     database = paths.database_file()
-    with told(), alone():
+    with messages(), alone():
         before, after = upkeep.vacuum(database)
-    if as_json:
-        common.say_document({"path": str(database), "before_bytes": before, "after_bytes": after})
-        return
-    common.say(f"{_shown(database)}: {plain.size(before)} before, {plain.size(after)} now")
+    told = f"{path_text(database)}: {plain.size(before)} before, {plain.size(after)} now"
+    common.answer(
+        as_json, lambda: {"path": str(database), "before_bytes": before, "after_bytes": after}, lambda width: [told]
+    )
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def messages() -> Iterator[None]:
     """What the store cannot do becomes a message with exit status 3."""
     try:
         yield
@@ -352,37 +345,32 @@ def alone() -> Iterator[None]:
         os.close(held)
 
 
-def _shown(path: object) -> str:
-    return clean_line(os.fsencode(str(path)), limit=4096)
+_COUNTS = {
+    "runs": "count(*) FROM runs",
+    "finished_runs": f"count(*) FROM runs WHERE state NOT IN {NOT_ENDED}",
+    "targets": "count(DISTINCT target) FROM runs",
+    "sources": "count(*) FROM sources",
+    "newest": "max(wall) FROM runs",
+}
 
 
 def facts(database: Path) -> dict[str, Any]:
-    """What is known of the database; None where it does not exist. Raises NotHereError where it cannot be
-    read."""
+    """What is known of the database; None where it does not exist. Raises NotHereError where it cannot be read."""
+    unknown = ("size_bytes", *_COUNTS, "schema_version", "unused_bytes", "chain")
+    ballast = upkeep.ballast_file(database)
     found: dict[str, Any] = {
         "path": str(database),
         "exists": database.exists(),
-        "size_bytes": None,
-        "runs": None,
-        "finished_runs": None,
-        "targets": None,
-        "sources": None,
-        "newest": None,
-        "schema_version": None,
+        **dict.fromkeys(unknown),
         "sqlite_version": sqlite3.sqlite_version,
         "temporary": paths.state_is_temporary(),
         "read_only": False,
         "known_schema_version": migrations.LATEST,
-        "unused_bytes": None,
         "free_bytes": shutil.disk_usage(database.parent).free,
-        "ballast_bytes": None,
-        "chain": None,
+        "ballast_bytes": ballast.stat().st_size if ballast.exists() else None,
         "backups": [_file(kept) for kept in reversed(upkeep.backups(database))],
         "set_aside": [_file(kept) for kept in reversed(upkeep.asides(database))],
     }
-    ballast = upkeep.ballast_file(database)
-    if ballast.exists():
-        found["ballast_bytes"] = ballast.stat().st_size
     if not found["exists"]:
         return found
     found["size_bytes"] = upkeep.size_bytes(database)
@@ -395,11 +383,7 @@ def facts(database: Path) -> dict[str, Any]:
             found["schema_version"] = one("PRAGMA user_version")
             found["read_only"] = found["schema_version"] > migrations.LATEST
             found["unused_bytes"] = one("PRAGMA freelist_count") * one("PRAGMA page_size")
-            found["runs"] = one("SELECT count(*) FROM runs")
-            found["finished_runs"] = one(f"SELECT count(*) FROM runs WHERE state NOT IN {NOT_ENDED}")
-            found["targets"] = one("SELECT count(DISTINCT target) FROM runs")
-            found["sources"] = one("SELECT count(*) FROM sources")
-            found["newest"] = one("SELECT max(wall) FROM runs")
+            found |= {name: one(f"SELECT {query}") for name, query in _COUNTS.items()}
             found["chain"] = chain.head(connection)
     except sqlite3.Error as error:
         raise NotHereError(f"{database} cannot be read: {error}") from None
@@ -407,7 +391,6 @@ def facts(database: Path) -> dict[str, Any]:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    """A backup or a file set aside, for JSON."""
     status = path.stat()
     wall = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="milliseconds")
     return {"path": str(path), "size_bytes": status.st_size, "wall": wall}

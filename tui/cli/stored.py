@@ -81,11 +81,10 @@ def history() -> Iterator[Opened]:
             # KeyError and IndexError are ours to repair, not the person's.
             if type(error) is not LookupError:
                 raise
-            raise MeantError(clean_line(str(error), limit=2000)) from None
+            raise MeantError(str(error)) from None
         except (StoreError, ContradictionError) as error:
             raise NotHereError(str(error)) from None
-    for run_id, why in opened.damaged.items():
-        common.note(f"aisp: warning: run {run_id} is damaged and left out: {clean_line(why)}")
+    common.warn(f"run {run_id} is damaged and left out: {why}" for run_id, why in opened.damaged.items())
 
 
 def finished_view(run_id: str) -> Reading | None:

@@ -55,21 +55,17 @@ def command(
 
     Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
     """
-    from aisp.tui.cli import stored  # the store
-
     known = {target.id: target for target in common.load_catalog(roots).targets}
-    with stored.history() as opened:
+    with common.history() as opened:
         wanted = choose(opened.targets(), selectors)
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
-    if as_json:
-        common.say_document(_as_json(named, parts, score))
-    elif score.count:
-        common.say("\n".join(lines(named, parts, score, width=common.terminal_width())))
+    if score.count or as_json:
+        common.answer(as_json, lambda: _as_json(named, parts, score), lines, named, parts, score)
     else:
         for line in left_out_lines(parts, score):
-            common.note(line)
-        common.note("aisp: no full run that counts is stored; `aisp run all` makes some")
+            common.tell(line)
+        common.note("no full run that counts is stored; `aisp run all` makes some")
     ctx.exit(0 if score.count else 1)
 
 
@@ -131,21 +127,12 @@ def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
     return found
 
 
-def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """A line per reason, with the targets that have it; of pairs of the two."""
-    found: dict[str, list[str]] = {}
-    for target, reason in pairs:
-        found.setdefault(clean_line(reason, limit=2000), []).append(clean_line(target))
-    return [f"{reason}: {', '.join(targets)}" for reason, targets in found.items()]
-
-
 def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
     """A line per reason, with the targets that it leaves out."""
-    return by_reason((target, f"left out, {reason}") for target, reason in left_out(parts, score).items())
+    return common.by_reason((target, f"left out, {reason}") for target, reason in left_out(parts, score).items())
 
 
 def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None) -> list[str]:
-    """The suite for people."""
     rows = [Together(*one) for one in counted(parts, score)]
     return [
         f"last full runs on {clean_line(named)}",

@@ -24,7 +24,6 @@ from aisp.store.suites import MOST_BYTES
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.suite import by_reason
 from aisp.tui.cli.suite_history import base_folder
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
@@ -77,16 +76,14 @@ def find(word: str, kept: str | None) -> Package:
         candidates = []
     if len(candidates) != 1:
         known = "is none" if not candidates else f"are {len(candidates)}"
-        raise click.UsageError(
-            f"there {known} of {clean_line(word)!r}: give a package's folder or the id of a suite's run; "
-            "`aisp suite --history NAME` shows them"
-        )
+        how = "give a package's folder or the id of a suite's run; `aisp suite --history NAME` shows them"
+        raise click.UsageError(f"there {known} of {word!r}: {how}")
     (place,) = candidates
     found = suites.read_index(place.parent)
     package = next((one for one in (*found.here, *found.elsewhere) if one.folder == place), None)
     if package is None:
         why = [told for told in found.told if told.startswith(f"{clean_line(place.name)}: ")]
-        raise NotHereError(why[0] if why else f"{clean_line(str(place))} holds no package")
+        raise NotHereError(why[0] if why else f"{place} holds no package")
     return package
 
 
@@ -95,31 +92,26 @@ def compare(a: Package, b: Package) -> Compared:
     ran = [_runs(one) for one in (a, b)]
     both = [target for target in ran[0] if target in ran[1]]
     rows = [_row(target, ran[0][target], ran[1][target]) for target in both]
-    return Compared(a, b, rows, *([name for name in _targets(one) if name not in both] for one in (a, b)))
-
-
-def _targets(one: Package) -> list[str]:
-    return [str(entry["target"]) for entry in one.summary["targets"] if isinstance(entry, dict) and "target" in entry]
+    named = ([str(e["target"]) for e in p.summary["targets"] if isinstance(e, dict) and "target" in e] for p in (a, b))
+    return Compared(a, b, rows, *([name for name in names if name not in both] for names in named))
 
 
 def _runs(one: Package) -> dict[str, Sighting]:
-    """What each target's rungs came to. NotHereError where the package does not say."""
     from aisp.tui.cli.suite_rows import RUNS  # with the store
 
     file = one.folder / RUNS
     try:
         entries = msgspec.json.decode(regular_bytes(file, MOST_BYTES, follow=True), type=dict[str, Any]).get("targets")
         if not isinstance(entries, list):
-            raise NotHereError(f"{clean_line(str(file))} lists no targets")
+            raise NotHereError(f"{file} lists no targets")
         return {msgspec.convert(e, _Target).target: msgspec.convert(e, Sighting) for e in entries}
     except OSError as error:
-        raise NotHereError(f"{clean_line(str(file))} cannot be read: {error.strerror or error}") from None
+        raise NotHereError(common.cannot("read", file, error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise NotHereError(f"{clean_line(str(file))} is not what a run of a suite writes: {error}") from None
+        raise NotHereError(f"{file} is not what a run of a suite writes: {error}") from None
 
 
 def _row(target: str, a: Sighting, b: Sighting) -> Row:
-    """The rung to tell the target by."""
     found = {row.rung: row for row in beside.rows(target, a, b)}
     names = [name for name in (b.best.rung, a.best.rung) if name in found]
     rows = [found[name] for name in names] or list(found.values())
@@ -133,7 +125,6 @@ def _row(target: str, a: Sighting, b: Sighting) -> Row:
 
 
 def lines(found: Compared, *, width: int | None) -> list[str]:
-    """Both for people."""
     text = [f"{name}  {_head(one)}" for name, one in (("A", found.a), ("B", found.b))]
     if rows := [row for row in found.rows if row.speedup is not None]:
         text += ["", *plain.listing(ROWS, rows, width=width)]
@@ -141,7 +132,7 @@ def lines(found: Compared, *, width: int | None) -> list[str]:
     notes = [(row.target, f"not comparable, {row.reason}") for row in found.rows if row.speedup is None]
     for name, only in (("A", found.only_a), ("B", found.only_b)):
         notes += [(target, f"a result in {name} alone") for target in only]
-    told = by_reason(notes)
+    told = common.by_reason(notes)
     score = beside.mean(found.rows)
     mean = plain.speedup(score.geometric_mean, score.low, score.high)
     told.append(

@@ -36,8 +36,7 @@ def listing(kept: str | None, roots: Sequence[str], *, as_json: bool) -> int:
     from aisp.store.results.tables.suites import SUITES, Listed
 
     found, problems = suites.load_suites([Path(root).absolute() for root in roots])
-    for problem in problems:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(problems)
     catalog = common.load_catalog(roots)
     base = base_folder(kept)
     listed = []
@@ -64,10 +63,9 @@ def history(name: str, kept: str | None, limit: int, roots: Sequence[str], *, as
     known, _ = suites.load_suites([Path(root).absolute() for root in roots])
     names = sorted({*known, *(path.name for path in base.iterdir() if path.is_dir())})
     if name not in names:
-        raise common.unknown(f"no suite {clean_line(name)!r}", name, names, "`aisp suite` shows which there are")
+        raise common.unknown(f"no suite {name!r}", name, names, "`aisp suite` shows which there are")
     found = kept_suites.read_index(base / name, None if kept else _machine())
-    for sentence in found.told:
-        common.note(f"aisp: warning: {sentence}")
+    common.warn(found.told)
     shown = [_run_of(one) for one in found.here[-limit:]]
     if as_json:
         common.say_document({"suite": name, "runs": documents(RUNS, shown), "told": found.told})
@@ -76,16 +74,15 @@ def history(name: str, kept: str | None, limit: int, roots: Sequence[str], *, as
         table = plain.listing(RUNS, shown, width=common.terminal_width())
         common.say("\n".join(table + (["", f"=> worse in the last: {worse}"] if worse else [])))
     else:
-        common.note(f"aisp: no run of {clean_line(name)} to show; `aisp suite {clean_line(name)}` makes one")
+        common.note(f"no run of {name} to show; `aisp suite {name}` makes one")
     return EXIT_GOOD if shown else EXIT_NO
 
 
 def _machine() -> dict[str, str] | None:
     """This machine, as the newest run that was made here names it; None where nothing was run."""
     from aisp.tui import suites
-    from aisp.tui.cli import stored
 
-    with stored.history() as opened:
+    with common.history() as opened:
         newest = opened.newest(1, all_findings=False)
         return suites.machine_of(opened.facts(newest[0])) if newest else None
 

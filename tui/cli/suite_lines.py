@@ -10,7 +10,8 @@ from aisp.store.results.regression import Change, Row
 from aisp.store.results.tables.suites import TARGETS, Target, targets_of
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli.suite import by_reason, left_out_lines, summary_lines
+from aisp.tui.cli import common
+from aisp.tui.cli.suite import left_out_lines, summary_lines
 
 if TYPE_CHECKING:
     from aisp.tui.cli.suite_rows import Result
@@ -31,7 +32,7 @@ def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool
     for target, why in result.unturned.items():
         text.append(f"not measured in turns, {clean_line(target)}: {why}")
     apart = [row for row in shown if row.outcome is Change.NOT_COMPARABLE]
-    text += by_reason((row.target, f"not comparable, {row.last.reason if row.last else ''}") for row in apart)
+    text += common.by_reason((row.target, f"not comparable, {row.last.reason if row.last else ''}") for row in apart)
     _, parts, score = targets_of([row for row in rows if not row.lost])
     text += left_out_lines(parts, score)
     if score.count:
@@ -47,7 +48,6 @@ def _sentence(row: Row) -> str:
 
 
 def _without_launches(parts: Sequence[suite.Part], launch_count: Sequence[str]) -> list[str]:
-    """The mean without these targets, where there are some of either kind."""
     without = suite.together(part for part in parts if part.target not in launch_count)
     left = [part.target for part in parts if part.target in launch_count and part.best is not None]
     if not left or not without.count:

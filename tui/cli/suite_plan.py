@@ -23,6 +23,7 @@ from aisp.engine.protocol.requests import Batch
 from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 from aisp.store.ulid import made_s
+from aisp.tui.cli import common
 from aisp.tui.cli.tree import NotHereError
 
 LOCK, OVER = "lock", "over"
@@ -80,9 +81,7 @@ def folder(suite: str) -> Path:
 
 def unfinished(suite: str) -> tuple[str, str] | None:
     """The run of a suite that is not over: its id and the digest of what was asked; None where there is none."""
-    from aisp.tui.cli import stored  # the store
-
-    with stored.history() as opened:
+    with common.history() as opened:
         found = opened.last_batch(suite)
     with contextlib.suppress(FileNotFoundError):
         if found is not None and found[0] <= (folder(suite) / OVER).read_text("utf-8", "replace"):

@@ -109,14 +109,8 @@ def lost(opened: Opened, base: Path, suite: Suite, catalog: Catalog) -> dict[str
     before = {str(entry.get("target")): entry.get("run_id") for entry in entries}
     found = [one for one in suite.lost(before, catalog) if _was_here(opened, before[one], catalog.roots)]
     when = plain.local_time(last["wall"])
-    return {
-        one: clean_line(
-            f"it was in the run of {when} and is gone; where it was renamed, "
-            f'write formerly = ["{one}"] into its lesson.md',
-            limit=500,
-        )
-        for one in found
-    }
+    gone = f"it was in the run of {when} and is gone; where it was renamed, write formerly = "
+    return {one: clean_line(f'{gone}["{one}"] into its lesson.md') for one in found}
 
 
 def _was_here(opened: Opened, run_id: object, roots: Sequence[Path]) -> bool:
@@ -170,7 +164,7 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
         folders.setdefault(Manner.of(row.now.run.record), {})[name] = files
     if folders:
         many = plain.counted(sum(map(len, folders.values())), "comparison")
-        common.note(f"aisp: looks slower: {many} of the old source against the new one, in turns")
+        common.note(f"looks slower: {many} of the old source against the new one, in turns")
     refused: dict[str, str] = {}
     for manner, files_of in folders.items():
         turned = settle(collection, files_of, manner)
@@ -191,14 +185,11 @@ def _folder_name(target: str, which: str) -> str:
 
 
 def _turned_before(opened: Opened, target: str, since: str) -> Reading | None:
-    """The run in turns that was made before this process was started, where it ended well."""
     found = (run for run in opened.newest(4, target) if run.id > since and run.state is State.OK)
-    run = next(found, None)
-    return None if run is None else opened.read(run)
+    return next(map(opened.read, found), None)
 
 
 def _files(opened: Opened, row: Row, which: str) -> dict[str, bytes]:
-    """Old and new source of the row's rung in one folder, with the task as it is now."""
     against = row.last if which == "last" else row.best
     assert against is not None
     assert row.now is not None

@@ -140,33 +140,44 @@ def measure(
     suite, catalog, entries, gone, contract = chosen(name, roots)
 
     from aisp.store.results.suite_documents import Pass
-    from aisp.tui.cli import stored, suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
     base = Path(into).absolute() / name if into else suite_plan.folder(name)
-    asked = _asked(suite, entries, contract, base, quick=quick, device=device, roots=roots)
+    asked = suite_plan.Asked(
+        suite=suite.name,
+        targets=tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
+        base=str(base),
+        roots=tuple(common.engine_roots(roots)),
+        device=device,
+        quick=quick or suite.how.quick,
+        replicas=0 if quick and not suite.how.quick else suite.how.replicas,
+        warm=suite.how.warm,
+        policy=suite.how.policy.value,
+        contract=contract.frozen() if contract is not None else None,
+    )
     with suite_plan.held(name):
         plan = _plan(asked, resume)
         targets = {entry.target.id: entry.target for entry in entries}
         session = Measuring(plan, targets, as_json=as_json)
         if asyncio.run(session.run()):
-            common.note("aisp: the same command goes on where this left off")
+            common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
         ran = session.by_target
         if all(run.record.state.silent for run in ran.values()):
             plan.drop()
             raise NotHereError(f"no target of {name} could be measured here, so no package was written")
         try:
-            with stored.history() as opened:
+            with common.history() as opened:
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
                 lost |= suite_rows.lost(opened, base, suite, catalog)
                 result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
                 if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
-            common.note("aisp: the same command goes on where this left off")
+            common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
         frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
         head = Pass(name, plan.id, plan.wall, result.machine, frozen)
@@ -174,13 +185,10 @@ def measure(
         try:
             package, told = suite_rows.write(base, head, result, launch_count)
         except OSError as error:
-            raise NotHereError(
-                f"the package cannot be written into {clean_line(str(base))}: {error.strerror or error}; the same "
-                "command writes it once it can"
-            ) from None
+            why = f"{base}: {error.strerror or error}; the same command writes it once it can"
+            raise NotHereError(f"the package cannot be written into {why}") from None
         plan.drop()
-    for sentence in told:
-        common.note(f"aisp: warning: {sentence}")
+    common.warn(told)
     _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
     worse = any(row.outcome in ("worse", "lost") for row in result.rows) or gone
     status = exit_status(list(ran.values()), required=(), refused=session.refused)
@@ -207,49 +215,17 @@ def chosen(
     if suite is None:
         broken = [problem for problem in problems if problem.path.stem == name]
         if broken:
-            told = clean_line("; ".join(map(str, broken)), limit=2000)
-            raise MeantError(f"the suite {name} does not load: {told}", kind="broken")
-        raise common.unknown(
-            f"no suite {clean_line(name)!r}", name, sorted(found), "`aisp suite` shows which there are"
-        )
+            raise MeantError(f"the suite {name} does not load: {'; '.join(map(str, broken))}", kind="broken")
+        raise common.unknown(f"no suite {name!r}", name, sorted(found), "`aisp suite` shows which there are")
     catalog = common.load_catalog(roots)
     entries, gone = suite.resolve(catalog)
-    for problem in gone:
-        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    common.warn(gone)
     if not entries:
         raise NotHereError(f"no target of the suite {name} is there; `aisp list` shows which are")
     contract, why = read_contract(suite)
     if contract is None and why:
-        raise MeantError(
-            f"the contract of the suite {name} does not load: {clean_line(why, limit=2000)}", kind="broken"
-        )
+        raise MeantError(f"the contract of the suite {name} does not load: {why}", kind="broken")
     return suite, catalog, entries, gone, contract
-
-
-def _asked(
-    suite: Suite,
-    entries: Sequence[Entry],
-    contract: Contract | None,
-    base: Path,
-    *,
-    quick: bool,
-    device: str,
-    roots: Sequence[str],
-) -> Asked:
-    from aisp.tui.cli.suite_plan import Asked, Wanted
-
-    return Asked(
-        suite=suite.name,
-        targets=tuple(Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
-        base=str(base),
-        roots=tuple(common.engine_roots(roots)),
-        device=device,
-        quick=quick or suite.how.quick,
-        replicas=0 if quick and not suite.how.quick else suite.how.replicas,
-        warm=suite.how.warm,
-        policy=suite.how.policy.value,
-        contract=contract.frozen() if contract is not None else None,
-    )
 
 
 def _plan(asked: Asked, resume: bool | None) -> Plan:
@@ -269,7 +245,7 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
             return unfinished
         if not whole:
             since = plain.local_time(unfinished.wall)
-            common.note(f"aisp: the unfinished run of {since} is given up; what it measured stays in the store")
+            common.note(f"the unfinished run of {since} is given up; what it measured stays in the store")
         unfinished.drop()
     return suite_plan.Plan(new_ulid(), asked)
 

@@ -54,13 +54,12 @@ class Measuring(Session):
         """The run that speaks for each target that has one."""
         return {run.record.target: run for run in self.runs}
 
-    async def _follow(self, engine: Connection) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         # In this order: what ends after the look at the queue is heard of, what ended before it is in the store.
         queue = {item.run_id: item for item in (await engine.status()).queue}
         found = self._planned_before(queue)
         for run in found.values():
-            followed = self._follower.follow(run.id)
-            followed.record = run
+            self._follower.follow(run.id).record = run
         self._say_resumed(found)
         for followed in self.runs:
             if followed.finished:
@@ -71,21 +70,17 @@ class Measuring(Session):
                 await self._ask(engine, request)
             except NotHereError as error:  # none of these; others may
                 for target in request.targets:
-                    why = self.refused.setdefault(target, str(error))
-                    common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+                    common.note(f"{target}: not run: {self.refused.setdefault(target, str(error))}")
         for item in (await engine.status()).queue:  # what was planned before is not told again
             known = self._follower.runs.get(item.run_id)
             if known is not None and known.pace.expected_s is None:
                 known.pace.expected_s = item.expected_s
-        if not self.done:
-            await self._listen(engine)
+        return self._follower.done or await self._listen(engine)
 
     def _planned_before(self, queue: Mapping[str, object]) -> dict[str, Run]:
         """By target: the newest run that answers for it, ended by itself or under way still."""
-        from aisp.tui.cli import stored  # the store and numpy
-
         found: dict[str, Run] = {}
-        with stored.history() as opened:
+        with common.history() as opened:
             for wanted in self._plan.asked.targets:
                 target = self._targets[wanted.target]
                 snapshot = snapshot_hash(catalog.read_sources(target))
@@ -102,12 +97,11 @@ class Measuring(Session):
         if not found:
             return
         done = sum(run.state.final for run in found.values())
-        going = len(found) - done
         told = f"{done} of {len(self._plan.asked.targets)} targets are measured"
-        told += f", {going} under way" if going else ""
-        since = plain.local_time(self._plan.wall)
+        told += f", {len(found) - done} under way" if done < len(found) else ""
         self._progress.clear()
-        common.note(f"aisp: going on with the run of {since}: {told}; --again begins anew")
+        since = plain.local_time(self._plan.wall)
+        common.note(f"going on with the run of {since}: {told}; --again begins anew")
 
     def _report(self, run: Followed) -> None:
         if run.id in self._told_runs:
@@ -115,22 +109,17 @@ class Measuring(Session):
         self._told_runs.add(run.id)
         self._progress.clear()
         common.mark(run)
-        ended = self._ended
         duration = plain.duration(None if run.record.duration_ms is None else run.record.duration_ms / 1e3)
-        told = f"[{ended}/{self._total}] {run.record.target}: {summary(run)}  {duration}"
+        told = f"{self._count()} {run.record.target}: {summary(run)}  {duration}"
         room = LINES * shutil.get_terminal_size().columns if self._progress.live else MOST_CELLS
-        common.note(plain.fit(clean_line(told, limit=1000), room))
+        common.tell(plain.fit(clean_line(told, limit=1000), room))
         if self._as_json:
             common.say_line(run_json(run))
 
-    @property
-    def _total(self) -> int:
-        return len(self._plan.asked.targets)
-
-    @property
-    def _ended(self) -> int:
-        """How many of all targets are dealt with; those that cannot run here are."""
-        return sum(run.finished for run in self.runs) + len(self.refused)
+    def _count(self, more: int = 0) -> str:
+        """How many of all targets are dealt with, those that cannot run here too, as "[3/12]"."""
+        ended = sum(run.finished for run in self.runs) + len(self.refused)
+        return f"[{ended + more}/{len(self._plan.asked.targets)}]"
 
     def _draw(self) -> None:
         going = [run for run in self.runs if not run.finished and run.record.state is not State.PLANNED]
@@ -139,7 +128,7 @@ class Measuring(Session):
         share, left_s = all_of(self.runs, self.elapsed_s, time.monotonic_ns())
         run = going[0]
         parts = [
-            f"[{self._ended + 1}/{self._total}]",
+            self._count(1),
             f"[{drawn}]" if (drawn := bar(share, BAR_CELLS, True)) else "",
             "" if left_s is None else f"about {plain.about(left_s)} left" if left_s >= 1 else "nearly done",
             run.record.target or run.id,

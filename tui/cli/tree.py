@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
 
+from aisp.store.text import clean
 from aisp.tui import plain
 
 if TYPE_CHECKING:
@@ -212,11 +213,8 @@ class LazyGroup(click.Group):
         """Names with the table's summaries, and the options; click's own would import every command."""
         from click.shell_completion import CompletionItem  # only where a shell asks
 
-        names = [
-            CompletionItem(name, help=entry.summary)
-            for name, entry in self.entries.items()
-            if name.startswith(incomplete)
-        ]
+        known = self.entries.items()
+        names = [CompletionItem(name, help=entry.summary) for name, entry in known if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -262,34 +260,13 @@ class Polite(click.Command):
                 raise
             raise _told(error) from None
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run as a program. Messages are cleaned before they are shown: they may quote a path or a kernel."""
+        run: Any = super().main
         if not standalone_mode:
-            return super().main(
-                args,
-                prog_name,
-                complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            )
+            return run(args, *more, standalone_mode=False, **extra)
         try:
-            status = super().main(
-                args,
-                prog_name,
-                complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            )
+            status = run(args, *more, standalone_mode=False, **extra)
         except BrokenPipeError:  # the reader of --help or --version
             _mute()
             sys.exit(EXIT_BROKEN_PIPE)
@@ -385,15 +362,10 @@ def _unwritable(error: UnwritableError) -> NotHereError:
 
 
 def _told(error: Exception) -> click.ClickException:
-    """The message for an exception that a command did not handle."""
-    # engine.client costs 50 ms to import: only where something went wrong, and only if a command used it
-    # already.
-    client = sys.modules.get("aisp.engine.client")
-    paths = sys.modules.get("aisp.engine.paths")
-    if client is not None and isinstance(error, client.EngineUnavailableError):
-        return NotHereError(str(error))
-    if paths is not None and isinstance(error, paths.UnsafePathError):
-        return NotHereError(str(error))
+    # engine.client costs 50 ms to import: it is looked at only where a command used it already.
+    for module, name in (("aisp.engine.client", "EngineUnavailableError"), ("aisp.engine.paths", "UnsafePathError")):
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return NotHereError(str(error))
     import traceback  # only where something went wrong
 
     place = "AISP_DEBUG=1 shows where"
@@ -422,31 +394,26 @@ def json_asked(args: Sequence[str]) -> bool:
 def error_document(error: click.ClickException) -> dict[str, Any]:
     """An error for programs; the schema is in docs/commands.md."""
     kind = getattr(error, "kind", "usage" if isinstance(error, click.UsageError) else "not_here")
-    told = {"kind": kind, "text": error.format_message(), "try": list(getattr(error, "near", ()))}
+    told = {"kind": kind, "text": clean(error.format_message()), "try": list(getattr(error, "near", ()))}
     return {"schema": SCHEMA, "error": told}
 
 
 def _print_json(error: click.ClickException) -> None:
-    from aisp.tui.plain import json_line  # one line, which fits behind lines that were printed before it
-
-    click.echo(json_line(error_document(error)))
+    click.echo(plain.json_line(error_document(error)))  # one line, which fits behind lines that were printed before it
     sys.stdout.flush()
 
 
 def _show(error: click.ClickException) -> None:
-    from aisp.store.text import clean  # a message may quote anything
-
-    ctx = getattr(error, "ctx", None)
-    if isinstance(error, click.UsageError) and ctx is not None:
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is not None:
         click.echo(ctx.get_usage(), err=True)
     click.echo(f"aisp: {clean(error.format_message())}", err=True)
-    if isinstance(error, click.UsageError) and ctx is not None:
+    if ctx is not None:
         click.echo(f"`{ctx.command_path} --help` shows how it is used", err=True)
 
 
 def _mute() -> None:
-    """Send what is still buffered nowhere, so that the interpreter's exit does not complain about the
-    pipe."""
+    """Send what is still buffered nowhere, so that the interpreter's exit does not complain about the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):

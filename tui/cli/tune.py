@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.text import clean_line
+from aisp.store.results.tables import at, attributes
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, MeantError, NotHereError
@@ -71,13 +71,13 @@ def command(
     try:
         wanted = [parameters.read(text) for text in given]
     except parameters.ParameterError as error:
-        raise click.UsageError(clean_line(str(error), limit=1000)) from None
+        raise click.UsageError(str(error)) from None
     target = resolve.target(target_id, roots)
     progress = common.Progress()
     try:
         tuning.prepare(target, rung, wanted)  # what is wrong here is wrong usage, and nothing was run yet
     except RefusedError as error:
-        raise MeantError(clean_line(str(error), limit=2000), kind="refused") from None
+        raise MeantError(str(error), kind="refused") from None
     try:
         found = tuning.tune(
             target,
@@ -89,14 +89,10 @@ def command(
             told=lambda trial: progress.step(trial_line(trial)),
         )
     except (RefusedError, MissingError, EngineUnavailableError) as error:
-        raise NotHereError(clean_line(str(error), limit=2000)) from None
-    common.answer(as_json, lambda: as_document(target.id, found), lines, target.id, found)
-    ctx.exit(EXIT_INTERRUPTED if found.interrupted else exit_status(found))
-
-
-def exit_status(found: Tuned) -> int:
-    """What a search that came to its end means as an exit status; see the command."""
-    return EXIT_GOOD if found.final is not None and found.final.score else EXIT_NO
+        raise NotHereError(str(error)) from None
+    common.answer(as_json, lambda: _as_json(target.id, found), lines, target.id, found)
+    good = found.final is not None and found.final.score
+    ctx.exit(EXIT_INTERRUPTED if found.interrupted else EXIT_GOOD if good else EXIT_NO)
 
 
 def trial_line(trial: Trial) -> str:
@@ -114,7 +110,8 @@ def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
     names = [parameter.name for parameter in found.parameters]
     spent = plain.duration(found.spent_s)
     tried = f"{plain.counted(len(found.trials), 'trial')} of {plain.counted(found.combinations, 'combination')}"
-    extra = "" if _among(found) else ", and of the values that the file has"
+    among = all(found.written[parameter.name] in parameter.values for parameter in found.parameters)
+    extra = "" if among else ", and of the values that the file has"
     yield f"{target_id}  {found.rung}  {found.sampler}: {tried}{extra} in {spent}"
     yield ""
     rows = [
@@ -131,9 +128,8 @@ def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
     heads = [*names, "ms", "speed-up [low..high]", "verdict", "", "run"]
     yield from plain.table(heads, rows, right=names, width=width, shrink="run")
     if found.final is not None and found.best is not None:
-        best = parameters.words(found.best.values)
+        best, final = parameters.words(found.best.values), found.final
         yield ""
-        final = found.final
         yield f"=> {best}: {_figure(final)}, {final.evidence.verdict} in a full run {final.reading.id}"
         yield f"   its quick run, the best of {len(found.trials)}: {_figure(found.best)}"
     elif not found.interrupted:
@@ -141,25 +137,15 @@ def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
         yield "=> no combination is right and timed"
 
 
-def _among(found: Tuned) -> bool:
-    """Whether the values that the file has are among those to try."""
-    return all(found.written[parameter.name] in parameter.values for parameter in found.parameters)
-
-
-def as_document(target_id: str, found: Tuned) -> dict[str, Any]:
-    """A search for JSON; the schema is in docs/commands.md."""
+def _as_json(target_id: str, found: Tuned) -> dict[str, Any]:
     return {
         "target": target_id,
-        "rung": found.rung,
-        "sampler": found.sampler,
-        "parameters": {parameter.name: list(parameter.values) for parameter in found.parameters},
-        "as_written": dict(found.written),
-        "combinations": found.combinations,
-        "budget_s": found.budget_s,
-        "spent_s": found.spent_s,
-        "interrupted": found.interrupted,
+        **attributes(found, "rung", "sampler"),
+        "parameters": {parameter.name: parameter.values for parameter in found.parameters},
+        "as_written": found.written,
+        **attributes(found, "combinations", "budget_s", "spent_s", "interrupted"),
         "trials": [_trial(trial) for trial in found.trials],
-        "best": None if found.best is None else dict(found.best.values),
+        "best": None if found.best is None else found.best.values,
         "final": None if found.final is None else _trial(found.final),
     }
 
@@ -167,21 +153,17 @@ def as_document(target_id: str, found: Tuned) -> dict[str, Any]:
 def _trial(trial: Trial) -> dict[str, Any]:
     said = trial.evidence
     return {
-        "number": trial.number,
-        "values": dict(trial.values),
+        **attributes(trial, "number", "values"),
         "run_id": trial.reading.id,
         "known": trial.known,
-        "verdict": said.verdict,
-        "reason_code": said.reason_code,
+        **attributes(said, "verdict", "reason_code"),
         "median_ms": said.counters.get("median_ms"),
         "speedup": said.speedup,
-        "low": said.interval.lo if said.interval is not None else None,
-        "high": said.interval.hi if said.interval is not None else None,
+        "low": at("interval.lo")(said),
+        "high": at("interval.hi")(said),
     }
 
 
 def _figure(trial: Trial) -> str:
-    """The speed-up of a trial with its interval, or a dash."""
     said = trial.evidence
-    ends = (said.interval.lo, said.interval.hi) if said.interval is not None else (None, None)
-    return plain.speedup(said.speedup, *ends, verdict=said.verdict)
+    return plain.speedup(said.speedup, at("interval.lo")(said), at("interval.hi")(said), verdict=said.verdict)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.contracts import Cache
@@ -87,7 +86,7 @@ def settle(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: 
     again = {name: more for name, run in first.runs.items() if (more := regression.once_more(run))}
     runs = dict(first.runs)
     for name, more in again.items():
-        common.note(f"aisp: {name}: undecided; measured once more with {more} replicas")
+        common.note(f"{name}: undecided; measured once more with {more} replicas")
         runs |= turn(collection, {name: folders[name]}, replace(manner, replicas=more)).runs
     return Turned(runs, first.refused, again)
 
@@ -103,21 +102,15 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
         NotHereError: the engine cannot be started or cannot take them.
         LeftError: Ctrl-C.
     """
-    root = write(collection, folders)
-
+    from aisp.engine import paths, written  # makes the state directory
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
+    root = written.write(paths.turns_dir(), collection, folders, most=KEPT_COLLECTIONS)
     request = requests.StartRuns(
         seq=0,  # the connection numbers it
         roots=[str(root)],
         targets=[f"{collection}:{name}" for name in folders],
-        device=manner.device,
-        case=manner.case,
-        quick=manner.quick,
-        replicas=manner.replicas,
-        cache=manner.cache,
-        interleave=manner.interleave,
-        validity=manner.validity,
+        **asdict(manner),
         naive=False,  # nobody asks it of two versions
     )
     session = _Turning(request)
@@ -126,13 +119,6 @@ def turn(collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Ma
     prefix = f"{collection}:"
     runs = {run.record.target.removeprefix(prefix): run for run in session.runs if run.finished}
     return Turned(runs, {name.removeprefix(prefix): why for name, why in session.refused.items()})
-
-
-def write(collection: str, folders: Mapping[str, Mapping[str, bytes]]) -> Path:
-    """Put the folders below the state directory; where the collection lies. The oldest collections make room."""
-    from aisp.engine import paths, written  # makes the state directory
-
-    return written.write(paths.turns_dir(), collection, folders, most=KEPT_COLLECTIONS)
 
 
 class _Turning(Session):

@@ -19,6 +19,7 @@ import click
 from aisp.engine.documents import run_json
 from aisp.store.record import Arm
 from aisp.store.results import edits
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -26,7 +27,6 @@ from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, summa
 from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.engine.client import Connection
     from aisp.engine.protocol import events
 
 
@@ -91,7 +91,8 @@ class Watching:
         return EXIT_NOT_HERE
 
     async def _work(self) -> None:
-        from aisp.engine.protocol import requests  # msgspec, with the connection
+        from aisp.engine.client import EngineUnavailableError  # here and below: msgspec, with the connection
+        from aisp.engine.protocol import requests
 
         engine = await common.connect_from_now()
         async with engine:
@@ -99,18 +100,13 @@ class Watching:
             self._ours = all(item.target != self._target for item in (await engine.status()).watches)
             ticker: asyncio.Task[None] | None = None
             try:
-                reply = await engine.request(
-                    requests.StartWatch(
-                        seq=engine.next_seq(), root=self._root, target=self._target, device=self._device
-                    )
-                )
+                what = {"root": self._root, "target": self._target, "device": self._device}
+                reply = await engine.request(requests.StartWatch(seq=engine.next_seq(), **what))
                 if reply.error:
                     self._ours = False  # there is none
-                    raise NotHereError(clean_line(reply.error, limit=2000))
+                    raise NotHereError(reply.error)
                 for why in reply.refused.values():
-                    common.note(
-                        f"aisp: {self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
-                    )
+                    common.note(f"{self._target} cannot run here, its saves are kept: {why}")
                 self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
                 ticker = asyncio.create_task(self._tick())
                 async for batch in engine.batches():
@@ -121,45 +117,38 @@ class Watching:
                     ticker.cancel()
                 # Left before the reply came, the engine may have begun to watch all the same.
                 if self._ours and not engine.closed:
-                    await self._stop(engine)
+                    with contextlib.suppress(EngineUnavailableError):
+                        leave = requests.StopWatch(seq=engine.next_seq(), target=self._target)
+                        await engine.request(leave, patience_s=2.0)
         self._progress.clear()
         raise NotHereError("the engine went away; `aisp engine --logs` may say why, and `aisp watch` starts a new one")
-
-    async def _stop(self, engine: Connection) -> None:
-        from aisp.engine.client import EngineUnavailableError  # already imported with the connection
-        from aisp.engine.protocol import requests
-
-        with contextlib.suppress(EngineUnavailableError):
-            await engine.request(requests.StopWatch(seq=engine.next_seq(), target=self._target), patience_s=2.0)
 
     async def _tick(self) -> None:
         started = time.monotonic()
         while True:
             await asyncio.sleep(self.TICK_S)
-            run_id = next((i for i in self._edits if self._going(i)), None)
-            if run_id is None:
+            runs = [self._follower.runs[run_id] for run_id in self._edits if run_id in self._follower.runs]
+            run = next((run for run in runs if not run.finished), None)
+            if run is None:
                 self._progress.show(f"watching {self._target}; Ctrl-C ends it")
                 started = time.monotonic()
             else:
-                run = self._follower.runs[run_id]
-                self._progress.show(
-                    progress_line(run, self._follower, 1, 1, time.monotonic() - started, now_ns=time.monotonic_ns())
-                )
-
-    def _going(self, run_id: str) -> bool:
-        run = self._follower.runs.get(run_id)
-        return run is not None and not run.finished
+                took_s, now_ns = time.monotonic() - started, time.monotonic_ns()
+                self._progress.show(progress_line(run, self._follower, 1, 1, took_s, now_ns=now_ns))
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported with the connection
 
         run = self._follower.apply(event)
         if isinstance(event, events.WatchEdit) and event.target == self._target:
-            self._edit(event)
+            if event.run_id:
+                self._edits[event.run_id] = event
+            else:
+                self._result(event, None)
         elif isinstance(event, events.WatchChanged) and event.target == self._target:
             if event.active and event.polling:
                 self._progress.clear()
-                common.note("aisp: saves are found by looking now and then; `aisp doctor` says why")
+                common.note("saves are found by looking now and then; `aisp doctor` says why")
             elif not event.active:
                 self._ours = False
                 raise NotHereError("the watch was ended by somebody else, or its folder is gone")
@@ -171,12 +160,6 @@ class Watching:
                 self._result(edit, run)
         if isinstance(event, events.RunFinished):
             self._follower.runs.pop(event.run_id, None)  # a watch may last for days
-
-    def _edit(self, edit: events.WatchEdit) -> None:
-        if edit.run_id:
-            self._edits[edit.run_id] = edit
-        else:
-            self._result(edit, None)
 
     def _result(self, edit: events.WatchEdit, run: Followed | None) -> None:
         time = None
@@ -208,13 +191,10 @@ class Changes(NamedTuple):
 
 def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> str:
     """An edit for people: one line, and below it what went wrong."""
-    head = f"#{edit.number}" if edit.number else "start"
     files = clean_line(", ".join(edit.files), limit=200)
-    parts = [head]
-    below = ""
+    parts, below = [f"#{edit.number}" if edit.number else "start"], edit.error
     if run is None:
         parts.append("not run")
-        below = edit.error
     else:
         parts.append(summary(run))
         if changes.time is not None:
@@ -225,25 +205,16 @@ def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -
                 parts.append("best so far")
             elif changes.on_best is not None:
                 parts.append(f"{plain.change(changes.on_best)} vs the best")
-        details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
-        below = "\n".join(details)
-    if files:
-        parts.append(f"({files})")
-    parts.append(f"[{edit.snapshot[:12]}]" if edit.snapshot else "")
+        below = "\n".join(arm.detail for arm in run.record.arms if failed(arm) and arm.detail)
+    parts += [f"({files})" if files else "", f"[{edit.snapshot[:12]}]" if edit.snapshot else ""]
     line = "  ".join(part for part in parts if part)
     return f"{line}\n{plain.indent(below)}" if below else line
 
 
 def edit_json(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> dict[str, Any]:
-    """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
     time, to_previous, to_best, _ = changes
     return {
-        "target": edit.target,
-        "number": edit.number,
-        "snapshot": edit.snapshot,
-        "files": edit.files,
-        "wall": edit.wall,
-        "error": edit.error,
+        **attributes(edit, "target", "number", "snapshot", "files", "wall", "error"),
         "best_ms": time.median_ms if time is not None else None,
         "change_to_previous": to_previous.ratio if to_previous else None,
         "differs_from_previous": to_previous.apart if to_previous else None,

@@ -84,10 +84,22 @@ def at(path: str) -> Callable[[Any], Any]:
     return of
 
 
+def attributes(one: Any, *names: str) -> dict[str, Any]:
+    """Some of what a thing has, for JSON."""
+    return {name: getattr(one, name) for name in names}
+
+
 def fields(path: str, names: Mapping[str, str]) -> tuple[Column[Any], ...]:
     """Columns that only JSON has: attributes of what a path leads to, "" for the row itself, and what each means."""
     before = f"{path}." if path else ""
     return tuple(Column(name, means, at(before + name)) for name, means in names.items())
+
+
+def printed(
+    head: str, text: Callable[[Any], Any], *, right: bool = False, drop: int = 0, shrink: bool = False
+) -> Column[Any]:
+    """A column that only people are shown."""
+    return Column(head, head=head, text=text, right=right, drop=drop, shrink=shrink)
 
 
 def through(column: Column[PartT], part: Callable[[RowT], PartT]) -> Column[RowT]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisp.store.results.fuzz import RIGHT, WRONG, Judged, case_text, flagged, smallest
 from aisp.store.results.numbers import count, number, percent
-from aisp.store.results.tables import Column, at, fields, through
+from aisp.store.results.tables import Column, at, attributes, fields, through
 
 if TYPE_CHECKING:
     from aisp.store.record import Failure, RungFuzz
@@ -27,9 +27,8 @@ def tried(rung: RungFuzz | None, failures: Mapping[str, Failure]) -> Tried:
 
 
 def _tallies(one: Tried) -> list[dict[str, Any]]:
-    names = ("cases", "failing", "unsupported")
     found = one.rung.by_strategy if one.rung is not None else {}
-    return [{"strategy": name} | {key: getattr(tally, key) for key in names} for name, tally in found.items()]
+    return [{"strategy": n} | attributes(of, "cases", "failing", "unsupported") for n, of in found.items()]
 
 
 def _failing(one: Tried) -> str:
@@ -39,7 +38,7 @@ def _failing(one: Tried) -> str:
 
 def _naive(one: Tried) -> dict[str, bool | None] | None:
     found = None if one.rung is None else one.rung.naive
-    return None if found is None else {name: getattr(found, name) for name in NAIVE}
+    return None if found is None else attributes(found, *NAIVE)
 
 
 def _smallest(one: Tried) -> dict[str, str] | None:

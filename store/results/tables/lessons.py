@@ -11,7 +11,7 @@ from aisp.store.results.numbers import DASH, factors, local_time, number, percen
 from aisp.store.results.outcome import state_words
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Says
-from aisp.store.results.tables import CELL_CHARS, Column, at, fields, through
+from aisp.store.results.tables import CELL_CHARS, Column, at, attributes, fields, through
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def _measured(lesson: Lesson) -> dict[str, Any] | None:
         "run_id": run.id,
         "wall": run.wall,
         "on": found.on or None,
-        **{name: getattr(run, name) for name in ("quick", "validity", "policy")},
-        **{name: getattr(best, name) for name in ("rung", "speedup", "low", "high", "memory", "verdict")},
+        **attributes(run, "quick", "validity", "policy"),
+        **attributes(best, "rung", "speedup", "low", "high", "memory", "verdict"),
     }
 
 

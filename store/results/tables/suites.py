@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aisp.store.results import suite
 from aisp.store.results.numbers import DASH, local_time, speedup
 from aisp.store.results.regression import Change, Row
-from aisp.store.results.tables import Column, as_json, at, fields
+from aisp.store.results.tables import Column, as_json, at, attributes, fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class Listed(NamedTuple):
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    told = {name: getattr(entry, name) for name in ("layer", "launch_count")}
+    told = attributes(entry, "layer", "launch_count")
     named = {"target": entry.target.id, "case": entry.case or None, "rungs": list(entry.rungs)}
     return {**named, **told, "bottleneck": entry.bottleneck or None}
 
