@@ -590,7 +590,7 @@ class _Problem:
             "inputs.py": inputs.encode(),
             "aisp_samples.py": source,
             f"{OPERATOR}.py": _CALLED.format(base=self.operator.base, overload=self.operator.overload).encode(),
-            "rule.py": packed.rule(TOLERANCE, names, equal_nan=True),
+            "rule.py": packed.rule(TOLERANCE, equal_nan=True),
             onefile.lesson_name(): lesson,
         }
 

@@ -147,7 +147,7 @@ def _as_kernelbench(candidate: Path, problem: Path) -> Parts:
     _, front, text = parts.files[name].decode().split("+++\n", 2)
     content = tomllib.loads(front) | {"rule": {"name": RULE}, "tolerance": STATED}
     lesson = f"+++\n{tomli_w.dumps(content)}+++\n{text}".encode()
-    return Parts({**parts.files, name: lesson, "rule.py": packed.rule(TOLERANCE, list(content["inputs"]))})
+    return Parts({**parts.files, name: lesson, "rule.py": packed.rule(TOLERANCE)})
 
 
 class _Groups:
@@ -292,8 +292,8 @@ class _Groups:
         carried, (model, *seeds) = names[: len(self.slots) + 1], names[len(self.slots) + 1 :]
         taken, given = ", ".join(names), ", ".join(carried)
         first, *rest = carried
-        weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
+        weights, pack = packed.MODELS, packed.NAME
+        head = f"\n\n\n{packed.IMPORT}  # what follows is aisp's\n\n\n"
         run = (
             f"{head}def run({taken}):\n"
             f"    aisp_args, aisp_kwargs = {pack}.reader({first})({', '.join(rest)})\n\n"
@@ -312,7 +312,7 @@ class _Groups:
         inputs = (
             f"{head}import {CASES}\n\n\n"
             f"def make(axes, device, generator):\n"
-            f"    return {{{model!r}: {kernelbench.WEIGHTS}.drawn(Model, {init}, device)}}\n\n\n"
+            f"    return {{{model!r}: {weights}.drawn(Model, {init}, device)}}\n\n\n"
             f"def pose(axes, device, generator):\n"
             f"    group = {CASES}.group(globals(), axes[{self.cases.axis!r}])\n"
             f"    args, kwargs = ([], group) if isinstance(group, dict) else (group, {{}})\n"
@@ -342,8 +342,7 @@ class _Groups:
             "baseline.py": data + prepare("Model"),
             "optimized.py": answered + prepare("ModelNew"),
             "inputs.py": data + inputs.encode(),
-            "rule.py": packed.rule(TOLERANCE, names),
-            f"{kernelbench.WEIGHTS}.py": kernelbench.SHARED.encode(),
+            "rule.py": packed.rule(TOLERANCE),
             f"{CASES}.py": _SERVED.format(stem=self.path.stem, name=self.list, lines=self.lines).encode(),
             onefile.lesson_name(): lesson,
         }

@@ -31,14 +31,15 @@ from . import kernelbench
 from .shared import NEEDS_GPU, says_cuda
 
 NAME = "aisp_packed"
-IMPORT = f"from aisp.kernels.runtime import packing as {NAME}"
-"""What a target's files import it by."""
+MODELS = "aisp_models"
+IMPORT = f"from aisp.kernels.runtime import models as {MODELS}, packing as {NAME}"
+"""What a target's files import them by."""
 CALL = "call"
 MAX_CASES = 128
 MAX_SLOTS = 32
 SPARE_SLOTS = 8  # for tensors in lists
 JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
-HOST_ELEMENTS = kernelbench.HOST_ELEMENTS
+HOST_ELEMENTS = 2**20  # likewise, of the case that a machine without a GPU times
 
 OPEN_TENSOR = "any [...] posed"
 OPEN_BYTES = "uint8 [...] posed static cpu"
@@ -262,44 +263,14 @@ def _said(note: ast.expr | None) -> int:
 # -- what a target holds -----------------------------------------------------------------------------------------------
 
 
-def rule(tolerances: Mapping[str, float], names: Sequence[str], *, equal_nan: bool = False) -> bytes:
+def rule(tolerances: Mapping[str, float], *, equal_nan: bool = False) -> bytes:
     """rule.py: allclose with atol = rtol, by the dtype of the output; all other dtypes must be equal.
 
     A problem's own rule compares with what its own code gives in its own dtype, and not with fp64.
-
-    Args:
-        names: of all inputs, in the order in which run() takes them.
     """
-    return _RULE.format(tolerances=dict(tolerances), names=list(names), equal_nan=equal_nan).encode()
-
-
-_RULE = '''\
-"""allclose with atol = rtol, by dtype, with what the problem's own code gives in its own dtype; all else must be equal.
-Where it cannot be run in that, with what it gives in fp64."""
-
-import reference
-import torch
-
-NAMES = {names}
-TOLERANCES = {tolerances}
-EQUAL_NAN = {equal_nan}
-
-
-def judge(inputs, outputs, expected):
-    try:
-        own = reference.run(*(inputs[name] for name in NAMES))
-    except (RuntimeError, NotImplementedError, TypeError):
-        own = expected
-    for place, (found, exact) in enumerate(zip(outputs, own if isinstance(own, (tuple, list)) else [own])):
-        if found.shape != exact.shape:
-            return f"output {{place}} has shape {{list(found.shape)}}, not {{list(exact.shape)}}"
-        wanted = exact.to(found.dtype)
-        tolerance = TOLERANCES.get(str(found.dtype).removeprefix("torch."))
-        if tolerance is None:
-            if not torch.equal(found, wanted):
-                return f"output {{place}} is not equal"
-        elif not torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=EQUAL_NAN):
-            apart = (found.double() - wanted.double()).abs().max().item()
-            return f"output {{place}} is not within {{tolerance}}: {{apart:.3g}} apart"
-    return None
-'''
+    given = f"{dict(tolerances)!r}, equal_nan={equal_nan}"
+    return (
+        f"import reference\nfrom aisp.kernels.runtime import rules\n\n\n"
+        f"def judge(inputs, outputs, expected):\n"
+        f"    return rules.by_own_dtype(reference.run, inputs, outputs, expected, {given})\n"
+    ).encode()

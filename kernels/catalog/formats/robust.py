@@ -368,8 +368,8 @@ class _Task:
         grad = behind.pop(0) if self.backward else ""
         model, *seeds = behind
         taken, given = ", ".join(names), ", ".join(carried)
-        weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {CASES}, {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
+        weights, pack = packed.MODELS, packed.NAME
+        head = f"\n\n\nimport {CASES}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
         build = f"{CASES}.of(%s, {model})"
 
         def called(function: str) -> str:
@@ -406,8 +406,7 @@ class _Task:
             "inputs.py": data + (head + self._inputs(carried, grad, model)).encode(),
             f"{CASES}.py": _GIVEN.format(settings=self.settings).encode(),
             f"{TASK}.py": data,
-            "rule.py": packed.rule(TOLERANCE, names),
-            f"{weights}.py": kernelbench.SHARED.encode(),
+            "rule.py": packed.rule(TOLERANCE),
         }
         function, before = "forward_fn", ""
         if self.backward:
@@ -515,7 +514,7 @@ _GIVEN = '''\
 
 import torch
 
-import aisp_weights
+from aisp.kernels.runtime import models
 
 SETTINGS = {settings!r}
 
@@ -532,7 +531,7 @@ def of(cls, model):
 
 def weights(cls, case, device):
     """The weights of a case, and which one it is."""
-    return aisp_weights.drawn(of(cls, {{"case": case}}), list, device) | {{"case": case}}
+    return models.drawn(of(cls, {{"case": case}}), list, device) | {{"case": case}}
 
 
 def gradient(cls, case, args):

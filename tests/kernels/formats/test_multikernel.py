@@ -119,7 +119,6 @@ def test_a_problem_with_one_group_is_kernelbenchs_by_a_rule_of_its_own(tmp_path:
     target = loaded(place)
     assert target.rule is not None
     assert target.rule.name == multikernel.RULE
-    assert target.inputs[0].dims == ("rows", "256")
     assert "A MultiKernelBench problem" in target.lesson
 
 
@@ -132,8 +131,8 @@ def test_what_is_said_of_kernelbenchs_harness_is_not_said_of_this_one_and_a_path
     whole = whole.replace("def forward(self, ", "def forward(self, picked, ")
     problem = text.written(folder, whole, None, name="sums")
     opened = multikernel.read(problem)
-    assert opened.inputs["picked"] == "int64 [3] integers(0, 9)"
-    assert opened.notes == ()  # its harness moves tensors, and casts none
+    assert list(opened.inputs) == ["picked", "x"]
+    assert opened.notes == ()
     lesson = loaded(laid_out(tmp_path, multikernel, text.answer(folder, text.ONE_NEW), problem)).lesson
     assert f"`{problem}`" in lesson
 
