@@ -1,4 +1,4 @@
-"""What a target made of a KernelBench problem does at run time: poses its inputs, calls its Model, asks its rule.
+"""What a target of a problem with a Model does at run time: poses its inputs, calls its Model, asks its rule.
 
     posed(reference, ...)     in the verifier alone: get_inputs() and get_init_inputs() are run, and Model is made
     truth(Model, ...)         there too: what Model returns, in fp64 where it can be had
@@ -38,11 +38,20 @@ OWN = "reference"
 ALIGNED = 512  # bytes, of a tensor in `state`; elements, of one in `weights`
 MAY_HOLD = "inputs may be tensors, numbers, None, texts, and lists and dictionaries of these"
 
+Call = Callable[..., Any]
+"""What calls a module: with it, and what forward() is given."""
 Spots = list[list[Any]]
 """Where tensors lie: in `weights`, ["", first element, size]; in `state`, [dtype, first element, size]."""
 
-_calls: dict[str, bytes] = {}
-"""By device: what the arguments are."""
+_calls: dict[tuple[str, int], bytes] = {}
+"""By device and case: what the arguments are."""
+_models: dict[tuple[str, int], dict[str, Any]] = {}
+"""Likewise: the arguments of Model and its weights."""
+
+
+def plainly(made: Callable[..., Any], *args: Any) -> Any:
+    """Call a module with its arguments alone."""
+    return made(*args)
 
 
 # -- what the problem's code makes -------------------------------------------------------------------------------------
@@ -56,58 +65,71 @@ def posed(
     names: Sequence[str],
     arguments: int,
     rooms: int,
-    host_elements: int,
+    case: int = 0,
+    source: str = "get_inputs",
+    inputs: Callable[[], Sequence[Any]] | None = None,
+    init: Callable[[], Sequence[Any]] | None = None,
+    call: Call = plainly,
+    host_elements: int = 0,
 ) -> dict[str, torch.Tensor]:
     """The inputs of a run for one set of values, by name.
 
     Args:
+        case: its number.
+        source: the function of the problem that makes its inputs.
+        inputs: what calls it; itself, unless it is given.
+        init: what gives the arguments of Model; get_init_inputs of the problem, unless it is given.
+        call: what calls its Model.
         names: of the inputs.
         arguments: slots that stand for an argument of forward(), the first ones.
         rooms: slots for tensors that are written, the last ones.
-        host_elements: of the largest input, to which sizes are halved where there is no GPU.
+        host_elements: of the largest input, to which sizes are halved where there is no GPU; 0 for no halving.
 
     Raises TaskError where they cannot be carried, or where Model does not take them or cannot be judged.
     """
     first, second = (int(word) for word in torch.randint(1, 2**31 - 1, (2,), generator=generator))
-    model = _model(reference, device)
-    sizes = _halved(reference, host_elements) if device == "cpu" else {}
+    where = f"{source}{line_of(getattr(reference, source))}"
+    key = device, case
+    if key not in _models:
+        weights: Callable[[], Sequence[Any]] = getattr(reference, "get_init_inputs", list)
+        _models[key] = _model(reference, init or weights, device)
+    model = _models[key]
+    sizes = _halved(reference, host_elements) if host_elements and device == "cpu" else {}
     settle(first)
     with _sizes(reference, sizes):
-        made = list(reference.get_inputs())
+        made = list((inputs or getattr(reference, source))())
     try:
         with packing.within("the list"):
             given = carrying.described(made, OWN, (), ())
             if not given.tensors:
                 raise PackError("holds no tensor")
     except PackError as error:
-        raise TaskError(f"get_inputs{line_of(reference.get_inputs)}: {error}; {MAY_HOLD}") from None
+        raise TaskError(f"{where}: {error}; {MAY_HOLD}") from None
     if device == "cpu" and max(tensor.numel() for tensor in given.tensors) > MOST_HOST_ELEMENTS:
         gib = sum(tensor.numel() * tensor.element_size() for tensor in given.tensors) / 2**30
         told = f"makes {gib:.1f} GiB, and no size at the head of the file can be halved; judge it where a GPU is"
-        raise TaskError(f"get_inputs{line_of(reference.get_inputs)}: {told}")
-    seen = _seen(reference, model, given, device, functools.partial(settle, second))
+        raise TaskError(f"{where}: {told}")
+    seen = _seen(reference, model, given, device, functools.partial(settle, second), call)
     slots = len(names) - 4
-    held, kept = _carried(given, seen, range(arguments), range(slots - rooms), range(slots - rooms, slots), reference)
+    held, kept = _carried(given, seen, range(arguments), range(slots - rooms), range(slots - rooms, slots), where)
     dtype = _precision(given.tensors, model["state"])
     weights, state, own = _laid(model, dtype)
     said = {"args": given.said["list"], "slots": kept, "rooms": slots - rooms, "draws": seen.draws}
-    call = packing.as_bytes({**said, **own, "precision": str(dtype).removeprefix("torch.")})
-    text = bytes(call.tolist())
-    if device not in _calls:
-        _calls[device] = text
+    packed = packing.as_bytes({**said, **own, "precision": str(dtype).removeprefix("torch.")})
+    text = bytes(packed.tolist())
+    if key not in _calls:
+        _calls[key] = text
         print(f"inputs: {_outline(given, seen)}")  # noqa: T201  to the run's log
-    if _calls[device] != text:
+    if _calls[key] != text:
         told = "made other plain values, or tensors of other forms; only values of tensors may follow from the seed"
-        raise TaskError(f"get_inputs{line_of(reference.get_inputs)}: with another seed it {told}")
+        raise TaskError(f"{where}: with another seed it {told}")
     seed = torch.tensor([second] if seen.draws else [], dtype=torch.int64)
     filled = [held.get(place, torch.empty(0, dtype=dtype)) for place in range(slots)]
-    return dict(zip(names, (call, *filled, weights, state, seed), strict=True))
+    return dict(zip(names, (packed, *filled, weights, state, seed), strict=True))
 
 
-@functools.cache
-def _model(reference: ModuleType, device: str) -> dict[str, Any]:
+def _model(reference: ModuleType, source: Callable[[], Sequence[Any]], device: str) -> dict[str, Any]:
     """The arguments of Model and its weights. Raises TaskError."""
-    source = getattr(reference, "get_init_inputs", list)
     try:
         return models.drawn(reference.Model, source, device)
     except TypeError as error:
@@ -123,20 +145,21 @@ def _seen(
     given: carrying.Described,
     device: str,
     settle: Callable[[], object],
+    called: Call,
 ) -> observing.Call:
     """What Model does with its inputs. Raises TaskError where it fails, or answers the same inputs in two ways."""
     forward = f"Model.forward{line_of(reference.Model.forward)}"
     made = models.aligned(reference.Model, model, torch.empty(0, device=device))
     make = carrying.maker(given.said, OWN, {})
     try:
-        first = observing.call(lambda args: made(*args), make, given.tensors, device, settle)
-        again = observing.call(lambda args: made(*args), make, given.tensors, device, settle)
+        first = observing.call(lambda args: called(made, *args), make, given.tensors, device, settle)
+        again = observing.call(lambda args: called(made, *args), make, given.tensors, device, settle)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except PackError as error:
         raise TaskError(f"{forward}: {error}; return tensors") from None
     except Exception as error:  # somebody else's code
-        raise TaskError(f"{forward}: fails on what get_inputs makes: {type(error).__name__}: {error}") from error
+        raise TaskError(f"{forward}: fails on its inputs: {type(error).__name__}: {error}") from error
     if not observing.alike(again.outputs, first.outputs, exact=False):
         told = "returns other values when it is called again, since it changes a state that they depend on"
         raise TaskError(f"{forward}: {told}; no answer can be compared with it")
@@ -149,7 +172,7 @@ def _carried(
     own: range,
     read: range,
     rooms: range,
-    reference: ModuleType,
+    where: str,
 ) -> tuple[dict[int, torch.Tensor], list[dict[str, Any]]]:
     """The tensors by their slots, and how each is seen again. Raises TaskError."""
     written = seen.wrote | seen.returned
@@ -166,7 +189,7 @@ def _carried(
                 raise PackError("holds more tensors than a call may have")
             held[place], view = packing.carried(tensor)
         except PackError as error:
-            raise TaskError(f"get_inputs{line_of(reference.get_inputs)}: a tensor {error}; {MAY_HOLD}") from None
+            raise TaskError(f"{where}: a tensor {error}; {MAY_HOLD}") from None
         kept.append({**view, "slot": place})
     return held, kept
 
@@ -316,28 +339,30 @@ def _is(one: object, other: object) -> bool:
     return one is other
 
 
-def prepared(cls: models.Module, *inputs: torch.Tensor) -> Callable[..., tuple[torch.Tensor, ...]]:
+def prepared(
+    cls: models.Module, *inputs: torch.Tensor, call: Call = plainly
+) -> Callable[..., tuple[torch.Tensor, ...]]:
     """What is timed of a rung: its module, with the weights, called; behind a seed where Model draws."""
-    call, *slots, weights, state, _ = inputs
-    reader = _Reader(call)
+    packed, *slots, weights, state, _ = inputs
+    reader = _Reader(packed)
     made = models.aligned(cls, reader.model(weights, state), *slots)
 
     def timed(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if reader.draws:
             models.seed(inputs[-1])
-        return packing.flat(made(*reader.arguments(inputs[1:-3])))
+        return packing.flat(call(made, *reader.arguments(inputs[1:-3])))
 
     return timed
 
 
-def truth(cls: models.Module, *inputs: torch.Tensor) -> Any:
+def truth(cls: models.Module, *inputs: torch.Tensor, call: Call = plainly) -> Any:
     """What the problem's Model gives, computed in the floating dtype of the slots."""
-    call, *slots, weights, state, seed = inputs
-    reader = _Reader(call)
+    packed, *slots, weights, state, seed = inputs
+    reader = _Reader(packed)
 
     def called(made: torch.nn.Module, *slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
         fresh = (*slots[: reader.rooms], *(room.clone() for room in slots[reader.rooms :]))
-        return packing.flat(made(*reader.arguments(fresh)))
+        return packing.flat(call(made, *reader.arguments(fresh)))
 
     number = seed if reader.draws else None
     return models.exactly(called, cls, reader.model(weights, state), number, reader.precision, *slots)

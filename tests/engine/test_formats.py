@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aisp.kernels.catalog.formats import kernelbench
-from aisp.store.outcomes import Correctness
+from aisp.store.outcomes import Correctness, FindingStatus
 from tests.engine.harness import EngineUnderTest, Result
 from tests.kernels.formats import kernelbench as text
 
@@ -37,6 +37,8 @@ async def test_a_right_candidate_is_right(
     result = await judged(shared, tmp_path, problem, candidate)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert result.arm("baseline").correctness is Correctness.CORRECT
+    (drawn,) = [found for found in result.record.findings if found.check == "evaluation.drawn_cases"]
+    assert drawn.status is FindingStatus.PASSED, drawn.evidence
 
 
 @pytest.mark.slow

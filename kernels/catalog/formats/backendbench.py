@@ -571,7 +571,7 @@ class _Problem:
         text += self.trace.left_out if self.trace is not None else []
         lesson = packed.lesson(
             reader,
-            self.cases,
+            self.cases.front(),
             title=str(self.operator),
             tolerance=TOLERANCE,
             inputs=packed.inputs(self.slots),

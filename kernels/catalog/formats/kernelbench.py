@@ -46,14 +46,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from aisp.kernels.catalog import frontmatter, onefile
-from aisp.kernels.catalog.model import UNCOUNTED
+from aisp.kernels.catalog import onefile
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
+from . import packed
 from .shared import NEEDS_GPU, Listed, Opened, Part, contents, provenance, says_cuda, small
 
 NAME = "kernelbench"
@@ -63,15 +63,7 @@ TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 """KernelBench's, by precision. Ours are relative to max(RMS of the reference, |reference|): zeros never pass."""
 
 RULE = "KernelBench: allclose, atol = rtol = 0.0001 (0.01 in float16 and bfloat16)"
-MAX_ARGUMENTS = 40  # of forward()
-SPARE_SLOTS = 8  # for tensors in lists
-ROOMS = 4  # slots for tensors that Model writes into, or hands back
-MAX_OUTPUTS = 32
-MODULE = "aisp_run"
-"""What the target's files import aisp.kernels.runtime.kernelbench by."""
-SEED_LINE = "int64 [1] integers(0, 2147483648) cpu"
-"""Of the input that decides which numbers a forward() draws."""
-MAX_DEPTH = 64  # names that stand for names
+MODULE = packed.MODULE
 
 _MODEL = re.compile(rb"^class[ \t]+Model[ \t]*[(:]", re.MULTILINE)
 _INPUTS = re.compile(rb"^def[ \t]+get_inputs[ \t]*\(", re.MULTILINE)
@@ -81,21 +73,6 @@ _FILE = re.compile(r"(\d{1,6})_(.+)\.py\Z")
 _LEVEL = re.compile(r"level_?(\d{1,3})\Z", re.IGNORECASE)
 _HEAD = "KernelBench"  # the folder that holds the levels in a checkout
 _OTHERS = "reference"  # that of the categories of MultiKernelBench, whose problems are judged by another rule
-_DROPOUT = re.compile(r"(?:alpha_?|feature_?)*dropout[123]?d?_?\Z", re.IGNORECASE)
-_RATES = {
-    "TransformerEncoderLayer": (3, 0.1),
-    "TransformerDecoderLayer": (3, 0.1),
-    "Transformer": (5, 0.1),
-    "MultiheadAttention": (2, 0.0),
-}
-"""Modules of torch with a rate of dropout: its place among their arguments, and what it is unless they are told."""
-_RANDOM = re.compile(r"rrelu|gumbel_softmax|fractional_?max_?pool", re.IGNORECASE)
-_DRAWING = re.compile(
-    r"(?:rand(?:n|int|perm)?(?:_like)?|bernoulli_?|multinomial|normal_?|uniform_|exponential_|geometric_|random_)\Z"
-)
-"""Names of functions that draw numbers."""
-_ONCE = re.compile(r"_*(?:init|reset)")
-"""Functions in which drawing is part of making a Model."""
 
 
 def part(path: Path) -> Part | None:
@@ -147,42 +124,58 @@ def level_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def read(path: Path, *, collection: str = TITLE) -> Opened:
-    """What the problem in that file is. Raises OSError where it cannot be read.
+def read(path: Path) -> Opened:
+    """What the problem in that file is. Raises OSError where it cannot be read."""
+    return opened(Problem(path))
 
-    Args:
-        collection: whose problem it is; others have this format too.
+
+def against(candidate: Path, path: Path) -> Parts:
+    """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
+    no files. Raises OSError where one cannot be read."""
+    return answered(Problem(path), candidate, check_candidate)
+
+
+class Posed(Protocol):
+    """A problem that is read from its file.
+
+    Attributes:
+        path, reader: of its file.
     """
-    problem = _Problem(path, collection)
+
+    path: Path
+    reader: Reader
+
+    def take(self, data: bytes) -> None:
+        """Read it. Raises RefusedError, with the reader's problems."""
+
+    def opened(self) -> Opened:
+        """What was read."""
+
+    def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
+        """The target's files. Raises RefusedError where they are none."""
+
+
+def opened(problem: Posed) -> Opened:
+    """What a problem is. Raises OSError where it cannot be read."""
     try:
-        problem.take(contents(path))
+        problem.take(contents(problem.path))
     except (RefusedError, RecursionError) as error:
-        return Opened(path, problems=problem.reader.ended(error))
+        return Opened(problem.path, problems=problem.reader.ended(error))
     return problem.opened()
 
 
-def against(candidate: Path, path: Path, *, collection: str = TITLE) -> Parts:
-    """The files of the target in which the candidate is judged against the problem at `path`.
-
-    Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
-
-    Args:
-        collection: whose problem it is; others have this format too.
-    """
-    problem, answer = _Problem(path, collection), Reader(candidate)
-    data, answered = contents(path), contents(candidate)
+def answered(problem: Posed, candidate: Path, check: Callable[[Reader, bytes], None]) -> Parts:
+    """The files of a problem's target for a candidate, which `check` refuses where it is none; see `against`."""
+    data, answer = contents(problem.path), contents(candidate)
+    reader = problem.reader
     try:
         problem.take(data)
+        reader = Reader(candidate)
+        check(reader, answer)
+        reader = problem.reader
+        return Parts(problem.files(data, candidate, answer))
     except (RefusedError, RecursionError) as error:
-        return Parts({}, problem.reader.ended(error))
-    try:
-        check_candidate(answer, answered)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, answer.ended(error))
-    try:
-        return Parts(problem.files(data, candidate, answered))
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, problem.reader.ended(error))
+        return Parts({}, reader.ended(error))
 
 
 def check_candidate(reader: Reader, data: bytes) -> None:
@@ -225,16 +218,22 @@ def refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
 # -- a problem ---------------------------------------------------------------------------------------------------------
 
 
-class _Problem:
-    """One problem, as it is read."""
+class Problem:
+    """One problem, as it is read.
 
-    def __init__(self, path: Path, collection: str) -> None:
-        """`collection`: its title."""
+    Attributes:
+        collection: whose it is; others have this format too.
+        rule, tolerance: the name of its own rule, and what ours states.
+    """
+
+    collection, rule, tolerance = TITLE, RULE, TOLERANCE
+
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.collection = collection
         self.reader = Reader(path)
         self.title = ""
         self.arguments: list[str] = []  # of forward()
+        self.outputs: dict[str, str] = {}
         self.needs_gpu = False
 
     def take(self, data: bytes) -> None:
@@ -255,7 +254,8 @@ class _Problem:
         forward = next((n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
         if forward is None:
             raise reader.refuse(model.lineno, "Model has no forward", "write def forward(self, x)")
-        self.arguments = [arg.arg for arg in (*forward.args.posonlyargs, *forward.args.args)][1 : 1 + MAX_ARGUMENTS]
+        self.arguments = packed.parameters(forward)
+        self.outputs = packed.outputs(packed.returned(forward), tuple(self.inputs))
         said = " ".join((ast.get_docstring(model) or "").strip().partition("\n")[0].split())
         match = _FILE.match(self.path.name)
         self.title = said or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
@@ -265,23 +265,8 @@ class _Problem:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Lines of `[inputs]`, in the order of aisp.kernels.runtime.kernelbench."""
-        found = dict.fromkeys(self.arguments, "any [...] posed")
-
-        def add(name: str, line: str) -> None:
-            while name in found:
-                name += "_"
-            found[name] = line
-
-        for number in range(SPARE_SLOTS):
-            add(f"more{number}", "any [...] posed")
-        for number in range(ROOMS):
-            add(f"room{number}", "any [...] posed mutable")
-        add("weights", "any [...] posed static")
-        add("state", "uint8 [...] posed static")
-        add("seed", "int64 [...] posed cpu")
-        call = "call" if "call" not in found else "call_"
-        return {call: "uint8 [...] posed static cpu"} | found
+        """Lines of `[inputs]`."""
+        return packed.model_inputs(self.arguments)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -295,7 +280,7 @@ class _Problem:
             self.title,
             {},
             dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
-            {"output": "what Model returns"},
+            self.outputs,
             weights=True,
             cpu=None if self.needs_gpu else {},
             notes=self.notes,
@@ -304,71 +289,46 @@ class _Problem:
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
         names = tuple(self.inputs)
-        taken = ", ".join(names)
-        imported = f"from aisp.kernels.runtime import kernelbench as {MODULE}"
-        head = f"\n\n\n{imported}  # what follows is aisp's\n\n\n"
-
-        def prepare(name: str) -> bytes:
-            return f"{head}def prepare({taken}):\n    return {MODULE}.prepared({name}, {taken})\n".encode()
-
-        run = f"{head}def run({taken}):\n    return {MODULE}.truth(Model, {taken})\n"
         return {
-            "reference.py": data + run.encode(),
-            "baseline.py": data + prepare("Model"),
-            "optimized.py": answered + prepare("ModelNew"),
+            **packed.model_files(data, answered, names),
             "inputs.py": (
-                f"{imported}\n\n\n"
+                f"{packed.RUN_IMPORT}\n\n\n"
                 f"def pose(axes, device, generator):\n"
                 f"    import reference  # which no other process has\n\n"
-                f"    return {MODULE}.posed(\n"
-                f"        reference,\n"
-                f"        device,\n"
-                f"        generator,\n"
-                f"        names={names!r},\n"
-                f"        arguments={len(self.arguments)},\n"
-                f"        rooms={ROOMS},\n"
-                f"        host_elements={onefile.HOST_ELEMENTS},\n"
-                f"    )\n"
+                f"    given = dict({packed.model_arguments(names)}, host_elements={onefile.HOST_ELEMENTS})\n"
+                f"    return {MODULE}.posed(reference, device, generator, **given)\n"
             ).encode(),
-            "rule.py": (
-                f"import reference\n{imported}\n\n\n"
-                f"def judge(inputs, outputs, expected):\n"
-                f"    return {MODULE}.judged(reference, inputs, outputs, expected, {TOLERANCE!r})\n"
-            ).encode(),
+            "rule.py": self.rule_file(),
             onefile.lesson_name(): self._lesson(data, candidate, answered),
         }
 
-    def _lesson(self, data: bytes, candidate: Path, answered: bytes) -> bytes:
-        import tomli_w  # only where a target is made
+    def rule_file(self) -> bytes:
+        """rule.py."""
+        return (
+            f"import reference\n{packed.RUN_IMPORT}\n\n\n"
+            f"def judge(inputs, outputs, expected):\n"
+            f"    return {MODULE}.judged(reference, inputs, outputs, expected, {TOLERANCE!r})\n"
+        ).encode()
 
-        inputs = self.inputs
-        end = "_" if any(name.startswith("out") for name in inputs) else ""
-        content: dict[str, Any] = {
-            "title": self.title,
-            "flops": UNCOUNTED,
-            **({"needs": {"gpus": 1}} if self.needs_gpu else {}),
-            "tolerance": TOLERANCE,
-            "rule": {"name": RULE},
-            "inputs": inputs,
-            "outputs": {f"out{number}{end}": "any [...]" for number in range(MAX_OUTPUTS)},
-            "cases": [] if self.needs_gpu else [{"name": "cpu", "axes": {}}],
-            "rungs": {
-                "baseline": {"summary": "Model, as its author wrote it"},
-                "optimized": {"summary": f"ModelNew of {candidate.name}"},
-            },
-        }
-        text = [f"# {self.title}", "", f"A {self.collection} problem and an answer to it.", ""]
-        for what, path, held in (("problem", self.path, data), ("candidate", candidate, answered)):
-            text.append(provenance(what, path, held))
-        for note in self.notes:
-            text += ["", f"{note[0].upper()}{note[1:]}."]
-        lines = "\n".join(text)
-        lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
-        _, found = frontmatter.read(self.path, lesson)
-        for each in found:
-            self.reader.wrong(0, f"{each.key}: {each.message}", each.fix)
-        self.reader.hold()
-        return lesson
+    def _lesson(self, data: bytes, candidate: Path, answered: bytes) -> bytes:
+        return packed.lesson(
+            self.reader,
+            {"needs": {"gpus": 1}} if self.needs_gpu else {"cases": [{"name": "cpu", "axes": {}}]},
+            title=self.title,
+            tolerance=self.tolerance,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            rule=self.rule,
+            rungs=packed.rungs(candidate),
+            text=[
+                f"A {self.collection} problem and an answer to it.",
+                "",
+                provenance("problem", self.path, data),
+                provenance("candidate", candidate, answered),
+                "",
+                *self.notes,
+            ],
+        )
 
 
 # -- expressions and statements ----------------------------------------------------------------------------------------
@@ -381,79 +341,3 @@ def bound_names(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
-
-
-def draws(tree: ast.AST, known: Mapping[str, ast.expr]) -> bool:
-    """Whether code may draw random numbers when forward() is called; `known`: what names stand for."""
-    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
-    inner = (each for function in functions for each in ast.walk(function) if isinstance(each, ast.Name))
-    found = _Draws(known, {"self", *(each.id for each in inner if isinstance(each.ctx, ast.Store))})
-    found.visit(tree)
-    return found.found
-
-
-class _Draws(ast.NodeVisitor):
-    """Whether forward() may draw random numbers, as far as its file shows.
-
-    Attributes:
-        found: it names what does so in train mode at a rate that is not known to be 0, or draws outside of what makes
-            a Model or its inputs.
-    """
-
-    def __init__(self, known: Mapping[str, ast.expr], bound: Set[str]) -> None:
-        """`known`: what names stand for, the arguments of Model among them; `bound`: names that functions bind."""
-        self.found = False
-        self._known = known
-        self._bound = bound
-        self._once = 0
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Look into what a call of forward() may come to."""
-        if node.name in ("get_inputs", "get_init_inputs"):
-            return
-        making = _ONCE.match(node.name) is not None
-        self._once += making
-        self.generic_visit(node)
-        self._once -= making
-
-    def visit_If(self, node: ast.If) -> None:
-        """What runs as a program alone is no part of it."""
-        if not onefile.says_nothing(node):
-            self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        """One call, and what stands in it."""
-        whole = _called(node)
-        base, name = whole.partition(".")[0], whole.rpartition(".")[2]
-        told = {each.arg: each.value for each in node.keywords if each.arg}
-        rates = [value for key, value in told.items() if "dropout" in key and not _makes_dropout(value)]
-        if _DROPOUT.match(name) and base not in self._bound:  # what a module has by that name was made somewhere
-            place = 0 if name[:1].isupper() else 1  # nn.Dropout(p), F.dropout(x, p)
-            given = node.args[place] if len(node.args) > place else told.get("p", ast.Constant(0.5))
-            switch = told.get("training")
-            off = isinstance(switch, ast.Constant) and not switch.value
-            rates += [] if off else [given]
-        elif name in _RATES and not rates:
-            place, usual = _RATES[name]
-            rates += [node.args[place] if len(node.args) > place else ast.Constant(usual)]
-        drawing = not self._once and _DRAWING.match(name) is not None
-        drawing = drawing or _RANDOM.match(name) is not None
-        self.found = self.found or drawing or not all(map(self._is_zero, rates))
-        self.generic_visit(node)
-
-    def _is_zero(self, node: ast.expr, depth: int = 0) -> bool:
-        if isinstance(node, ast.IfExp):
-            return self._is_zero(node.body, depth) and self._is_zero(node.orelse, depth)
-        if isinstance(node, ast.Name) and node.id in self._known and depth < MAX_DEPTH:
-            return self._is_zero(self._known[node.id], depth + 1)
-        return isinstance(node, ast.Constant) and node.value in (0, None)
-
-
-def _makes_dropout(node: ast.expr) -> bool:
-    """Whether an expression makes a module with a rate of its own: what dict(dropout=nn.Dropout(0.0)) is given."""
-    return isinstance(node, ast.Call) and _DROPOUT.match(_called(node).rpartition(".")[2]) is not None
-
-
-def _called(node: ast.Call) -> str:
-    """The name that is called, with what stands before it; "" where that is no name."""
-    return ast.unparse(node.func) if isinstance(node.func, ast.Attribute | ast.Name) else ""

@@ -184,7 +184,7 @@ REFUSED = {
     ),
     "another number of arguments": (
         with_body("return [torch.rand(N), torch.rand(N)]\n", "x"),
-        "Model.forward (reference.py, line 8): fails on what get_inputs makes: TypeError",
+        "Model.forward (reference.py, line 8): fails on its inputs: TypeError",
     ),
     "another form with another seed": (
         with_body("return [torch.rand(N), int(torch.randint(0, 1000, ()))]\n", "x * y", "x, y"),
