@@ -149,18 +149,27 @@ def _seen(
 ) -> observing.Call:
     """What Model does with its inputs. Raises TaskError where it fails, or answers the same inputs in two ways."""
     forward = f"Model.forward{line_of(reference.Model.forward)}"
-    made = models.aligned(reference.Model, model, torch.empty(0, device=device))
     make = carrying.maker(given.said, OWN, {})
+
+    def fresh() -> torch.nn.Module:
+        return models.aligned(reference.Model, model, torch.empty(0, device=device))
+
+    def call(made: torch.nn.Module) -> observing.Call:
+        return observing.call(lambda args: called(made, *args), make, given.tensors, device, settle)
+
     try:
-        first = observing.call(lambda args: called(made, *args), make, given.tensors, device, settle)
-        again = observing.call(lambda args: called(made, *args), make, given.tensors, device, settle)
+        made = fresh()
+        first = call(made)
+        moves = not observing.alike(call(made).outputs, first.outputs) and observing.alike(
+            call(fresh()).outputs, first.outputs
+        )
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except PackError as error:
         raise TaskError(f"{forward}: {error}; return tensors") from None
     except Exception as error:  # somebody else's code
         raise TaskError(f"{forward}: fails on its inputs: {type(error).__name__}: {error}") from error
-    if not observing.alike(again.outputs, first.outputs, exact=False):
+    if moves:
         told = "returns other values when it is called again, since it changes a state that they depend on"
         raise TaskError(f"{forward}: {told}; no answer can be compared with it")
     return first

@@ -579,7 +579,7 @@ class _Problem:
             rule=RULE,
             rungs={
                 "baseline": f"{self.operator} of torch",
-                "optimized": f"{function} of {packed.plain_name(file)}",
+                "optimized": f"{function} of {packed.printable(file.name)}",
             },
             text=text,
         )

@@ -184,7 +184,7 @@ def rungs(candidate: Path) -> dict[str, str]:
     """The summaries of a Model and a ModelNew."""
     return {
         "baseline": "Model, as its author wrote it",
-        "optimized": f"ModelNew of {plain_name(candidate)}",
+        "optimized": f"ModelNew of {printable(candidate.name)}",
     }
 
 
@@ -211,9 +211,9 @@ def _annotated(note: ast.expr | None) -> int:
     return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
 
 
-def plain_name(path: Path) -> str:
-    """A path's last part as a lesson may have it."""
-    return "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in path.name)
+def printable(line: str) -> str:
+    """A line as a lesson may have it."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)
 
 
 def lesson(

@@ -391,7 +391,7 @@ class _Task:
             inputs=packed.model_inputs(self.arguments),
             outputs=self.outputs,
             rule=RULE,
-            rungs={"baseline": what, "optimized": f"{self.function} of {packed.plain_name(candidate)}"},
+            rungs={"baseline": what, "optimized": f"{self.function} of {packed.printable(candidate.name)}"},
             needs={"optimized": {"gpus": 1}} if cuda else {},
             text=text,
         )

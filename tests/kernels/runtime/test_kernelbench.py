@@ -198,6 +198,14 @@ REFUSED = {
         with_body("return [torch.rand(N)]\n", "x * self.count.add_(1)", start="self.count = torch.zeros(1)"),
         "line 12): returns other values when it is called again, since it changes a state that they depend on",
     ),
+    "a state that moves a little": (
+        with_body(
+            "return [torch.rand(2, N)]\n",
+            "self.inner(x)",
+            start="self.inner = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 5))",
+        ),
+        "line 12): returns other values when it is called again",
+    ),
     "weights without a size": (
         with_body("return [torch.rand(2, N)]\n", "self.inner(x)", start="self.inner = nn.LazyLinear(3)"),
         "Model (reference.py, line 8): inner.weight has no size before the first call; make it with its sizes",
