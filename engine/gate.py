@@ -62,6 +62,7 @@ class Gate:
         note: keeps a sentence that the run's record is to hold.
         drawn: each drawn case with the master seed of the run that it was drawn for.
         held: axes that keep to some values, whatever [fuzz] leaves open.
+        open_elements: of the timed case's inputs whose shape is not declared.
         several: the rungs run in several processes each, to which no shape but their lesson's can be posed.
     """
 
@@ -78,6 +79,7 @@ class Gate:
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
     fixed: str = ""  # why the task leaves nothing to draw
     held: tuple[Held, ...] = ()
+    open_elements: int = 0
     _lost: int = 0  # verifiers
     _values: list[tuple[Case, reports.Posed]] | None = None
     _off: dict[int, float] = field(default_factory=dict)  # what the first baseline is off, by number of the set
@@ -113,7 +115,8 @@ class Gate:
             if self._lost >= MOST_LOST:
                 self.why.append(f"drawn case {case.text}: not posed, {self._lost} verifiers were lost to others")
                 break
-            needed, most = truth.working_bytes(self.target, case.axes), MOST_FIXED_BYTES[self.device != "cpu"]
+            needed = truth.working_bytes(self.target, case.axes) + self.open_elements * 8 * truth.WORKING_COPIES
+            most = MOST_FIXED_BYTES[self.device != "cpu"]
             if case.axes == self.case.axes and needed > most:
                 self.fixed = (
                     f"its axes leave no shape but the timed one, and the truth of one more set of it would take some "

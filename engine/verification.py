@@ -7,6 +7,7 @@ compile, and works while nothing is timed.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -25,6 +26,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.kernels.catalog.model import Case, Rung
+from aisp.kernels.catalog.tensors import ANY
 from aisp.store.outcomes import Correctness, State
 from aisp.store.record import RuleSaid
 from aisp.store.text import clean_line
@@ -88,6 +90,11 @@ class Verification:
         job = jobs.Pose(case=plain, seed=self._plan.seed, blob=self._crew.arena.blob(), later=True)
         posed = await self._crew.ask_verifier(job, reports.Posed, "making the inputs")
         self.inputs[case.name, number] = posed.blob
+        if case is self._plan.case and number == 0:
+            open_ended = {spec.name for spec in self._plan.target.inputs if spec.open and spec.dtype == ANY}
+            self._beyond.open_elements = sum(
+                math.prod(slot.shape) for slot in posed.blob.slots if slot.name in open_ended
+            )
 
     async def _expect_set(self, case: Case, number: int) -> None:
         job = jobs.Expect(case=self._posed[case.name, number])

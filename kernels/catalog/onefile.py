@@ -765,12 +765,10 @@ def _value(node: ast.expr, depth: int = 0) -> Any:
     raise ValueError("no literal")
 
 
-def for_host(
-    content: Mapping[str, Any], free: Collection[str] | None = None, most: int = HOST_ELEMENTS
-) -> dict[str, int] | None:
+def for_host(content: Mapping[str, Any], free: Collection[str] | None = None) -> dict[str, int] | None:
     """Axes of the case that runs without a GPU: the longest axis of the largest tensor is halved until no tensor has
-    more than `most` elements. None where the tensors cannot be read, or the axes that are `free` to be halved (all,
-    unless they are given) are not enough."""
+    more than HOST_ELEMENTS elements. None where the tensors cannot be read, or the axes that are `free` to be halved
+    (all, unless they are given) are not enough."""
     axes = dict(content["axes"])
     try:
         specs = [parse_tensor(name, line) for name, line in content["inputs"].items()]
@@ -778,7 +776,7 @@ def for_host(
         while True:
             sizes = [(_elements(spec, axes), spec) for spec in specs if spec.shaped]
             elements, largest = max(sizes, key=lambda pair: pair[0])
-            if elements <= most:
+            if elements <= HOST_ELEMENTS:
                 return axes
             able = set[str]().union(*map(names, largest.dims)).intersection(axes if free is None else free)
             longest = max(sorted(able), key=lambda name: axes[name], default="")

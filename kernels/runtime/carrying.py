@@ -186,7 +186,7 @@ def views(pieces: Sequence[torch.Tensor], rows: Sequence[Row]) -> list[torch.Ten
 def reader(call: torch.Tensor, own: str, classes: Mapping[str, Any]) -> Callable[..., Any]:
     """What puts data together from `held` and `room`. `classes` has those of the module `own`, by name."""
     said = packing.from_bytes(call)
-    rows, take, kept = said["tensors"], maker(said["data"], own, classes), _is_kept(said["data"])
+    rows, take, kept = said["tensors"], maker(said["data"], own, classes), is_kept(said["data"])
     last: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
     known: Any = None
 
@@ -200,13 +200,13 @@ def reader(call: torch.Tensor, own: str, classes: Mapping[str, Any]) -> Callable
     return data
 
 
-def _is_kept(said: Any) -> bool:
+def is_kept(said: Any) -> bool:
     """Whether data has nothing but its tensors' values that a kernel could change, so that calls may share it."""
     if not isinstance(said, dict) or "slot" in said:
         return True
     ((kind, held),) = said.items()
     plain = ("torch", "float", "complex", "range", "slice", "frozenset", "shape", "number", "member")
-    return kind in plain or (kind == "tuple" and all(map(_is_kept, held)))
+    return kind in plain or (kind == "tuple" and all(map(is_kept, held)))
 
 
 def maker(said: Any, own: str, classes: Mapping[str, Any]) -> Taker:

@@ -89,7 +89,7 @@ def posed(
             if not found.tensors:
                 raise PackError("holds no tensor")
     except PackError as error:
-        raise TaskError(f"generate_input{_line(made)}: {error}; {MAY_HOLD}") from None
+        raise TaskError(f"generate_input{line_of(made)}: {error}; {MAY_HOLD}") from None
     key = repr(sorted(axes.items()))
     if key in _seen:
         seen = _seen[key][0]
@@ -99,8 +99,8 @@ def posed(
             seen = observing.observe(
                 reference.ref_kernel, make, found.tensors, device, functools.partial(settle, second)
             )
-        except (PackError, TypeError) as error:
-            raise TaskError(f"ref_kernel{_line(reference.ref_kernel)}: {error}") from None
+        except PackError as error:
+            raise TaskError(f"ref_kernel{line_of(reference.ref_kernel)}: {error}") from None
     rows, (held, room) = carrying.laid(found.tensors, seen.writable)
     call = packing.as_bytes({"data": found.said, "tensors": rows})
     text = bytes(call.tolist()).decode()
@@ -111,7 +111,7 @@ def posed(
         told = (
             "made other plain values, or tensors of other shapes; only the values of tensors may follow from the seed"
         )
-        raise TaskError(f"generate_input{_line(made)}: with another seed it {told}")
+        raise TaskError(f"generate_input{line_of(made)}: with another seed it {told}")
     return {"call": call, "held": held, "room": room}
 
 
@@ -122,7 +122,7 @@ def _parameters(function: Callable[..., Any]) -> Collection[str]:
         return ()
 
 
-def _line(function: Any) -> str:
+def line_of(function: Any) -> str:
     """Where a function of the task's stands, as " (reference.py, line 3)"; "" where that is not known."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return "" if code is None else f" ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"

@@ -51,15 +51,30 @@ class Seen:
         return self.wrote | self.returned | self.ignored
 
 
-def observe(
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call on copies of data.
+
+    Attributes:
+        outputs: the tensors that it returned.
+        wrote, returned, draws: as of Seen.
+    """
+
+    outputs: Sequence[torch.Tensor]
+    wrote: frozenset[int]
+    returned: frozenset[int]
+    draws: bool
+
+
+def call(
     kernel: Callable[[Any], Any],
     make: Callable[[Sequence[torch.Tensor]], Any],
     tensors: Sequence[torch.Tensor],
     device: str,
     settle: Callable[[], object],
-) -> Seen:
-    """Call the kernel on copies of the data on `device`. Where it fails nothing is seen: its error is told where its
-    outputs are needed.
+    blank: Collection[int] = (),
+) -> Call:
+    """Call the kernel once on copies of the data on `device`, with other values in the tensors that are `blank`.
 
     Args:
         make: makes data of its tensors.
@@ -67,30 +82,22 @@ def observe(
 
     Raises PackError where it returns what cannot be judged.
     """
-
-    def called(blank: Collection[int] = ()) -> tuple[list[torch.Tensor], Any, bool]:
-        flats = [carrying.seen(tensor).to(device, copy=True) for tensor in tensors]
-        for number in blank:
-            _unlike(flats[number])
-        before = [flat._version for flat in flats]
-        views = [carrying.like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
-        settle()
-        state = _generators(device)
-        with torch.no_grad():
-            returned = kernel(make(views))
-        drew = not torch.equal(state, _generators(device))
-        counted.extend(n for n, flat in enumerate(flats) if flat._version != before[n])
-        return flats, returned, drew
-
-    counted: list[int] = []
-    try:
-        flats, returned, drew = called()
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception:  # somebody else's code
-        return Seen()
+    flats = [carrying.seen(tensor).to(device, copy=True) for tensor in tensors]
+    for number in blank:
+        _unlike(flats[number])
+    before = [flat._version for flat in flats]
+    views = [carrying.like(flat, tensor) for flat, tensor in zip(flats, tensors, strict=True)]
+    settle()
+    state = _generators(device)
+    with torch.no_grad():
+        result = kernel(make(views))
+    draws = not torch.equal(state, _generators(device))
+    wrote = frozenset(n for n, flat in enumerate(flats) if flat._version != before[n])
     outputs: list[torch.Tensor] = []
-    spread(returned, outputs)
+    try:
+        spread(result, outputs)
+    except TypeError as error:
+        raise PackError(str(error)) from None
     for number, output in enumerate(outputs):
         if output.layout is not torch.strided:
             raise PackError(f"returns a {form_of(output)} as output {number}, which is not judged")
@@ -98,7 +105,33 @@ def observe(
     places = (memory.get(each.untyped_storage().data_ptr()) for each in outputs if each.numel())
     back = frozenset(place for place in places if place is not None)
     pairs = zip(flats, tensors, strict=True)
-    wrote = frozenset(counted) | {n for n, (flat, was) in enumerate(pairs) if not _same(flat, carrying.seen(was))}
+    wrote |= {n for n, (flat, was) in enumerate(pairs) if n not in blank and not _same(flat, carrying.seen(was))}
+    return Call(outputs, wrote, back, draws)
+
+
+def observe(
+    kernel: Callable[[Any], Any],
+    make: Callable[[Sequence[torch.Tensor]], Any],
+    tensors: Sequence[torch.Tensor],
+    device: str,
+    settle: Callable[[], object],
+) -> Seen:
+    """See what the kernel does with the data, by `call`. Where it fails nothing is seen: its error is told where its
+    outputs are needed.
+
+    Raises PackError where it returns what cannot be judged.
+    """
+
+    def called(blank: Collection[int] = ()) -> Call:
+        return call(kernel, make, tensors, device, settle, blank)
+
+    try:
+        first = called()
+    except (MemoryError, torch.OutOfMemoryError, PackError):
+        raise
+    except Exception:  # somebody else's code
+        return Seen()
+    outputs, wrote, back, drew = first.outputs, first.wrote, first.returned, first.draws
     forms = {(each.shape, each.dtype) for each in outputs}
     able = [
         number
@@ -108,15 +141,14 @@ def observe(
     kept = [output.clone() for output in outputs]
 
     def again(blank: Sequence[int]) -> list[torch.Tensor]:
-        found: list[torch.Tensor] = []
         with contextlib.suppress(Exception):  # of somebody else's code, on what nobody has posed
-            spread(called(blank)[1], found)
-        return found
+            return list(called(blank).outputs)
+        return []
 
-    exact = not able or _alike(again([]), kept)
+    exact = not able or alike(again([]), kept)
 
     def changes_nothing(blank: Sequence[int]) -> bool:
-        return _alike(again(blank), kept, exact=exact)
+        return alike(again(blank), kept, exact=exact)
 
     ignored = able if able and changes_nothing(able) else [n for n in able if len(able) > 1 and changes_nothing([n])]
     with _filled():
@@ -160,7 +192,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.view(torch.uint8), other.to(one.device).view(torch.uint8))
 
 
-def _alike(found: Sequence[torch.Tensor], kept: Sequence[torch.Tensor], *, exact: bool = True) -> bool:
+def alike(found: Sequence[torch.Tensor], kept: Sequence[torch.Tensor], *, exact: bool = True) -> bool:
     """Whether outputs have the same forms and the same bits, or nearly the same values."""
     if [(each.shape, each.dtype) for each in found] != [(each.shape, each.dtype) for each in kept]:
         return False

@@ -209,20 +209,14 @@ def prepared(
     make: Callable[..., Callable[..., Any]],
     call: torch.Tensor,
     *slots: torch.Tensor,
-    behind: int = 0,
-    before: Callable[[Any], object] | None = None,
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """What is timed: the arguments put together, `behind` more inputs after them, and the call of what `make` makes of
-    the first ones; `before` gets the last input of all, a seed, before each call."""
+    """What is timed: the arguments put together, and the call of what `make` makes of the first ones."""
     arguments = reader(call)
     made = make(*arguments(*slots)[0])
-    count = len(slots)
 
-    def timed(call: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        args, kwargs = arguments(*given[:count])
-        if before is not None:
-            before(given[-1])
-        return flat(made(*args, *given[count : count + behind], **kwargs))
+    def timed(call: torch.Tensor, *slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args, kwargs = arguments(*slots)
+        return flat(made(*args, **kwargs))
 
     return timed
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aisp.store.outcomes import Correctness
+from aisp.kernels.catalog.formats import kernelbench
+from aisp.store.outcomes import Correctness, FindingStatus
 from tests.engine.harness import EngineUnderTest, Result
 from tests.kernels.formats import kernelbench as text
 
@@ -36,6 +37,8 @@ async def test_a_right_candidate_is_right(
     result = await judged(shared, tmp_path, problem, candidate)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
     assert result.arm("baseline").correctness is Correctness.CORRECT
+    (drawn,) = [found for found in result.record.findings if found.check == "evaluation.drawn_cases"]
+    assert drawn.status is FindingStatus.PASSED, drawn.evidence
 
 
 @pytest.mark.slow
@@ -50,7 +53,7 @@ async def test_zeros_pass_by_kernelbenchs_rule_and_not_by_ours(shared: EngineUnd
     arm = (await judged(shared, tmp_path, text.SOFTMAX, text.ZEROS_NEW)).arm("optimized")
     assert arm.correctness is Correctness.WRONG
     assert arm.rule is not None
-    assert (arm.rule.name, arm.rule.right) == ("KernelBench: allclose, atol = rtol = 0.0001", True)
+    assert (arm.rule.name, arm.rule.right) == (kernelbench.RULE, True)
 
 
 @pytest.mark.slow
@@ -84,10 +87,11 @@ async def test_a_wrong_candidate_is_wrong(shared: EngineUnderTest, tmp_path: Pat
 
 @pytest.mark.slow
 async def test_the_shape_of_the_output_is_the_references(shared: EngineUnderTest, tmp_path: Path) -> None:
-    result = await judged(shared, tmp_path, text.MATMUL, text.MATMUL_NEW.replace(".t().contiguous()", ""))
+    narrow = text.MATMUL.replace("N = 512", "N = 256")
+    result = await judged(shared, tmp_path, narrow, text.MATMUL_NEW.replace(".t().contiguous()", ""))
     arm = result.arm("optimized")
     assert arm.correctness is Correctness.WRONG
-    assert "shape [512, 256]" in arm.reason
+    assert "shape [256, 512]" in arm.reason
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ async def test_one_problem_is_shown_alone_and_the_command_can_be_copied(tmp_path
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: rows(app) == [problem.name])
         screen = app.screen
-        await until(pilot, lambda: "float32" in screen.query_one("#about", LogPane).text)
+        await until(pilot, lambda: "what get_inputs makes" in screen.query_one("#about", LogPane).text)
         assert screen.copy_text() == f"aisp judge CANDIDATE --against {problem}"  # type: ignore[attr-defined]
         problem.write_text("print(")
         await pilot.press("escape")

@@ -573,7 +573,7 @@ class _Problem:
         text += self.trace.left_out if self.trace is not None else []
         lesson = packed.lesson(
             reader,
-            self.cases,
+            self.cases.front(),
             title=str(self.operator),
             tolerance=TOLERANCE,
             inputs=packed.inputs(self.slots),
@@ -581,7 +581,7 @@ class _Problem:
             rule=RULE,
             rungs={
                 "baseline": f"{self.operator} of torch",
-                "optimized": f"{function} of {packed.plain_name(file)}",
+                "optimized": f"{function} of {packed.printable(file.name)}",
             },
             text=text,
         )
@@ -592,7 +592,7 @@ class _Problem:
             "inputs.py": inputs.encode(),
             "aisp_samples.py": source,
             f"{OPERATOR}.py": _CALLED.format(base=self.operator.base, overload=self.operator.overload).encode(),
-            "rule.py": packed.rule(TOLERANCE, names, equal_nan=True),
+            "rule.py": packed.rule(TOLERANCE, equal_nan=True),
             onefile.lesson_name(): lesson,
         }
 

@@ -50,6 +50,7 @@ from aisp.kernels.catalog.model import UNCOUNTED, Problem, Role
 from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
 
 from . import packed
+from .kernelbench import bound_names
 from .shared import NEEDS_GPU, Listed, Opened, Part, checkout, contained, contents, provenance, says_cuda, small
 
 NAME = "gpumode"
@@ -229,7 +230,7 @@ def against(candidate: Path, problem: Path) -> Parts:
 def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
     """Whether custom_kernel can be called from it, and has all that it imports. Raises RefusedError."""
     body = [node for node in reader.tree(data).body if not onefile.says_nothing(node)]
-    bound = {name: node.lineno for node in body for name in _bound(node)}
+    bound = {name: node.lineno for node in body for name in bound_names(node)}
     if CANDIDATE not in bound:
         reader.wrong(0, f"has no {CANDIDATE}", f"write def {CANDIDATE}(data): and return what the task asks for")
     for name in ("run", "prepare", MODULE):
@@ -254,15 +255,6 @@ def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
 
 def _lies_beside(path: Path, name: str) -> bool:
     return (path.parent / f"{name}.py").is_file() or (path.parent / name / "__init__.py").is_file()
-
-
-def _bound(node: ast.stmt) -> list[str]:
-    """Names that a statement at the head of a module binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
 
 
 class _RefusedTaskError(Exception):
@@ -498,7 +490,7 @@ class _Task:
         self.hold()
         tree = trees["reference"]
         for node in tree.body:
-            for name in _bound(node):
+            for name in bound_names(node):
                 if name in ("run", "prepare", MODULE, CLASSES):
                     told = f"{name} is a name that is written behind the file"
                     self.wrong(f"line {node.lineno}", told, "give it another name", self._reference_path)
@@ -509,7 +501,7 @@ class _Task:
 
     def _take_functions(self, trees: Mapping[str, ast.Module]) -> None:
         """Whether it has its functions, and every case what generate_input takes."""
-        names = {name for node in trees["reference"].body for name in _bound(node)}
+        names = {name for node in trees["reference"].body for name in bound_names(node)}
         if ENTRIES[2] not in names and "validation" in self._document:
             told = "it is judged by a validation script of its own, which is not run here yet"
             self.wrong("validation", told, f"name a task whose {REFERENCE} has {ENTRIES[2]}")
@@ -521,7 +513,7 @@ class _Task:
         made = _function(ENTRIES[0], trees)
         if made is not None:
             self._check_arguments(made.args)
-        bound = [n.value for n in trees["reference"].body if isinstance(n, ast.Assign) and ENTRIES[2] in _bound(n)]
+        bound = [n.value for n in trees["reference"].body if isinstance(n, ast.Assign) and ENTRIES[2] in bound_names(n)]
         self.judged_by = f"{ENTRIES[2]}, {ast.unparse(bound[-1])[:200]}" if bound else ENTRIES[2]
 
     def _check_arguments(self, taken: ast.arguments) -> None:
@@ -635,17 +627,17 @@ class _Task:
             "rule": {"name": f"{TITLE}: {ENTRIES[2]}", "alone": True},
             "rungs": {
                 "baseline": {"summary": "ref_kernel, as its author wrote it"},
-                "optimized": {"summary": f"{CANDIDATE} of {_printable(candidate.name)}"},
+                "optimized": {"summary": f"{CANDIDATE} of {packed.printable(candidate.name)}"},
             },
         }
         text = [f"# {self.title}", "", "A gpu-mode task and a submission to it.", ""]
         sources = (("task", self.path, self._bytes), ("reference", self._reference_path, self._reference))
         for what, path, held in (*sources, ("candidate", candidate, answered)):
             text.append(provenance(what, path, held))
-        text += ["", *(f"- {_printable(note)}" for note in self.notes()), ""]
+        text += ["", *(f"- {packed.printable(note)}" for note in self.notes()), ""]
         described = self._document.get("description")
         if isinstance(described, str):
-            text += [_printable(line) for line in described[:MAX_DESCRIPTION].splitlines()]
+            text += [packed.printable(line) for line in described[:MAX_DESCRIPTION].splitlines()]
         lines = "\n".join(text)
         lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
         _, found = frontmatter.read(self.path, lesson)
@@ -664,10 +656,6 @@ def _is_plain(value: object, depth: int = 0) -> bool:
     return value is None or value is ... or isinstance(value, bool | int | str)
 
 
-def _printable(line: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in line)
-
-
 def _without_harness(trees: Mapping[str, ast.Module]) -> list[ast.stmt]:
     """The statements of a task's files that run without its harness: reference.py, and of the files that it imports
     what lies outside of functions and classes, and those that are named. Some of utils.py is for the harness alone."""
@@ -682,7 +670,7 @@ def _without_harness(trees: Mapping[str, ast.Module]) -> list[ast.stmt]:
         waiting.extend((file, node) for node in body if not isinstance(node, defining))
         entered.add(file)
         if whole:
-            take(file, *(name for node in trees[file].body for name in _bound(node)))
+            take(file, *(name for node in trees[file].body for name in bound_names(node)))
 
     def take(file: str, *names: str) -> None:
         for node in trees[file].body:

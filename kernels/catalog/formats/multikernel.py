@@ -18,13 +18,12 @@ import ast
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import kernelbench, packed
 from .packed import Case, Cases
@@ -39,7 +38,6 @@ STATED = {"float32": 1e-4}
 """Ours: the narrow dtypes keep the house's, since a value that is rounded correctly from fp64 may be 2e-3 off."""
 RULE = "MultiKernelBench: allclose, atol = rtol = 1e-4 (1e-3 for float16 and bfloat16)"
 GUESSED = 8
-CASES = "aisp_cases"
 MAX_LINE = 2**16  # characters of a case
 FOREIGN = {"torch_npu": "an Ascend NPU", "torch_musa": "an MUSA GPU", "torch_xla": "a TPU"}
 
@@ -49,7 +47,7 @@ _GROUPS = re.compile(rb"^def[ \t]+get_input_groups[ \t]*\(", re.MULTILINE)
 _ONE = re.compile(rb"^def[ \t]+get_inputs[ \t]*\(", re.MULTILINE)
 _ANSWER = re.compile(rb"^class[ \t]+ModelNew[ \t]*[(:]", re.MULTILINE)
 _NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
-_TAKEN = ("run", "prepare", "make", "pose")
+_TAKEN = ("run", "prepare", packed.MODULE)
 
 
 def part(path: Path) -> Part | None:
@@ -104,50 +102,27 @@ def _order(name: str) -> tuple[int, str]:
 
 def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
-    data = contents(path)
-    if not _GROUPS.search(data):
-        return kernelbench.read(path, collection=TITLE)
-    problem = _Groups(path)
-    try:
-        problem.take(data)
-    except (RefusedError, RecursionError) as error:
-        return Opened(path, problems=problem.reader.ended(error))
-    return problem.opened()
+    return kernelbench.opened(_problem(path))
 
 
 def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
-    data, answered = contents(problem), contents(candidate)
-    if not _GROUPS.search(data):
-        return _as_kernelbench(candidate, problem)
-    groups, answer = _Groups(problem), Reader(candidate)
-    try:
-        groups.take(data)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, groups.reader.ended(error))
-    try:
-        kernelbench.check_candidate(answer, answered)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, answer.ended(error))
-    try:
-        return Parts(groups.files(data, candidate, answered))
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, groups.reader.ended(error))
+    return kernelbench.answered(_problem(problem), candidate, kernelbench.check_candidate)
 
 
-def _as_kernelbench(candidate: Path, problem: Path) -> Parts:
-    """A problem with one group is KernelBench's in all but its rule."""
-    import tomli_w  # only where a target is made
+def _problem(path: Path) -> kernelbench.Posed:
+    return _Groups(path) if _GROUPS.search(contents(path)) else _One(path)
 
-    parts = kernelbench.against(candidate, problem, collection=TITLE)
-    if parts.problems:
-        return parts
-    name = onefile.lesson_name()
-    _, front, text = parts.files[name].decode().split("+++\n", 2)
-    content = tomllib.loads(front) | {"rule": {"name": RULE}, "tolerance": STATED}
-    lesson = f"+++\n{tomli_w.dumps(content)}+++\n{text}".encode()
-    return Parts({**parts.files, name: lesson, "rule.py": packed.rule(TOLERANCE, list(content["inputs"]))})
+
+class _One(kernelbench.Problem):
+    """A problem with one group: KernelBench's in all but its rule."""
+
+    collection, rule, tolerance = TITLE, RULE, STATED
+
+    def rule_file(self) -> bytes:
+        """rule.py."""
+        return packed.rule(TOLERANCE)
 
 
 class _Groups:
@@ -156,13 +131,12 @@ class _Groups:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reader = Reader(path)
-        self.slots: list[str] = []
+        self.arguments: list[str] = []  # of forward()
         self.outputs: dict[str, str] = {}
         self.cases = Cases("group", (Case("group0"),))
         self.lines: list[str] = []  # of the case list
         self.list = ""  # its name
         self.title = ""
-        self.random = False  # forward() draws numbers
         self.notes: list[str] = []
 
     def take(self, data: bytes) -> None:
@@ -185,17 +159,11 @@ class _Groups:
         groups = functions.get("get_input_groups")
         if groups is None:
             raise reader.refuse(0, "has no function get_input_groups", "write it at the left edge")
-        self.slots = packed.slots(forward.args)
-        if not self.slots:
-            raise reader.refuse(forward.lineno, "forward takes no tensor", "write def forward(self, x)")
-        self.outputs = packed.outputs(len(packed.returned(forward)), (*self.slots, packed.CALL, "model"))
+        self.arguments = packed.parameters(forward)
+        self.outputs = packed.outputs(packed.returned(forward), tuple(packed.model_inputs(self.arguments)))
         said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
         match = _NUMBERED.match(self.path.stem)
         self.title = " ".join(said.split()) or (match[2] if match else self.path.stem).replace("_", " ")
-        self.has_init = "get_init_inputs" in functions
-        self.random = packed.draws(tree)
-        if self.random:
-            self.notes.append(packed.DRAWS)
         self._take_cases(tree, groups)
         reader.hold()
         self.cases = self.cases.asked_by(tree, self.notes)
@@ -267,11 +235,6 @@ class _Groups:
             told = f"{len(untouched)} of {len(known)}, run where --case names them"
             self.notes.append(f"groups with a tensor of more than {most}: {told}")
 
-    @property
-    def all_inputs(self) -> dict[str, str]:
-        """Lines of `[inputs]`: the call, its tensors, the weights, and the seed of what forward() draws."""
-        return packed.with_model(packed.inputs(self.slots), random=self.random)
-
     def opened(self) -> Opened:
         """What was read."""
         cpu = self.cases.cpu
@@ -279,7 +242,7 @@ class _Groups:
             self.path,
             self.title,
             {self.cases.axis: self.cases.usual},
-            self.all_inputs,
+            dict.fromkeys(self.arguments, "what get_input_groups makes; a run sees it when it makes the first"),
             self.outputs,
             True,
             None if cpu is None else {self.cases.axis: cpu},
@@ -288,36 +251,8 @@ class _Groups:
 
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
-        names = list(self.all_inputs)
-        carried, (model, *seeds) = names[: len(self.slots) + 1], names[len(self.slots) + 1 :]
-        taken, given = ", ".join(names), ", ".join(carried)
-        first, *rest = carried
-        weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
-        run = (
-            f"{head}def run({taken}):\n"
-            f"    aisp_args, aisp_kwargs = {pack}.reader({first})({', '.join(rest)})\n\n"
-            f"    def aisp_call(made, *given):\n"
-            f"        return {pack}.flat(made(*given, **aisp_kwargs))\n\n"
-            f"    return {weights}.exactly(aisp_call, Model, {model}, {seeds[0] if seeds else None}, 'float32', "
-            f"*aisp_args)\n"
-        )
-
-        def prepare(name: str) -> bytes:
-            made = f"lambda *args: {weights}.aligned({name}, {model}, *args)"
-            before = f", before={weights}.seed" if seeds else ""
-            return f"{head}def prepare({taken}):\n    return {pack}.prepared({made}, {given}{before})\n".encode()
-
-        init = "get_init_inputs" if self.has_init else "list"
-        inputs = (
-            f"{head}import {CASES}\n\n\n"
-            f"def make(axes, device, generator):\n"
-            f"    return {{{model!r}: {kernelbench.WEIGHTS}.drawn(Model, {init}, device)}}\n\n\n"
-            f"def pose(axes, device, generator):\n"
-            f"    group = {CASES}.group(globals(), axes[{self.cases.axis!r}])\n"
-            f"    args, kwargs = ([], group) if isinstance(group, dict) else (group, {{}})\n"
-            f"    return {packed.NAME}.pack({carried!r}, args, kwargs)\n"
-        )
+        inputs = packed.model_inputs(self.arguments)
+        names = tuple(inputs)
         text = [f"A {TITLE} problem and an answer to it.", ""]
         text += [provenance("problem", self.path, data), provenance("candidate", candidate, answered)]
         if self.list:
@@ -325,26 +260,29 @@ class _Groups:
         text += ["", *self.notes]
         lesson = packed.lesson(
             self.reader,
-            self.cases,
+            self.cases.front(),
             title=self.title,
             tolerance=STATED,
-            inputs=self.all_inputs,
+            inputs=inputs,
             outputs=self.outputs,
             rule=RULE,
-            rungs={
-                "baseline": "Model, as its author wrote it",
-                "optimized": f"ModelNew of {packed.plain_name(candidate)}",
-            },
+            rungs=packed.rungs(candidate),
             text=text,
         )
         return {
-            "reference.py": data + run.encode(),
-            "baseline.py": data + prepare("Model"),
-            "optimized.py": answered + prepare("ModelNew"),
-            "inputs.py": data + inputs.encode(),
-            "rule.py": packed.rule(TOLERANCE, names),
-            f"{kernelbench.WEIGHTS}.py": kernelbench.SHARED.encode(),
-            f"{CASES}.py": _SERVED.format(stem=self.path.stem, name=self.list, lines=self.lines).encode(),
+            **packed.model_files(data, answered, names),
+            "inputs.py": (
+                f"{packed.RUN_IMPORT}, multikernel\n\n"
+                f"LINES = {self.lines!r}\n\n\n"
+                f"def pose(axes, device, generator):\n"
+                f"    import reference  # which no other process has\n\n"
+                f"    def inputs():\n"
+                f"        return multikernel.group(reference, axes[{self.cases.axis!r}], {self.list!r}, LINES)\n\n"
+                f"    given = dict({packed.model_arguments(names)}, source='get_input_groups')\n"
+                f"    given.update(case=axes[{self.cases.axis!r}], inputs=inputs)\n"
+                f"    return {packed.MODULE}.posed(reference, device, generator, **given)\n"
+            ).encode(),
+            "rule.py": packed.rule(TOLERANCE),
             onefile.lesson_name(): lesson,
         }
 
@@ -371,39 +309,3 @@ def _elements(node: ast.expr) -> int | None:
         if numbers and len(numbers) == len(dims):
             found.append(_size({"shape": numbers}))
     return max(found) or None
-
-
-_SERVED = '''\
-"""The cases of a problem: the lines of its list, and how its code gets the one that is posed."""
-
-import pathlib
-import tempfile
-
-STEM, NAME = {stem!r}, {name!r}
-LINES = {lines!r}
-
-
-def group(module, number):
-    """The inputs of a case, by the problem's get_input_groups(). A list lies where `__file__` says, with that line
-    alone; with all of them for code that counts them."""
-    if not LINES:
-        groups = module["get_input_groups"]()
-        return groups[number % len(groups)]
-    try:
-        (found,) = served(module, LINES[number : number + 1])
-        return found
-    except (IndexError, ValueError):
-        return served(module, LINES)[number]
-
-
-def served(module, lines):
-    before = module.get("__file__")
-    with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        (place / NAME).write_text("\\n".join(lines) + "\\n")
-        module["__file__"] = str(place / f"{{STEM}}.py")
-        try:
-            return list(module["get_input_groups"]())
-        finally:
-            module["__file__"] = before
-'''

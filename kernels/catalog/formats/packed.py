@@ -18,7 +18,7 @@ run; the others are run by their names.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,29 +27,25 @@ from aisp.kernels.catalog import frontmatter
 from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.onefile import Reader
 
-from . import kernelbench
 from .shared import NEEDS_GPU, says_cuda
 
 NAME = "aisp_packed"
 IMPORT = f"from aisp.kernels.runtime import packing as {NAME}"
 """What a target's files import it by."""
+MODULE = "aisp_run"
+RUN_IMPORT = f"from aisp.kernels.runtime import kernelbench as {MODULE}"
+"""What those of a problem with a Model import it by."""
 CALL = "call"
 MAX_CASES = 128
 MAX_SLOTS = 32
 SPARE_SLOTS = 8  # for tensors in lists
+ROOMS = 4  # slots for tensors that a Model writes into, or hands back
 JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
-HOST_ELEMENTS = kernelbench.HOST_ELEMENTS
+HOST_ELEMENTS = 2**20  # likewise, of the case that a machine without a GPU times
 
 OPEN_TENSOR = "any [...] posed"
 OPEN_BYTES = "uint8 [...] posed static cpu"
 OPEN_OUTPUT = "any [...]"
-DRAWS = (
-    "forward draws random numbers: every call stands behind a seed of its set, and an answer must draw the same "
-    "numbers from PyTorch in the same order"
-)
-
-_PLAIN = ("int", "float", "str", "bool", "list", "tuple", "dict", "List[int]", "list[int]", "Tuple[int]", "tuple[int]")
-_SEVERAL = ("List[", "list[", "Sequence[", "Iterable[", "Tuple[", "tuple[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ class Cases:
         return -max(small)[1] if small else None
 
     def front(self) -> dict[str, Any]:
-        """Axes, cases and fuzz of the front matter."""
+        """Axes, cases, fuzz and needs of the front matter."""
         cpu = self.cpu
         small = [index for index, case in enumerate(self.known) if (case.elements or 0) <= JUDGED_ELEMENTS]
         listed: list[dict[str, Any]] = [{"name": "cpu", "axes": {self.axis: cpu}}] if cpu is not None else []
@@ -113,6 +109,7 @@ class Cases:
             "axes": {self.axis: self.usual},
             "cases": listed,
             "fuzz": {"axes": {self.axis: small or [self.usual]}},
+            **({"needs": {"gpus": 1}} if cpu is None else {}),
         }
 
 
@@ -133,13 +130,47 @@ def inputs(slots: Sequence[str]) -> dict[str, str]:
     return {call_name(slots): OPEN_BYTES} | dict.fromkeys(slots, OPEN_TENSOR)
 
 
-def with_model(lines: Mapping[str, str], *, random: bool) -> dict[str, str]:
-    """The lines, and those of a Model's weights and of the seed of what it draws, if it does."""
-    found = dict(lines)
-    found[free_name("model", list(found))] = "made static"
-    if random:
-        found[free_name("seed", list(found))] = kernelbench.SEED_LINE
-    return found
+def model_inputs(arguments: Sequence[str]) -> dict[str, str]:
+    """The lines of the inputs of a problem with a Model, in the order of aisp.kernels.runtime.kernelbench.
+
+    Args:
+        arguments: of its forward(), a slot for each.
+    """
+    found = dict.fromkeys(arguments, OPEN_TENSOR)
+    for number in range(SPARE_SLOTS):
+        found[free_name(f"more{number}", list(found))] = OPEN_TENSOR
+    for number in range(ROOMS):
+        found[free_name(f"room{number}", list(found))] = f"{OPEN_TENSOR} mutable"
+    found[free_name("weights", list(found))] = f"{OPEN_TENSOR} static"
+    found[free_name("state", list(found))] = "uint8 [...] posed static"
+    found[free_name("seed", list(found))] = "int64 [...] posed cpu"
+    return {call_name(list(found)): OPEN_BYTES} | found
+
+
+def model_files(problem: bytes, answer: bytes, names: Sequence[str]) -> dict[str, bytes]:
+    """The reference and both rungs of a problem with a Model and of its answer's ModelNew."""
+    taken = ", ".join(names)
+    head = f"\n\n\n{RUN_IMPORT}  # what follows is aisp's\n\n\n"
+
+    def ending(entry: str, called: str, cls: str) -> bytes:
+        return f"{head}def {entry}({taken}):\n    return {MODULE}.{called}({cls}, {taken})\n".encode()
+
+    return {
+        "reference.py": problem + ending("run", "truth", "Model"),
+        "baseline.py": problem + ending("prepare", "prepared", "Model"),
+        "optimized.py": answer + ending("prepare", "prepared", "ModelNew"),
+    }
+
+
+def model_arguments(names: Sequence[str]) -> str:
+    """What `kernelbench.posed` is told of the inputs, as keywords."""
+    count = len(names) - 4 - SPARE_SLOTS - ROOMS
+    return f"names={tuple(names)!r}, arguments={count}, rooms={ROOMS}"
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """Names of a method's arguments, but for self, as many as there are slots for."""
+    return [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)][1 : 1 + MAX_SLOTS]
 
 
 def outputs(count: int, taken: Sequence[str]) -> dict[str, str]:
@@ -149,14 +180,45 @@ def outputs(count: int, taken: Sequence[str]) -> dict[str, str]:
     return {f"{name}{end}": OPEN_OUTPUT for name in names}
 
 
-def plain_name(path: Path) -> str:
-    """A path's last part as a lesson may have it."""
-    return "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in path.name)
+def rungs(candidate: Path) -> dict[str, str]:
+    """The summaries of a Model and a ModelNew."""
+    return {
+        "baseline": "Model, as its author wrote it",
+        "optimized": f"ModelNew of {printable(candidate.name)}",
+    }
+
+
+def returned(function: ast.FunctionDef) -> int:
+    """How many tensors a function returns at its end, as its annotation says, else as they are written out there."""
+    ends = [node for node in function.body if isinstance(node, ast.Return)]
+    return _annotated(function.returns) or max(_written(ends[-1].value if ends else None), 1)
+
+
+def _written(value: ast.expr | None) -> int:
+    """How many stand between commas and braces; None is none."""
+    if isinstance(value, ast.Tuple | ast.List):
+        return sum(map(_written, value.elts))
+    if isinstance(value, ast.Dict):
+        return sum(map(_written, value.values))
+    return int(not (isinstance(value, ast.Constant) and value.value is None))
+
+
+def _annotated(note: ast.expr | None) -> int:
+    """How many a `tuple[Tensor, Tensor]` is; 0 where it does not say."""
+    if not isinstance(note, ast.Subscript) or ast.unparse(note.value).rpartition(".")[2].lower() != "tuple":
+        return 0
+    parts = note.slice.elts if isinstance(note.slice, ast.Tuple) else [note.slice]
+    return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
+
+
+def printable(line: str) -> str:
+    """A line as a lesson may have it."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)
 
 
 def lesson(
     reader: Reader,
-    cases: Cases,
+    front: Mapping[str, Any],
     *,
     title: str,
     tolerance: Mapping[str, float],
@@ -171,6 +233,7 @@ def lesson(
 
     Args:
         reader: of the problem, which collects what is wrong.
+        front: axes, cases, fuzz and needs of the front matter.
         rule: the name of the problem's own rule, which rule.py holds.
         rungs: a summary for each.
         needs: what a rung needs of a machine.
@@ -178,17 +241,13 @@ def lesson(
     """
     import tomli_w  # only where a target is made
 
-    front = cases.front()
     content: dict[str, Any] = {
         "title": title,
         "flops": UNCOUNTED,
-        **({"needs": {"gpus": 1}} if cases.cpu is None else {}),
         "tolerance": dict(tolerance),
-        "axes": front["axes"],
+        **front,
         "inputs": dict(inputs),
         "outputs": dict(outputs),
-        "cases": front["cases"],
-        "fuzz": front["fuzz"],
         "rule": {"name": rule},
         "rungs": {name: {"summary": summary} for name, summary in rungs.items()},
     }
@@ -203,103 +262,17 @@ def lesson(
     return made
 
 
-# -- what a signature says ---------------------------------------------------------------------------------------------
-
-
-def slots(arguments: ast.arguments, *, without: Collection[str] = ()) -> list[str]:
-    """Names of the slots that a function's arguments need: of each that may be a tensor its own, and some more where
-    there are lists of tensors or a star. `self` takes none."""
-    found: list[str] = []
-    more = SPARE_SLOTS if arguments.vararg is not None else 0
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
-    for arg, default in zip(plain, defaults + list(arguments.defaults), strict=True):
-        if arg.arg in ("self", *without):
-            continue
-        note = ast.unparse(arg.annotation) if arg.annotation is not None else ""
-        if "Tensor" in note and any(word in note for word in _SEVERAL):
-            more = SPARE_SLOTS
-        elif "Tensor" not in note and (note.strip("'\"") in _PLAIN or _is_plain(default)):
-            continue
-        found.append(arg.arg)
-    return (found + [free_name(f"more{index}", found) for index in range(more)])[:MAX_SLOTS]
-
-
-def _is_plain(default: ast.expr | None) -> bool:
-    """Whether a default says that no tensor is meant: a number or a text, and not None."""
-    return isinstance(default, ast.Constant) and default.value is not None
-
-
-def draws(tree: ast.Module) -> bool:
-    """Whether a call may draw random numbers: a class of the file does, or a function that one of them names."""
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    used = {each.id for node in classes for each in ast.walk(node) if isinstance(each, ast.Name)}
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in used]
-    return any(kernelbench.draws(node, {}) for node in (*classes, *functions))
-
-
-def returned(function: ast.FunctionDef) -> list[str]:
-    """Names of what a function returns at its end, "" where it has none: as many as its annotation says, else as many
-    as there are between commas."""
-    ends = [node for node in function.body if isinstance(node, ast.Return)]
-    value = ends[-1].value if ends else None
-    values: Sequence[ast.expr | None] = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-    said = _said(function.returns)
-    if said > 1 and len(values) != said:
-        return [""] * said
-    return [each.id if isinstance(each, ast.Name) else "" for each in values]
-
-
-def _said(note: ast.expr | None) -> int:
-    """How many a `tuple[Tensor, Tensor]` is; 0 where it does not say."""
-    if not isinstance(note, ast.Subscript) or ast.unparse(note.value).rpartition(".")[2].lower() != "tuple":
-        return 0
-    inner = note.slice
-    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
-
-
 # -- what a target holds -----------------------------------------------------------------------------------------------
 
 
-def rule(tolerances: Mapping[str, float], names: Sequence[str], *, equal_nan: bool = False) -> bytes:
+def rule(tolerances: Mapping[str, float], *, equal_nan: bool = False) -> bytes:
     """rule.py: allclose with atol = rtol, by the dtype of the output; all other dtypes must be equal.
 
     A problem's own rule compares with what its own code gives in its own dtype, and not with fp64.
-
-    Args:
-        names: of all inputs, in the order in which run() takes them.
     """
-    return _RULE.format(tolerances=dict(tolerances), names=list(names), equal_nan=equal_nan).encode()
-
-
-_RULE = '''\
-"""allclose with atol = rtol, by dtype, with what the problem's own code gives in its own dtype; all else must be equal.
-Where it cannot be run in that, with what it gives in fp64."""
-
-import reference
-import torch
-
-NAMES = {names}
-TOLERANCES = {tolerances}
-EQUAL_NAN = {equal_nan}
-
-
-def judge(inputs, outputs, expected):
-    try:
-        own = reference.run(*(inputs[name] for name in NAMES))
-    except (RuntimeError, NotImplementedError, TypeError):
-        own = expected
-    for place, (found, exact) in enumerate(zip(outputs, own if isinstance(own, (tuple, list)) else [own])):
-        if found.shape != exact.shape:
-            return f"output {{place}} has shape {{list(found.shape)}}, not {{list(exact.shape)}}"
-        wanted = exact.to(found.dtype)
-        tolerance = TOLERANCES.get(str(found.dtype).removeprefix("torch."))
-        if tolerance is None:
-            if not torch.equal(found, wanted):
-                return f"output {{place}} is not equal"
-        elif not torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=EQUAL_NAN):
-            apart = (found.double() - wanted.double()).abs().max().item()
-            return f"output {{place}} is not within {{tolerance}}: {{apart:.3g}} apart"
-    return None
-'''
+    given = f"{dict(tolerances)!r}, equal_nan={equal_nan}"
+    return (
+        f"import reference\nfrom aisp.kernels.runtime import rules\n\n\n"
+        f"def judge(inputs, outputs, expected):\n"
+        f"    return rules.by_own_dtype(reference.run, inputs, outputs, expected, {given})\n"
+    ).encode()

@@ -19,6 +19,7 @@ torch's own autograd, in fp64; what is timed of each rung is one forward and one
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import json
 import keyword
@@ -31,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, contents, provenance, small
+from .shared import Listed, Opened, Part, checkout, contained, provenance, small
 
 NAME = "robustkbench"
 TITLE = "robust-kbench"
@@ -47,7 +48,7 @@ RULE = "robust-kbench: allclose, atol = rtol = 1e-5"
 DIRECTIONS = ("forward", "backward")
 MAX_CONFIGS = 1024  # of one list
 MAX_DEPTH = 4  # of a value in a configuration
-CASES = "aisp_cases"
+ROBUST = "aisp_robust"
 TASK = "aisp_task"
 AXIS = "config"
 
@@ -56,7 +57,7 @@ _ANSWER = re.compile(rb"^(?:def[ \t]+(?:forward|backward)_fn[ \t]*\(|(?:forward|
 _BINDING = re.compile(rb"\bPYBIND11_MODULE\b")
 _PROBLEM = re.compile(r"func_(forward|backward)\.py\Z")
 _NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
-_TAKEN = ("run", "prepare", "make", "pose")
+_TAKEN = ("run", "prepare", packed.MODULE, "aisp_robust")
 
 
 def part(path: Path) -> Part | None:
@@ -116,34 +117,15 @@ def _order(name: str) -> tuple[int, str]:
 
 def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
-    task = _Task(path)
-    try:
-        task.take(contents(path))
-    except (RefusedError, RecursionError) as error:
-        return Opened(path, problems=task.reader.ended(error))
-    return task.opened()
+    return kernelbench.opened(_Task(path))
 
 
 def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
-    task, answer = _Task(problem), Reader(candidate)
-    data, answered = contents(problem), contents(candidate)
-    try:
-        task.take(data)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, task.reader.ended(error))
-    try:
-        if candidate.suffix == ".cu":
-            _check_cuda(answer, answered)
-        else:
-            _check_python(answer, answered, task.function)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, answer.ended(error))
-    try:
-        return Parts(task.files(data, candidate, answered))
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, task.reader.ended(error))
+    task = _Task(problem)
+    python = functools.partial(_check_python, function=task.function)
+    return kernelbench.answered(task, candidate, _check_cuda if candidate.suffix == ".cu" else python)
 
 
 def _check_python(reader: Reader, data: bytes, function: str) -> None:
@@ -181,13 +163,12 @@ class _Task:
         self.path = path
         self.reader = Reader(path)
         self.backward = path.name == "func_backward.py"
-        self.slots: list[str] = []
+        self.arguments: list[str] = []  # of forward(), and the gradient of its output where it is backward
         self.outputs: dict[str, str] = {}
         self.places: list[int] = []  # arguments of forward_fn whose gradients are judged
         self.settings: list[dict[str, Any]] = []  # by case: keywords for Model, and for get_inputs
         self.cases = Cases(AXIS, (Case("config0"),))
         self.title = ""
-        self.random = False  # forward() draws numbers
         self.notes: list[str] = []
 
     @property
@@ -218,23 +199,21 @@ class _Task:
         if forward is None or "fn" not in _names(forward.args):
             line = model.lineno if forward is None else forward.lineno
             raise reader.refuse(line, "Model.forward takes no fn", "write def forward(self, x, fn=forward_fn)")
-        self.slots = packed.slots(forward.args, without=("fn",))
-        if not self.slots:
+        self.arguments = [name for name in packed.parameters(forward) if name != "fn"]
+        if not self.arguments:
             raise reader.refuse(forward.lineno, "forward takes no tensor", "write def forward(self, x, fn=forward_fn)")
         said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
         direction = "backward" if self.backward else "forward"
         self.title = f"{' '.join(said.split()) or self.path.parent.name.replace('_', ' ')} ({direction})"
         if self.backward:
             self._take_gradients(classes["AutogradFunction"], functions["forward_fn"])
+            self.arguments.append(packed.free_name("grad", self.arguments))
         else:
-            count = len(packed.returned(functions["forward_fn"]))
-            self.outputs = packed.outputs(count, (*self.slots, packed.CALL, "model"))
+            count = packed.returned(functions["forward_fn"])
+            self.outputs = packed.outputs(count, tuple(packed.model_inputs(self.arguments)))
         self._take_configs(start, inputs)
         reader.hold()
         self.cases = self.cases.asked_by(tree, self.notes)
-        self.random = packed.draws(tree)
-        if self.random:
-            self.notes.append(packed.DRAWS)
 
     def _take_gradients(self, function: ast.ClassDef, forward: ast.FunctionDef) -> None:
         """Which arguments of forward_fn AutogradFunction.backward gives a gradient."""
@@ -245,14 +224,13 @@ class _Task:
         value = ends[-1].value if ends else None
         values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
         plain = _names(forward.args)
-        taken = {packed.CALL, "model", "grad", *self.slots}
         for place, each in enumerate(values):
             if each is None or (isinstance(each, ast.Constant) and each.value is None):
                 continue
             if place >= len(plain) or isinstance(each, ast.Starred):
                 told = f"backward returns {len(values)} gradients, and forward_fn takes {len(plain)} arguments"
                 raise self.reader.refuse(each.lineno, told, "return one for each argument, None where there is none")
-            name = packed.free_name(f"d_{plain[place]}", [*taken, *self.outputs])
+            name = packed.free_name(f"d_{plain[place]}", [*packed.model_inputs(self.arguments), *self.outputs])
             self.outputs[name] = packed.OPEN_OUTPUT
             self.places.append(place)
         if not self.places:
@@ -335,15 +313,6 @@ class _Task:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    @property
-    def all_inputs(self) -> dict[str, str]:
-        """Lines of `[inputs]`: the call, its tensors, the gradient of the output where it is backward, the weights, and
-        the seed of what forward() draws."""
-        found = packed.inputs(self.slots)
-        if self.backward:
-            found[packed.free_name("grad", list(found))] = packed.OPEN_TENSOR
-        return packed.with_model(found, random=self.random)
-
     def opened(self) -> Opened:
         """What was read."""
         cpu = self.cases.cpu
@@ -352,7 +321,7 @@ class _Task:
             self.path,
             self.title,
             {AXIS: self.cases.usual},
-            self.all_inputs,
+            dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
             self.outputs,
             True,
             None if cpu is None else {AXIS: cpu},
@@ -361,80 +330,52 @@ class _Task:
 
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
-        inputs = self.all_inputs
-        names = list(inputs)
-        carried, behind = names[: len(self.slots) + 1], names[len(self.slots) + 1 :]
-        first, *rest = carried
-        grad = behind.pop(0) if self.backward else ""
-        model, *seeds = behind
-        taken, given = ", ".join(names), ", ".join(carried)
-        weights, pack = kernelbench.WEIGHTS, packed.NAME
-        head = f"\n\n\nimport {CASES}, {weights}  # what follows is aisp's\n{packed.IMPORT}\n\n\n"
-        build = f"{CASES}.of(%s, {model})"
+        names = tuple(packed.model_inputs(self.arguments))
+        taken = ", ".join(names)
+        head = f"\n\n\n{packed.RUN_IMPORT}, robust as {ROBUST}  # what follows is aisp's\n"
 
-        def called(function: str) -> str:
-            """What a rung and the reference make of a module: its output, or its gradients."""
-            if not self.backward:
-                return f"lambda made, *given, **kwargs: made(*given, fn={function}, **kwargs)"
-            return f"lambda made, *given, **kwargs: {CASES}.gradients(made, {function}, {self.places!r}, given, kwargs)"
-
-        extra = f", {grad}" if grad else ""
-        seeded = f", before={weights}.seed" if seeds else ""
-        run = (
-            f"{head}def run({taken}):\n"
-            f"    aisp_args, aisp_kwargs = {pack}.reader({first})({', '.join(rest)})\n"
-            f"    aisp_made = {called('forward_fn')}\n\n"
-            f"    def aisp_call(made, *given):\n"
-            f"        return {pack}.flat(aisp_made(made, *given, **aisp_kwargs))\n\n"
-            f"    return {weights}.exactly(aisp_call, {build % 'Model'}, {model}, {seeds[0] if seeds else None}, "
-            f"'float32', *aisp_args{extra})\n"
-        )
+        def calling(function: str) -> str:
+            how = f"backward({function}, {self.places!r})" if self.backward else f"forward({function})"
+            return f"{taken}, call={ROBUST}.{how}"
 
         def prepare(cls: str, function: str, before: str = "") -> str:
-            return (
-                f"def prepare({taken}):\n{before}"
-                f"    aisp_call = {called(function)}\n\n"
-                f"    def aisp_make(*args):\n"
-                f"        made = {weights}.aligned({build % cls}, {model}, *args)\n"
-                f"        return lambda *given, **kwargs: aisp_call(made, *given, **kwargs)\n\n"
-                f"    return {pack}.prepared(aisp_make, {given}, behind={int(self.backward)}{seeded})\n"
-            )
+            made = f"{packed.MODULE}.prepared({cls}, {calling(function)})"
+            return f"\n\ndef prepare({taken}):\n{before}    return {made}\n"
 
+        run = f"\n\ndef run({taken}):\n    return {packed.MODULE}.truth(Model, {calling('forward_fn')})\n"
         files = {
-            "reference.py": data + run.encode(),
+            "reference.py": data + (head + run).encode(),
             "baseline.py": data + (head + prepare("Model", "forward_fn")).encode(),
-            "inputs.py": data + (head + self._inputs(carried, grad, model)).encode(),
-            f"{CASES}.py": _GIVEN.format(settings=self.settings).encode(),
+            "inputs.py": (
+                f"from aisp.kernels.runtime import robust\n\n"
+                f"SETTINGS = {self.settings!r}\n\n\n"
+                f"def pose(axes, device, generator):\n"
+                f"    import reference  # which no other process has\n\n"
+                f"    case = axes[{AXIS!r}]\n"
+                f"    given = dict({packed.model_arguments(names)}, case=case)\n"
+                f"    return robust.posed(reference, device, generator, SETTINGS[case], {self.places!r}, **given)\n"
+            ).encode(),
             f"{TASK}.py": data,
-            "rule.py": packed.rule(TOLERANCE, names),
-            f"{weights}.py": kernelbench.SHARED.encode(),
+            "rule.py": packed.rule(TOLERANCE),
         }
         function, before = "forward_fn", ""
         if self.backward:
             function = f"{TASK}.AutogradFunction.apply"
             before = f"    {TASK}.AutogradFunction.backward_fn = backward_fn\n"
-        body = f"import {TASK}\n\n\n" + prepare(f"{TASK}.Model", function, before)
+        body = f"{head}import {TASK}\n" + prepare(f"{TASK}.Model", function, before)
         cuda = candidate.suffix == ".cu"
         if cuda:
             bound = "backward" if self.backward and b'"backward"' in answered else "forward"
             files["candidate.cu"] = answered
-            files["optimized.py"] = (_COMPILED.format(function=self.function, bound=bound) + head + body).encode()
+            answered = f"{self.function} = {ROBUST}.compiled(__file__).{bound}\n".encode()
+            files["optimized.py"] = f"{head.lstrip()}import {TASK}\n\n".encode() + answered
+            files["optimized.py"] += prepare(f"{TASK}.Model", function, before).encode()
         else:
-            files["optimized.py"] = answered + (head + body).encode()
-        files[onefile.lesson_name()] = self._lesson(data, candidate, answered, cuda=cuda)
-        return files
-
-    def _inputs(self, carried: list[str], grad: str, model: str) -> str:
-        text = (
-            f"def make(axes, device, generator):\n"
-            f"    return {{{model!r}: {CASES}.weights(Model, axes[{AXIS!r}], device)}}\n\n\n"
-            f"def pose(axes, device, generator):\n"
-            f"    args = list(get_inputs(**{CASES}.SETTINGS[axes[{AXIS!r}]]['input']))\n"
-            f"    made = {packed.NAME}.pack({carried!r}, args)\n"
+            files["optimized.py"] = answered + body.encode()
+        files[onefile.lesson_name()] = self._lesson(
+            data, candidate, files["candidate.cu"] if cuda else answered, cuda=cuda
         )
-        if grad:
-            text += f"    made[{grad!r}] = {CASES}.gradient(Model, axes[{AXIS!r}], args)\n"
-        return text + "    return made\n"
+        return files
 
     def _lesson(self, data: bytes, candidate: Path, answered: bytes, *, cuda: bool) -> bytes:
         config = self.path.parent / f"config_{'backward' if self.backward else 'forward'}.json"
@@ -444,13 +385,13 @@ class _Task:
         what = "gradients of forward_fn by torch's autograd" if self.backward else "forward_fn, as its author wrote it"
         return packed.lesson(
             self.reader,
-            self.cases,
+            self.cases.front(),
             title=self.title,
             tolerance=STATED,
-            inputs=self.all_inputs,
+            inputs=packed.model_inputs(self.arguments),
             outputs=self.outputs,
             rule=RULE,
-            rungs={"baseline": what, "optimized": f"{self.function} of {packed.plain_name(candidate)}"},
+            rungs={"baseline": what, "optimized": f"{self.function} of {packed.printable(candidate.name)}"},
             needs={"optimized": {"gpus": 1}} if cuda else {},
             text=text,
         )
@@ -508,74 +449,3 @@ def _check_value(value: Any, place: str, depth: int) -> None:
 
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is no number")
-
-
-_GIVEN = '''\
-"""What a task is given in each case, and what is asked of it: its output, or gradients."""
-
-import torch
-
-import aisp_weights
-
-SETTINGS = {settings!r}
-
-
-def of(cls, model):
-    """What makes a `cls` as the case's settings say."""
-
-    def made():
-        return cls(**SETTINGS[model["case"]]["init"])
-
-    made.__name__ = cls.__name__
-    return made
-
-
-def weights(cls, case, device):
-    """The weights of a case, and which one it is."""
-    return aisp_weights.drawn(of(cls, {{"case": case}}), list, device) | {{"case": case}}
-
-
-def gradient(cls, case, args):
-    """A random gradient for the output of a case's call."""
-    with torch.no_grad():
-        found = of(cls, {{"case": case}})()(*args)
-    if not isinstance(found, torch.Tensor):
-        raise TypeError(f"forward returned {{type(found).__name__}}; gradients are asked of one tensor alone")
-    return torch.randn_like(found)
-
-
-def gradients(made, fn, places, given, kwargs):
-    """Gradients of `fn`, as `made` calls it, with respect to its arguments in those places. The last of `given` is the
-    gradient of its output; what it does not depend on has zeros."""
-    *args, grad = given
-    seen = {{}}
-
-    def through(*values, **named):
-        leaves = [v.detach().requires_grad_() if floats(v) else v for v in values]
-        seen["leaves"], seen["output"] = leaves, fn(*leaves, **named)
-        return seen["output"]
-
-    with torch.enable_grad():
-        made(*args, fn=through, **kwargs)
-    leaves = [seen["leaves"][place] for place in places]
-    found = torch.autograd.grad(seen["output"], leaves, grad, allow_unused=True)
-    return [torch.zeros_like(leaf) if each is None else each for each, leaf in zip(found, leaves)]
-
-
-def floats(value):
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-'''
-
-_COMPILED = '''\
-"""CUDA source with a binding, compiled by nvcc when it is imported."""
-
-import hashlib
-import pathlib
-
-from torch.utils.cpp_extension import load
-
-SOURCE = pathlib.Path(__file__).with_name("candidate.cu")
-NAME = f"aisp_{{hashlib.sha256(SOURCE.read_bytes()).hexdigest()}}"
-BUILT = load(name=NAME, sources=[str(SOURCE)], extra_cuda_cflags=["-O3"], with_cuda=True)
-{function} = BUILT.{bound}
-'''

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from .trace_definition import PROBABILITIES
 
 SEED = "aisp_seed"
+SEED_LINE = "int64 [1] integers(0, 2147483648) cpu"
 FILTERS = ("top_k", "top_p")
 CASES = ("draws", "draws-again")
 RULE = "tokens that the filters leave, as often as the reference draws them"

@@ -32,7 +32,6 @@ from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.tensors import DEFAULT_TOLERANCE
 
 from . import trace_draws
-from .kernelbench import SEED_LINE
 from .trace_definition import (
     PACKED,
     PROBABILITIES,
@@ -166,7 +165,7 @@ class Plan:
                 how = "posed" if tensor.name in self.posed else str(self.draws[tensor.name])
                 how += " mutable" if tensor.name in self.definition.written else ""
                 lines[tensor.name] = f"{tensor.dtype} [{', '.join(map(whole, tensor.dims))}] {how}"
-        return lines | ({trace_draws.SEED: SEED_LINE} if self.samples else {})
+        return lines | ({trace_draws.SEED: trace_draws.SEED_LINE} if self.samples else {})
 
     def outputs(self) -> dict[str, str]:
         """Lines of `[outputs]`."""

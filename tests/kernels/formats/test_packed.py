@@ -51,31 +51,32 @@ def test_cases_that_no_machine_should_be_given_unasked_are_run_by_name_alone() -
 @pytest.mark.parametrize(
     ("signature", "wanted"),
     [
-        ("self, x, y", ["x", "y"]),
-        ("self, x: torch.Tensor, dim: int, eps=1e-5, mode='mean', mask=None", ["x", "mask"]),
-        ("self, x: Tensor, axes: 'List[int]', other: Optional[Tensor] = None", ["x", "other"]),
-        ("self, parts: list[torch.Tensor]", ["parts", *(f"more{n}" for n in range(packed.SPARE_SLOTS))]),
-        ("self, more0, *rest", ["more0", "more0_", *(f"more{n}" for n in range(1, packed.SPARE_SLOTS))]),
-        ("self, n: int", []),
+        ("self, x, y", ["call", "x", "y", "more0"]),
+        ("self, x: torch.Tensor, dim: int, mask=None, *rest, eps=1", ["call", "x", "dim", "mask", "more0"]),
+        ("self, call, more0", ["call_", "call", "more0", "more0_"]),
+        ("self", ["call", "more0"]),
     ],
 )
-def test_a_slot_stands_for_each_argument_that_may_be_a_tensor(signature: str, wanted: list[str]) -> None:
+def test_a_slot_stands_for_each_argument_by_its_name(signature: str, wanted: list[str]) -> None:
     (function,) = ast.parse(f"def forward({signature}): ...").body
     assert isinstance(function, ast.FunctionDef)
-    assert packed.slots(function.args) == wanted
+    names = list(packed.model_inputs(packed.parameters(function)))
+    assert names[: len(wanted)] == wanted
+    assert len(names) == len(wanted) - 1 + packed.SPARE_SLOTS + packed.ROOMS + len(("weights", "state", "seed"))
 
 
 @pytest.mark.parametrize(
     ("code", "wanted"),
     [
-        ("def f(x): return x", ["x"]),
-        ("def f(x):\n    y = x\n    return y, x + 1", ["y", ""]),
-        ("def f(x) -> tuple[Tensor, Tensor]: return g(x)", ["", ""]),
-        ("def f(x) -> Tuple[Tensor, ...]: return g(x)", [""]),
-        ("def f(x): pass", [""]),
+        ("def f(x): return x", 1),
+        ("def f(x):\n    y = x\n    return y, x + 1", 2),
+        ("def f(x) -> tuple[Tensor, Tensor]: return g(x)", 2),
+        ("def f(x) -> Tuple[Tensor, ...]: return g(x)", 1),
+        ("def f(x): return {'y': x, 'parts': [x, None, x]}", 3),
+        ("def f(x): pass", 1),
     ],
 )
-def test_outputs_are_counted_by_the_annotation_or_between_the_commas(code: str, wanted: list[str]) -> None:
+def test_outputs_are_counted_by_the_annotation_or_as_they_are_written_out(code: str, wanted: int) -> None:
     (function,) = ast.parse(code).body
     assert isinstance(function, ast.FunctionDef)
     assert packed.returned(function) == wanted
