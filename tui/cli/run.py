@@ -17,6 +17,7 @@ import click
 from aisp.engine.documents import run_json
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
+from aisp.store.results import outcome
 from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -287,12 +288,10 @@ class Session(Interruptible):
         if self._as_json:
             common.say_line(run_json(run))
         else:
-            outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
-            if run.bars:
-                outcome = run.bars[0].word
+            word = outcome.of_run(run).word
             for line in result_lines(run, common.facts(run), width=common.terminal_width()):
                 if line.startswith("=> "):
-                    common.say_outcome(line, outcome)
+                    common.say_outcome(line, word)
                 else:
                     common.say(line)
             common.say()
