@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
-from aisp.store.record import ERROR_BINS, Failure, Fuzz, Tally
+from aisp.store.record import ERROR_BINS, Failure, Fuzz
 from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungReading, case_text
 from aisp.store.results.progress import Progress, counted_progress
 from aisp.store.text import clean_line
@@ -170,13 +170,6 @@ def verdict_word(rung: RungReading, state: FuzzState, ascii: bool, asked: int = 
     style = {FuzzVerdict.RIGHT: RIGHT_STYLE, FuzzVerdict.WRONG: WRONG_STYLE}.get(verdict, DOUBT_STYLE)
     stopped = f"stopped after {plain.count(cases)} of {plain.count(asked)}" if asked else "stopped"
     return f"{_FUZZ_SIGNS[verdict][ascii]} {stopped if rung.stopped(state) else verdict.value}", style
-
-
-def tally_word(tally: Tally | None) -> str:
-    """Failing of all: "3/40"; only all where none fails: "40"; a dash before the first."""
-    if tally is None or not tally.cases:
-        return plain.DASH
-    return f"{tally.failing}/{tally.cases}" if tally.failing else str(tally.cases)
 
 
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:

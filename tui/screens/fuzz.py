@@ -19,8 +19,8 @@ from textual.widgets import Static
 
 from aisp.engine.protocol import requests
 from aisp.store.results.fuzz import FUZZ_CASES, case_text
-from aisp.store.results.tables import cells_of
-from aisp.store.results.tables.fuzzes import FAILURES
+from aisp.store.results.tables import cells_of, shown
+from aisp.store.results.tables.fuzzes import FAILURES, NAIVE, RUNGS, tried
 from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
 from aisp.tui.aside import begin
@@ -44,7 +44,6 @@ CLOCK_PERIOD_S = 1.0
 MOST_RUNGS = 6  # rows of the tally; it scrolls where there are more
 BAR_COLUMNS = 100  # from here on there is room for a longer bar
 BAR_CELLS = (8, 20)
-SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
 class FuzzScreen(WorkScreen):
@@ -317,37 +316,36 @@ class FuzzScreen(WorkScreen):
         wide = self.size.width >= WIDE_COLUMNS
         naive = any(rung.naive is not None for rung in fuzz.rungs.values())
         # On a wide terminal a column that takes what is left would tear the counts away from their rung.
+        left = () if wide else ("cases", "unsupported", "max_error")
+        columns = shown(RUNGS, "smallest", *left, *(() if naive else NAIVE))
         said = [fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
-        columns = [Column("rung", "rung", None, ratio=0 if wide else 1)]
-        columns.append(Column("said", "said", max(map(plain.cells, [*said, "right so far"]))))
-        for name in fuzz.strategies:
-            head = name if wide or len(name) <= SHORT_HEAD else f"{name[: SHORT_HEAD - 2]}."
-            columns.append(Column(f"strategy {name}", head, None, "right"))
-        columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
-        if naive:
-            columns.append(Column("naive", "naive harness" if wide else "naive", None))
-        table.columns = columns
+        widths = {"verdict": max(map(plain.cells, [*said, "right so far"]))}
+        table.columns = [
+            Column(
+                column.key,
+                column.head or "",
+                widths.get(column.key),
+                "right" if column.right else "left",
+                ratio=int(column.key == "rung" and not wide),
+            )
+            for column in columns
+        ]
         rows: list[tuple[str, list[Cell]]] = []
         mark = "> " if ascii else "▸ "
         for name, rung in fuzz.rungs.items():
             word, style = fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)
-            chosen = name == self._rung
-            cells: list[Cell] = [
-                Text(f"{mark if chosen else '  ' if self._rung else ''}{name}", "bold" if chosen else ""),
-                Text(word, style_of(self.app, style)) if style else word,
-            ]
-            for strategy in fuzz.strategies:
-                tally = rung.tallies.get(strategy)
-                failing = tally is not None and tally.failing
-                word = fuzzes.tally_word(tally)
-                cells.append(Text(word, style_of(self.app, fuzzes.WRONG_STYLE)) if failing else word)
-            cells.append(plain.number(rung.worst, 2))
-            if naive:
-                opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.naive]
-                cells.append(
-                    Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if rung.fooled else opinion
-                )
-            rows.append((name, cells))
+            chosen, one = name == self._rung, tried(rung.so_far, {})
+            styles = dict.fromkeys(("failing", "by_strategy"), fuzzes.WRONG_STYLE if rung.total.failing else "")
+            styles |= dict.fromkeys(NAIVE, f"bold {fuzzes.WRONG_STYLE}" if rung.fooled else "")
+            cells: dict[str, Cell] = {
+                column.key: Text(text, style_of(self.app, look))
+                if (look := styles.get(column.key)) and (text := column.cell(one)) != plain.DASH
+                else column.cell(one)
+                for column in columns
+            }
+            cells["rung"] = Text(f"{mark if chosen else '  ' if self._rung else ''}{name}", "bold" if chosen else "")
+            cells["verdict"] = Text(word, style_of(self.app, style)) if style else word
+            rows.append((name, [cells[column.key] for column in columns]))
         self.give_rows(table, min(max(1, len(rows)), MOST_RUNGS) + 1)
         table.show(rows)
 
