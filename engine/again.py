@@ -157,5 +157,6 @@ def _same_end(fresh: Arm, check: str) -> ArmEnd:
         signal_number=fresh.signal,
         exit_code=fresh.exit_code,
         max_error=fresh.max_error,
+        failing_case=fresh.failing_case,
         check=check,
     )

@@ -99,6 +99,7 @@ class ArmEnd(Exception):
     signal_number: int | None = None
     exit_code: int | None = None
     max_error: float | None = None
+    failing_case: str | None = None
     check: str = ""
     out_of_memory: bool = False
 
@@ -167,6 +168,7 @@ class Arm:
     probe_step_ms: float | None = None
     probe_overhead_ms: float | None = None
     max_error: float | None = None
+    failing_case: str | None = None
     peak_bytes: int | None = None
     reason: str = ""
     detail: str = ""
@@ -230,6 +232,7 @@ class Arm:
             self.correctness = end.correctness
         if end.correctness is Correctness.WRONG:
             self.max_error = end.max_error  # None where a wrong output has no finite error
+            self.failing_case = end.failing_case
         if end.check:
             self.refusal = Refusal(end.check, clean_line(end.detail.splitlines()[0] if end.detail else end.reason))
 
@@ -472,13 +475,16 @@ def impossible_time() -> ArmEnd:
     )
 
 
-def wrong(judged: reports.Judged, inputs: Iterable[jobs.Blob], check: str, place: str = "", advice: str = "") -> ArmEnd:
+def wrong(
+    judged: reports.Judged, inputs: Iterable[jobs.Blob], check: str, case: str, place: str = "", advice: str = ""
+) -> ArmEnd:
     """The end of an arm whose outputs are wrong, in the name of a check.
 
     Nobody is wrong on inputs that another could have changed: that is the end of the run, and of no rung.
 
     Args:
         inputs: those of the call.
+        case: whose outputs they are: its name, or a drawn one in words.
         place: a clause that says which outputs (" (case small)").
         advice: what helps.
     """
@@ -491,6 +497,7 @@ def wrong(judged: reports.Judged, inputs: Iterable[jobs.Blob], check: str, place
         clean(judged.detail),
         correctness=Correctness.WRONG,
         max_error=judged.max_error,
+        failing_case=case,
         check=check,
     )
 

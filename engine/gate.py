@@ -180,8 +180,8 @@ class Gate:
                 self.drawn = [other for other in self.drawn if other != entry]
                 continue
             if not judged.right:
-                advice = "`aisp fuzz` finds the smallest such case"
-                raise wrong(judged, [posed.blob], HELD_OUT, f" (drawn case {self._said(case, seed)})", advice)
+                advice, said = "`aisp fuzz` finds the smallest such case", f"drawn case {self._said(case, seed)}"
+                raise wrong(judged, [posed.blob], HELD_OUT, said, f" ({said})", advice)
             stint.arm.shapes.append(self._said(case, seed))
 
     def _said(self, case: Case, seed: int) -> str:
@@ -271,7 +271,7 @@ class Gate:
                 arm.families.append(said)
             elif families.gating(case):
                 advice = "values that its declaration admits must be right"
-                raise wrong(judged, [posed.blob], FAMILIES, f" (timed shape, {said})", advice)
+                raise wrong(judged, [posed.blob], FAMILIES, self.case.name, f" (timed shape, {said})", advice)
             elif self._off.get(case.number, 0.0) > MOST_OFF:
                 self.why.append(clean_line(f"{said}: left out, the baseline itself is wrong there: {judged.detail}"))
                 self._leave_out(case)

@@ -97,7 +97,8 @@ class Outside:
                 arm.inside = f"{FRESH_VALUES} was left out"
                 arm.excused = True
                 return
-            raise wrong(timed.judged, [], FRESH_VALUES, " in a batch whose inputs the judge had made for it")
+            place = " in a batch whose inputs the judge had made for it"
+            raise wrong(timed.judged, [], FRESH_VALUES, self._plan.case.name, place)
         if timed.gone:
             told = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
             raise ArmEnd(State.INFRA_ERROR, told, check="evaluation.result_channel")

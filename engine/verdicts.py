@@ -101,6 +101,7 @@ def arm_record(
         rule=arm.rule,
         ranks=_ranks(samples) if summary else None,
         max_error=arm.max_error,
+        failing_case=arm.failing_case,
         peak_bytes=arm.peak_bytes,
         launches=launches(arm.sensed),
         exit_code=arm.exit_code,

@@ -243,7 +243,7 @@ class Verification:
             place = "" if case == self._plan.case.name else f" (case {case})"
             advice = "" if check == "output.form" else self._plan.doubt(arm.rung)
             given = [self.inputs[case, 0], self.inputs[case, number]]  # static inputs come with set 0
-            raise wrong(judged, given, check, place + _WHEN.get(check, ""), advice)
+            raise wrong(judged, given, check, case, place + _WHEN.get(check, ""), advice)
 
     def _take_rule(self, arm: Arm, judged: reports.Judged) -> None:
         """What the problem's own rule says of this call, unless it found another one wrong before."""

@@ -412,6 +412,7 @@ class Candidates:
         batch: str | None = None,
         target: str | None = None,
         level: Level | None = None,
+        conditions: str | None = None,
     ) -> list[Row]:
         """Take up to `most` rows that wait: those of the highest priority, of these the oldest.
 
@@ -419,12 +420,14 @@ class Candidates:
             owner: who works on them (`owner_here`).
             for_s: how long the lease lasts, unless it is renewed.
             batch, target, level: only rows of these.
+            conditions: only rows whose conditions begin so.
         """
         now = time.time()
         given = {
             "number IN (SELECT number FROM entries WHERE batch = ?)": batch,
             "target = ?": target,
             "level = ?": level,
+            "instr(conditions, ?) = 1": conditions,
         }
         chosen = {condition: label(value) for condition, value in given.items() if value is not None}
         where = "".join(f" AND {condition}" for condition in chosen)
@@ -551,17 +554,6 @@ class Candidates:
                 [label(batch), level or "", level or ""],
             ).fetchall()
         return [(str(name), _made(rest)) for name, *rest in found]
-
-    def waiting(self, prefix: str) -> list[str]:
-        """The batches whose names begin so and of which a row has not ended, the oldest first."""
-        beginning = label(prefix)
-        with self._lock, typed_errors(self.path):
-            found = self._db.execute(
-                "SELECT e.batch FROM entries e JOIN candidates c ON c.number = e.number"
-                f" WHERE substr(e.batch, 1, ?) = ? AND c.state NOT IN {_ENDED} GROUP BY e.batch ORDER BY min(c.number)",
-                [len(beginning), beginning],
-            ).fetchall()
-        return [str(batch) for (batch,) in found]
 
     def open_rows(self, conditions: str) -> int:
         """How many rows have not ended whose conditions begin so."""

@@ -403,6 +403,11 @@ def _ranks(db: Database) -> None:
         db.execute(f"ALTER TABLE samples ADD COLUMN {name} BLOB CHECK (length({name}) % max(8 * count, 1) = 0)")
 
 
+def _failing_case(db: Database) -> None:
+    """v11: in which case the outputs of an arm were wrong."""
+    db.execute("ALTER TABLE arms ADD COLUMN failing_case TEXT")
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
@@ -414,6 +419,7 @@ STEPS: tuple[Callable[[Database], None], ...] = (
     _launches,
     _own_rule,
     _ranks,
+    _failing_case,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

@@ -87,6 +87,12 @@ class State(enum.StrEnum):
         return self in (State.OK, State.UNAVAILABLE)
 
     @property
+    def void(self) -> bool:
+        """Whether nothing that was seen in such a run decides anything: a person ended it, or its record is not what
+        was written."""
+        return self.fault in (Fault.PERSON, Fault.RECORD)
+
+    @property
     def timed_out(self) -> bool:
         """Whether it gave no sign for too long, or took too long in all."""
         return self in (State.TIMEOUT_PROGRESS, State.TIMEOUT_TOTAL)

@@ -111,6 +111,7 @@ _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
         (8, frozenset({"launches"})),
         (9, frozenset({"rule"})),
         (10, frozenset({"ranks"})),
+        (11, frozenset({"failing_case"})),
     ),
     "comparisons": ((3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),),
 }

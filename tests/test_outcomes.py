@@ -6,6 +6,7 @@ After a change that is meant: `pytest tests/test_outcomes.py --snapshot-update`,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,7 +104,7 @@ TABLES: Mapping[str, Mapping[str, Door]] = {
     "What it is called": {
         "the run": lambda run: outcome.of_run(run).word,
         "the lesson": lambda run: lesson(run).word,
-        "on screens": lambda run: outcome_text(lesson(run), ascii=True).plain,
+        "on screens": lambda run: outcome_text(lesson(run), ascii=True, held="quarantined").plain,
         "evidence": as_evidence,
         "candidate": as_candidate,
         "a row": as_row,
@@ -119,7 +120,7 @@ TABLES: Mapping[str, Mapping[str, Door]] = {
     "What a person reads": {
         "status": lambda run: str(follow.exit_status([run])),
         "its end": as_view(_run_words),
-        "trust": as_view(lambda run: our_text(run, RUNG, True).plain[:26] if run.arm(RUNG) else NOTHING),
+        "trust": as_view(lambda run: our_text(run, RUNG, True).plain[:40] if run.arm(RUNG) else NOTHING),
         "its line": lambda run: follow.summary(run)[:44],
         "the big line": as_view(lambda run: verdict_row(run, True).plain[:44]),
     },
@@ -166,6 +167,24 @@ def test_a_rung_is_called_suspect_where_the_doubt_is_about_it(name: str, suspect
 
 
 RIGHT = tuple(one for one in Outcome if one.right)
+OF_RUN = ("the lesson", "on screens", "its end", "its line", "the big line")
+OF_RUNG = ("a row", "trust")
+BEFORE = r"(?:(?:optimized|baseline|optimized_other|the run):? )?(?:\W )?(?:(?:baseline|run) )?(?:\d\S+x (?:\[\S+ )?)?"
+"""What may stand before the word: whose it is, a sign, and the figure that it is about."""
+
+
+@pytest.mark.parametrize("door", [*OF_RUN, *OF_RUNG])
+def test_every_door_begins_with_the_one_word_of_what_became_of_it(door: str) -> None:
+    draw = next(doors[door] for doors in TABLES.values() if door in doors)
+    for name, run in MATRIX:
+        ended = outcome.of_run(run) if door in OF_RUN else outcome.of(run, RUNG)
+        told = draw(run)
+        if told == NOTHING or ended.outcome is Outcome.PENDING:
+            continue  # a rung that had no part, and figures that have not ended
+        doubted = "(?:faster|undecided), " if door == "trust" and ended.outcome is Outcome.SUSPECT else ""
+        assert re.match(f"{BEFORE}(?:{doubted})?{ended.word}", told), f"{name}: {told!r}, {ended.word}"
+
+
 ALLOWED: Mapping[Door, Mapping[Outcome, set[str]]] = {
     TABLES["What leaves"]["FlashInfer"]: {
         **{one: {"PASSED"} for one in RIGHT},

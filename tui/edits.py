@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeAlias
 from rich.text import Text
 
 from aisp.engine.protocol.events import WatchEdit
-from aisp.store.outcomes import Fault, State
+from aisp.store.outcomes import State
 from aisp.store.record import Arm, Comparison, Run
-from aisp.store.results import edits
+from aisp.store.results import edits, outcome
+from aisp.store.results.outcome import Outcome
 from aisp.store.results.reading import Held
 from aisp.tui import plain, progress
 from aisp.tui.findings import bar_sentence, interval_text
@@ -139,13 +140,14 @@ def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:
         return progress_words(model, run)
     lead = run.lead
     bar = run.bar(lead.rung) if lead is not None else None
-    if bar is not None:
+    if bar is not None and not run.record.state.void:
         return bar_sentence(bar)
     if run.record.state is not State.OK:
         return end_words(run.record)
     if edits.time_of(run) is not None:
         return ""
-    return "correct, but the times are suspect" if run.record.validity.suspect else "correct; no time was taken"
+    why = "its times are not to be believed" if run.record.validity.suspect else "no time was taken"
+    return f"{outcome.of_run(run).word}; {why}"
 
 
 def failed(model: Model, edit: WatchEdit) -> bool:
@@ -156,7 +158,8 @@ def failed(model: Model, edit: WatchEdit) -> bool:
         return bool(edit.error)
     if not run.record.state.final:
         return False
-    return run.record.state.fault is Fault.TARGET or (run.lead is not None and run.bar(run.lead.rung) is not None)
+    ended = outcome.of_run(run).outcome
+    return ended.bad and ended is not Outcome.SUSPECT
 
 
 class Told(NamedTuple):

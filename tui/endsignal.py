@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from aisp.store.results import outcome
 from aisp.store.text import clean_line
 from aisp.tui.model import Model, RunView
-from aisp.tui.results import end_words
+from aisp.tui.results import run_word
 
 LONG_S = 10.0  # what took less ends before anybody looks away
 TITLE_CHARS = 80
@@ -74,8 +74,7 @@ def _run_words(run: RunView) -> str:
     ended, item = outcome.of_run(run), run.headline
     if ended.outcome.compared and item is not None and item.speedup is not None:
         return f"{ended.word} {item.speedup:.2f}x"
-    failed = (ended.silent or ended.outcome is outcome.Outcome.FAILED) and ended.state is run.record.state
-    return end_words(run.record).partition(":")[0] if failed else ended.word
+    return run_word(run.record) if run.record.superseded else ended.word
 
 
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"  # on the terminal's own stack

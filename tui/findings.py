@@ -17,7 +17,7 @@ from rich.text import Text
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
-from aisp.store.results import busy, outcome, overview
+from aisp.store.results import busy, outcome
 from aisp.store.results.numbers import beyond
 from aisp.store.results.outcome import Ended, Outcome
 from aisp.store.results.overview import Lesson
@@ -99,15 +99,15 @@ def ended_text(ended: Ended, ascii: bool, *, held: str = "held") -> Text:
     Args:
         held: the word for a rung in quarantine.
     """
-    word = ended.outcome.value
+    word = ended.word
     if ended.outcome.compared:
         return verdict_text(word, None, ascii).append(f" {word}")
     if ended.outcome in (Outcome.SUSPECT, Outcome.FAILED) or ended.again:
-        return Text(f"! {word if ended.outcome is Outcome.SUSPECT else STATE_WORDS[ended.state]}", "bold")
+        return Text(f"! {word}", "bold")
     if ended.outcome in (Outcome.WRONG, Outcome.CAUGHT):
         in_quarantine = ended.outcome is Outcome.CAUGHT and ended.bar is not None and not ended.bar.here
         return Text(f"{bar_sign(ascii)} {held if in_quarantine else word}", verdict_style("slower"))
-    return Text(overview.WORDS[ended.outcome], "dim")
+    return Text(word, "dim")
 
 
 def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
@@ -147,7 +147,7 @@ def bar_sentence(bar: Bar) -> str:
     """A bar with its evidence; of a mistake the word first, then the first wrong element."""
     if bar.mistake:
         return f"{bar.short}: {bar.rung}: {bar.evidence}"
-    where = bar.word if bar.here else "in quarantine"
+    where = bar.short if bar.here else "in quarantine"
     return f"{bar.rung or 'the run'} {where}: {bar.check}: {bar.evidence}"
 
 
@@ -211,8 +211,11 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     arm, item, ended = run.arm(rung), run.comparison(rung), outcome.of(run, rung)
     assert arm is not None
     bar = run.barred(item) if item is not None else run.bar(rung)
+    if ended.silent and run.record.state.final:
+        return Text(ended.word, "bold")
     if bar is not None:
-        return bar_text(bar, rung, ascii)
+        right = f"{ended.word}, " if ended.outcome.right else ""
+        return Text(right, "bold", no_wrap=True, end="").append_text(bar_text(bar, rung, ascii))
     if run.unjudged(rung):
         return Text("a cheat: judged at the end", "dim")
     if run.missed(rung):
@@ -220,16 +223,13 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         if item and item.speedup:
             text.append(f", it came to {plain.speedup(item.speedup, verdict=item.verdict)}")
         return text
-    if arm.correctness.wrong:
-        return Text("wrong outputs", "bold")
-    if arm.state.final and arm.state is not State.OK:
-        return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
+    if run.record.state.final and not ended.outcome.right:
+        return Text(ended.word, "bold")
     if item is None or not item.verdict.known:
         note = item.note if item is not None else ""
         note = note.removeprefix(f"{rung}: ")  # whose row it is says that already
-        if not note:
-            note = "no verdict" if run.record.state.final else "nothing yet"
-        return Text(note)
+        word = ended.word if run.record.state.final else "nothing yet"
+        return Text(f"{word}: {note}" if note and run.record.state.final else note or word)
     text = verdict_text(item.verdict.value, item.speedup, ascii)
     text.append(interval_text(item), "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")

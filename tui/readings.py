@@ -16,6 +16,7 @@ from aisp.engine.protocol import events
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import SUPERSEDED, Correctness, Fault, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
+from aisp.store.results import outcome
 from aisp.store.results.outcome import ENDS, Stage
 from aisp.store.results.outside import judged
 from aisp.store.results.reading import Bar
@@ -126,9 +127,10 @@ def verdict_row(run: RunView, ascii: bool, width: int | None = None) -> Text:
 
 
 def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
-    item = run.headline
-    bars = run.bars
+    item, bars, ended = run.headline, run.bars, outcome.of_run(run)
     bar = run.barred(item) if item is not None else None
+    if run.record.state.void:
+        return _end(run)
     if bar is not None or (bars and (item is None or run.record.validity.caught)):
         alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
@@ -141,18 +143,17 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
             if not all(one.mistake for one in bars):
                 return text.append(": no speed-up of it is one; v says more", "not bold")
             return text if run.record.state.final else text.append("; judged anew when this run ends", "not bold")
-        rest = comparison_text(item, ascii, with_note=False)
-        return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
+        text.append(" | " if ascii else " \u00b7 ", "not bold")
+        return text.append_text(comparison_text(item, ascii, with_note=False))
     if run.record.validity.caught:
         return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.record.state.final and run.record.state is not State.OK:
-        head, colon, why = end_words(run.record).partition(": ")
-        return Text.assemble((head + colon, "bold"), why)
-    if item is None:
+        return _end(run)
+    if item is None or (ended.silent and run.record.state.final):
         if ENDS[run.record.state].stage is Stage.QUEUE:
             return Text("waiting for its turn")
         if run.record.state.final:
-            return Text(f"no comparison{': ' + run.record.reason if run.record.reason else ''}")
+            return Text(f"{ended.word}, no comparison{': ' + run.record.reason if run.record.reason else ''}")
         return Text("no comparison yet: baseline and rungs are compared as samples come in")
     text = comparison_text(item, ascii, with_note=with_note)
     lead = run.lead
@@ -167,6 +168,12 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     elif run.record.validity.suspect:
         text = Text("suspect, not a verdict: ", style="bold").append_text(text)
     return text
+
+
+def _end(run: RunView) -> Text:
+    """How a run ended that did not end well."""
+    head, colon, why = end_words(run.record).partition(": ")
+    return Text.assemble((head + colon, "bold"), why)
 
 
 def _flags(run: RunView) -> list[str]:

@@ -42,7 +42,7 @@ CANDIDATE = "optimized_candidate"
 """The rung that a candidate is, beside the target's own."""
 _ENTRIES = (f"{CANDIDATE}.py", "optimized.py", "candidate.py")
 """Which of several Python files of a candidate is the one with `run`."""
-_TRUSTED = ("reference.py", "inputs.py", "rule.py")
+_TRUSTED = ("reference.py", "inputs.py", "rule.py", sources.LESSON)
 """What the verifier reads, and no candidate brings."""
 
 
@@ -238,11 +238,16 @@ def beside(against: Target, theirs: Mapping[str, bytes]) -> Target:
         RefusedError: a file would take the place of the target's own, or what comes of it is no target.
     """
     own = sources.read_sources(against)
-    others = {f"{rung}.py" for rung in rungs_among(tuple(theirs)) if rung != CANDIDATE}
-    for name in theirs:
-        if name in own or name in others or name in _TRUSTED:
-            raise RefusedError(f"{name} would take the place of the target's own; give it another name")
+    if why := taken(theirs, own):
+        raise RefusedError(why)
     return written_target(against.chapter.rpartition("/")[2], against.name, own | dict(theirs))
+
+
+def taken(theirs: Mapping[str, bytes], own: Mapping[str, bytes]) -> str:
+    """Why files of a candidate cannot stand beside a target's own; "" where they can."""
+    others = {f"{rung}.py" for rung in rungs_among(tuple(theirs)) if rung != CANDIDATE}
+    names = sorted(name for name in theirs if name in own or name in others or name in _TRUSTED)
+    return f"{clean_line(names[0])} would take the place of the target's own; give it another name" if names else ""
 
 
 def request_of(

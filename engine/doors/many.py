@@ -12,8 +12,6 @@ rest.
 
 from __future__ import annotations
 
-import asyncio
-import datetime
 import json
 import re
 from abc import ABC, abstractmethod
@@ -24,16 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from aisp.engine import client, paths, written
 from aisp.engine.doors import asking
-from aisp.engine.doors.api import CANDIDATE, candidate
+from aisp.engine.doors.api import CANDIDATE, candidate, taken
 from aisp.engine.doors.asking import RefusedError
+from aisp.engine.doors.dispatch import Dispatcher, NoRunError, stored
+from aisp.engine.doors.dispatch import StoppedError as StoppedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import sources
-from aisp.kernels.catalog.loader import rungs_among
 from aisp.kernels.catalog.parsing import refusal
-from aisp.store import History
-from aisp.store.candidates import LEASE_S, MOST_BYTES, Candidates, Level, Row, Standing, Wanted, owner_here
+from aisp.store.candidates import MOST_BYTES, Candidates, Level, Row, Standing, Wanted, owner_here
 from aisp.store.content import snapshot_hash
-from aisp.store.errors import StoreError
 from aisp.store.outcomes import Fault, State
 from aisp.store.results import candidate as results
 from aisp.store.results.candidate import FINALISTS, Outcome
@@ -43,6 +40,7 @@ from aisp.store.ulid import new_ulid
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.engine.doors.asking import Answer
     from aisp.kernels.catalog.model import Target
     from aisp.store.record import Run
 
@@ -58,7 +56,6 @@ ENTRY = f"{CANDIDATE}.py"
 """The file of a candidate that has `run`."""
 _OPTIMIZED = "optimized.py"
 _RUNG = "optimized_k"
-_NOT_THEIRS = ("reference.py", "inputs.py", "rule.py", sources.LESSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +174,7 @@ def bring(path: Path, common: Common, *, name: str = "") -> Brought:
 
 def beside(name: str, files: Mapping[str, bytes], common: Common) -> Brought:
     """A candidate of these files, unless one of them would take the place of the target's own."""
-    others = {f"{rung}.py" for rung in rungs_among(tuple(files)) if rung != CANDIDATE}
-    taken = sorted(file for file in files if file in common.files or file in others or file in _NOT_THEIRS)
-    if taken:
-        why = f"{clean_line(taken[0])} would take the place of the target's own; give it another name"
+    if why := taken(files, common.files):
         return Brought(name, common, refused=why)
     if (size := sum(map(len, files.values()))) > MOST_BYTES:
         return Brought(name, common, refused=f"it has {size:,} bytes of sources, and at most {MOST_BYTES:,} are taken")
@@ -357,20 +351,16 @@ class Stages(ABC):
             self._tell(_end(name, row, known=known and bool(row.run_id or row.attempts)))
 
 
-class Judging(Stages):
-    """Candidates judged by the engine of this machine.
+class Judging(Stages, Dispatcher):
+    """Candidates judged by the engine of this machine."""
 
-    Attributes:
-        running: ids of the runs that are under way for them, which nobody else has asked for.
-    """
+    look_s = OTHERS_S
 
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
-        super().__init__(table, brought, terms, tell)
-        self.running: set[str] = set()
-        self._owner = owner_here(self.batch)
-        self._ahead = terms.ahead
+        Stages.__init__(self, table, brought, terms, tell)
+        Dispatcher.__init__(self, table, owner_here(self.batch))
         self._on_gpus = False
-        self._waiting: dict[str, asyncio.Future[Run | None]] = {}
+        self._level_now = Level.QUICK
 
     async def work(self, engine: Connection) -> list[Ended]:
         """Judge all of them; every candidate at every level at which it was judged, the quick ones first.
@@ -380,20 +370,12 @@ class Judging(Stages):
             StoppedError: somebody cancelled a run, the engine starts no process at present, or there is no GPU.
             StoreError: the table cannot be written.
         """
-        self._engine = engine
-        try:
-            async with asyncio.TaskGroup() as beside:
-                helpers = [beside.create_task(self._listen(engine)), beside.create_task(self._renew())]
-                try:
-                    await self._look_at(engine)
-                    return await self._judge()
-                finally:
-                    for helper in helpers:
-                        helper.cancel()
-        except* (client.EngineUnavailableError, StoppedError, StoreError) as group:
-            raise _first(group) from None
-        finally:
-            self._table.release(self._owner)
+
+        async def judged() -> list[Ended]:
+            await self._look_at(engine)
+            return await self._judge()
+
+        return await self._connected(engine, judged)
 
     async def _look_at(self, engine: Connection) -> None:
         """What the engine can run on, which is a condition of every row. Raises StoppedError."""
@@ -409,30 +391,18 @@ class Judging(Stages):
         self._conditions = json.dumps({**given, "build": client.build_id()}, sort_keys=True)
 
     async def _carry(self, level: Level) -> None:
-        under_way: set[asyncio.Task[None]] = set()
-        done: set[asyncio.Task[None]] = set()
-        try:
-            while True:
-                while len(under_way) < self._ahead and (groups := self._next(level)):
-                    under_way |= {asyncio.create_task(self._group(self._engine, group)) for group in groups}
-                if under_way:
-                    done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        task.result()
-                elif self._look():  # another process has leased rows of ours
-                    await asyncio.sleep(OTHERS_S)
-                    self._table.requeue_expired()
-                else:
-                    break
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, *done, return_exceptions=True)
+        self._level_now = level
+        await self._dispatch()
 
-    def _next(self, level: Level) -> list[list[Row]]:
-        """Rows that wait, leased, as groups that one run each can judge: those that were asked for together before,
-        else those that stand beside the same files and are of one kind. Two that a rung's name does not tell apart are
-        in no run together."""
+    def _more(self) -> bool:
+        """See Dispatcher: another process may have leased rows of ours."""
+        self._table.requeue_expired()
+        return self._look()
+
+    def _next(self, room: int) -> list[list[Row]]:
+        """See Dispatcher: those that were asked for together before, else those that stand beside the same files and
+        are of one kind. Two that a rung's name does not tell apart are in no run together."""
+        level = self._level_now
         rows = self._table.lease(self._owner, GROUP if level is Level.QUICK else 1, batch=self.batch, level=level)
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in rows:
@@ -444,93 +414,26 @@ class Judging(Stages):
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
-    # -- one run ---------------------------------------------------------------------------------------------------
+    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+        since_s = max(row.planned_s for row in rows)
+        rungs = [rung_of(row.candidate) for row in rows]
+        return stored(rows[0].asked_as, rungs, level=rows[0].level, since_s=since_s)
 
-    async def _group(self, engine: Connection, rows: list[Row]) -> None:
-        """Judge these rows in one run, and those of which it says nothing in one each."""
-        for row in await self._run(engine, rows):
-            await self._run(engine, [replace(row, asked_as="")])
-
-    async def _run(self, engine: Connection, rows: list[Row]) -> list[Row]:
-        """Judge these rows in one run; those of which it says nothing since another candidate took part. One that was
-        alone in a run that says nothing has failed."""
-        asked_as = rows[0].asked_as
-        run_id, told = await self._earlier(engine, asked_as, rows) if asked_as else ("", None)
-        if not run_id:
-            try:
-                run_id = await self._ask(engine, rows)
-            except _NoRunError as error:
-                for_all = error.outcome
-                return self._finished(rows, lambda row: for_all, error.why, alone=len(rows) == 1)
-            told = await self._end(engine, run_id)
-        reading = (await asyncio.to_thread(asking.read, run_id, told)).reading
-        record = reading.record
-        if record.state.fault is Fault.PERSON:
-            raise StoppedError(f"run {run_id} was cancelled; what has an outcome keeps it")
-        if {record.state.fault, *(arm.state.fault for arm in record.arms)} == {Fault.MACHINE}:
-            raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
-        alone = len(rows) == 1 and sum(arm.rung.startswith(_RUNG) for arm in record.arms) <= 1
-        return self._finished(
-            rows,
-            lambda row: results.of_run(reading, rung_of(row.candidate), alone=alone),
-            record.reason or f"run {run_id} says nothing of it",
-            alone=alone,
-        )
-
-    def _finished(
-        self, rows: Sequence[Row], outcome: Callable[[Row], Outcome | None], why: str, *, alone: bool
-    ) -> list[Row]:
-        """Note the outcomes of a run's rows. Returns those that have none, unless each was alone: it has failed."""
-        silent = []
+    async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
+        """See Dispatcher: a target of these rows is written for them, below the state directory."""
+        common = self._commons[rows[0].sources]
+        files = dict(common.files)
         for row in rows:
-            found = outcome(row)
-            if found is not None and (found.run_id or alone):
-                self._table.finish(row.number, found.document(), run_id=found.run_id)
-            elif alone:
-                self._table.fail(row.number, self._owner, why)
-            else:
-                silent.append(row)
-                continue
-            self._note(self._table.row(row.number))
-        return silent
-
-    async def _earlier(self, engine: Connection, asked_as: str, rows: Sequence[Row]) -> tuple[str, Run | None]:
-        """The run that was asked for before, for these rows, by a process that is gone; "" where there is none."""
-        queue = (await engine.status()).queue
-        for item in queue:
-            if item.target == asked_as:
-                return item.run_id, await self._end(engine, item.run_id)
-        since = max(row.planned_s for row in rows)
-        quick = rows[0].level is Level.QUICK
-
-        def stored() -> Run | None:
-            with History(paths.database_file()) as history:
-                return next(
-                    (
-                        run
-                        for run in history.history(asked_as, limit=20)
-                        if run.quick == quick
-                        and run.state.final
-                        and not run.state.silent
-                        and datetime.datetime.fromisoformat(run.wall).timestamp() >= since - 1.0
-                        and all(run.arm(rung_of(row.candidate)) for row in rows)
-                    ),
-                    None,
-                )
-
-        run = await asyncio.to_thread(stored)
-        return ("", None) if run is None else (run.id, run)
-
-    async def _ask(self, engine: Connection, rows: Sequence[Row]) -> str:
-        """Have a run planned for these rows; its id. Raises _NoRunError where it cannot be."""
+            own = self._table.files(row.candidate)
+            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
         try:
-            target, folder = self._write(rows)
+            folder = written.keep(paths.judged_dir(), common.stem, common.name, files, most=written.JUDGED)
         except written.TakenError as error:
-            raise _NoRunError(clean_line(str(error), limit=1000), None) from None
-        numbers = [row.number for row in rows]
-        self._table.asked(self._owner, numbers, target)
-        request = requests.StartRuns(
-            seq=engine.next_seq(),
+            raise NoRunError(clean_line(str(error), limit=1000)) from None
+        target = f"{folder.parent.name}:{common.name}"
+        self._table.asked(self._owner, [row.number for row in rows], target)
+        return requests.StartRuns(
+            seq=self._engine.next_seq(),
             roots=[str(folder)],
             targets=[target],
             rungs=[rung_of(row.candidate) for row in rows],
@@ -539,77 +442,23 @@ class Judging(Stages):
             quick=rows[0].level is Level.QUICK,
             patience_s=self._terms.patience_s,
         )
-        reply = await engine.request(request)
-        if reply.error or not reply.run_ids:
-            why = clean_line("; ".join(reply.refused.values()) or reply.error, limit=1000)
-            if self._on_gpus and (await engine.status()).gpu_note:  # it is gone since: no candidate's fault
-                raise StoppedError(f"{why}; what has an outcome keeps it")
-            # What a machine lacks it lacks the next time too; anything else is tried once more.
-            raise _NoRunError(why, Outcome(State.UNAVAILABLE, Stage.LOAD, why=why) if reply.refused else None)
-        run_id = reply.run_ids[0]
-        if not reply.joined:
-            self.running.add(run_id)
-        self._table.begun(self._owner, numbers, run_id)
-        return run_id
 
-    def _write(self, rows: Sequence[Row]) -> tuple[str, Path]:
-        """The target of these rows, below the state directory: its id, and its folder. Raises TakenError."""
-        common = self._commons[rows[0].sources]
-        files = dict(common.files)
-        for row in rows:
-            own = self._table.files(row.candidate)
-            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
-        folder = written.keep(paths.judged_dir(), common.stem, common.name, files, most=written.JUDGED)
-        return f"{folder.parent.name}:{common.name}", folder
+    async def _refusal(self, reply: events.Reply, rows: Sequence[Row]) -> NoRunError:
+        """See Dispatcher: what a machine lacks it lacks the next time too; anything else is tried once more."""
+        why = clean_line("; ".join(reply.refused.values()) or reply.error, limit=1000)
+        if self._on_gpus and (await self._engine.status()).gpu_note:  # it is gone since: no candidate's fault
+            raise StoppedError(f"{why}; what has an outcome keeps it")
+        lacking = Outcome(State.UNAVAILABLE, Stage.LOAD, why=why).document()
+        return NoRunError(why, lacking if reply.refused else None)
 
-    # -- listening -------------------------------------------------------------------------------------------------
-
-    async def _end(self, engine: Connection, run_id: str) -> Run | None:
-        """Wait for a run's end: its record as it was told; None where it ended unheard."""
-        future = self._waiting.setdefault(run_id, asyncio.get_running_loop().create_future())
-        if all(item.run_id != run_id for item in (await engine.status()).queue) and not future.done():
-            future.set_result(None)  # it ended before anybody listened for it
-        try:
-            return await future
-        finally:
-            self._waiting.pop(run_id, None)
-            self.running.discard(run_id)
-
-    async def _listen(self, engine: Connection) -> None:
-        async for batch in engine.batches():
-            for event in batch:
-                if isinstance(event, events.RunFinished):
-                    self._heard(event.run.id, event.run)
-            if any(isinstance(event, events.Gap) for event in batch):
-                queued = {item.run_id for item in (await engine.status()).queue}
-                for run_id in self._waiting.keys() - queued:
-                    self._heard(run_id, None)
-        raise client.EngineUnavailableError(
-            "the engine went away before the end; what has an outcome keeps it: the same command goes on from there"
-        )
-
-    def _heard(self, run_id: str, run: Run | None) -> None:
-        future = self._waiting.get(run_id)
-        if future is not None and not future.done():
-            future.set_result(run)
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(LEASE_S / 3)
-            self._table.renew(self._owner)
-
-
-class StoppedError(Exception):
-    """Somebody has cancelled what was asked for, the engine starts no process for anybody at present, or what is to be
-    judged on a GPU has none."""
-
-
-class _NoRunError(Exception):
-    """The engine plans no run: why, and what that means for a candidate that is alone; None where it means nothing."""
-
-    def __init__(self, why: str, outcome: Outcome | None) -> None:
-        super().__init__(why)
-        self.why, self.outcome = why, outcome
+    async def _outcome(self, row: Row, answer: Answer, *, alone: bool) -> Mapping[str, Any] | None:
+        record = answer.reading.record
+        if record.state.fault is Fault.PERSON:
+            raise StoppedError(f"run {record.id} was cancelled; what has an outcome keeps it")
+        if {record.state.fault, *(arm.state.fault for arm in record.arms)} == {Fault.MACHINE}:
+            raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
+        found = results.of_run(answer.reading, rung_of(row.candidate), alone=alone)
+        return None if found is None else found.document()
 
 
 def rung_of(candidate: str) -> str:
@@ -637,11 +486,3 @@ def _end(name: str, row: Row, *, known: bool = False) -> Ended:
 def _kind(files: Mapping[str, bytes]) -> str:
     """What candidates must have alike to be in one run: where Triton is interpreted, none of a run has a time."""
     return "triton" if any(b"triton" in data for data in files.values()) else ""
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

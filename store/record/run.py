@@ -351,9 +351,14 @@ class Arm(msgspec.Struct, frozen=True):
     sources: str = ""  # sha256 of the rung's own file as it ran
     role: Role | None = None
     twin: bool = False
+    failing_case: str | None = (
+        None  # whose outputs were wrong: its name, or a drawn one's sizes; None: none, or not kept
+    )
 
     def __post_init__(self) -> None:
         clean_lines(self, "rung")
+        if self.failing_case is not None:
+            clean_lines(self, "failing_case", limit=REASON_CHARS)
         clean_lines(self, "reason", limit=REASON_CHARS)
         if (detail := clean(self.detail)) != self.detail:
             msgspec.structs.force_setattr(self, "detail", detail)

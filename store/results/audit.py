@@ -193,7 +193,7 @@ def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: fl
 
 
 def _of_twin(ended: Ended, reason: str, doubts: Sequence[Finding]) -> tuple[Outcome, str]:
-    if doubts:
+    if doubts and not ended.state.void:
         return Outcome.FLAGGED, doubts[0].evidence
     if ended.silent:
         return Outcome.UNAVAILABLE, reason or ended.code
@@ -213,7 +213,7 @@ def _of_cheat(
     named: bool,
     decides: bool,
 ) -> tuple[Outcome, str]:
-    if named:
+    if named and not ended.state.void:
         return Outcome.CAUGHT, doubts[0].evidence
     told = f"{ended.state.value}: {reason}".rstrip(": ")
     if not ended.silent and ended.state.refused:

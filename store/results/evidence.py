@@ -202,20 +202,15 @@ def of_run(
     )
 
 
-_IN_ANY_CASE = frozenset({"evaluation.held_out", "output.nonfinite", "output.form"})
-"""Checks in whose name a rung is refused in another case than the timed one, too."""
-
-
 def _failing_case(run: Reading, arm: Arm, shape: Mapping[str, int]) -> FailingCase:
     """What is wrong with a rung, and at which sizes where that was the timed case; else its reason names the case.
 
     Args:
         shape: of the timed case.
     """
-    refused = {found.check for found in run.found(FindingStatus.CAUGHT) if found.arm == arm.rung}
-    if refused & _IN_ANY_CASE:
-        return FailingCase({}, detail=tell(arm.reason or arm.detail, run.record, MESSAGE_CHARS))
-    return FailingCase(shape, detail=tell(arm.detail, run.record, MESSAGE_CHARS))
+    timed = arm.failing_case == run.record.case
+    told = arm.detail if timed else arm.reason or arm.detail
+    return FailingCase(shape if timed else {}, detail=tell(told, run.record, MESSAGE_CHARS))
 
 
 def of_failure(failure: Failure) -> Evidence:

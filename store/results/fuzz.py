@@ -97,6 +97,17 @@ class RungReading:
             return self.record.verdict
         return FuzzVerdict.WRONG if self.gate_failing else FuzzVerdict.DOUBTED if self.total.failing else None
 
+    @property
+    def so_far(self) -> RungFuzz:
+        """Its record; before the end what it would be if no further case came."""
+        from aisp.store.record import RungFuzz  # msgspec
+
+        if self.record is not None:
+            return self.record
+        every, said = self.total, self.certain or FuzzVerdict.UNDECIDED
+        counts = (every.cases, every.failing, every.unsupported)
+        return RungFuzz(self.name, said, *counts, self.tallies, max_error=self.worst)
+
     def stopped(self, state: FuzzState) -> bool:
         """Whether nothing is said because the fuzz did not come to its end."""
         undecided = self.certain is FuzzVerdict.UNDECIDED

@@ -1,6 +1,7 @@
 """What became of a rung in a run: one rule, and the words for it. What each face, format and export calls it is a table
 over `Ended`; none of them looks at states, verdicts and findings by itself.
 
+A run that a person cancelled is cancelled, whatever a check saw before: the finding is listed, and decides nothing.
 `of` depends on the rung, on the baseline and on the run as a whole, and on no other rung. `of_run` is what the run says
 of its target: its lead's outcome, and nothing better than the run as a whole allows.
 """
@@ -43,6 +44,11 @@ class Outcome(enum.StrEnum):
     def right(self) -> bool:
         """Whether its outputs are right and no check caught it."""
         return self.compared or self in (Outcome.RIGHT, Outcome.SUSPECT)
+
+    @property
+    def bad(self) -> bool:
+        """Whether the target is at fault, or its times are not to be believed."""
+        return self in (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.FAILED)
 
     @property
     def settled(self) -> bool:
@@ -102,7 +108,7 @@ ENDS: Mapping[State, End] = {
         "repair the error that is quoted; then submit again",
     ),
     State.UNAVAILABLE: End(
-        "n/a", Stage.MACHINE, "it could not be run on this machine as it is", _PUT_RIGHT.format("the machine")
+        "not here", Stage.MACHINE, "it could not be run on this machine as it is", _PUT_RIGHT.format("the machine")
     ),
     State.CRASHED: End(
         "crashed",
@@ -184,7 +190,7 @@ _STAGES: Mapping[Outcome, Stage] = {
 
 def state_words(state: State) -> str:
     """The state where a line has room for it."""
-    return state.value if state.fault in (Fault.RECORD, Fault.MACHINE) else STATE_WORDS[state]
+    return state.value if state.fault is Fault.RECORD else STATE_WORDS[state]
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +281,7 @@ def of(run: Reading, rung: str) -> Ended:
     state, own = (arm.state, rung) if arm is not None and arm.state.final else (record.state, "")
     base_failed = first is not None and first.state.fault is Fault.TARGET
     cheated = bar is not None and not bar.mistake and not run.wrong_outputs(name)
-    if not record.state.final or record.state.fault is Fault.RECORD:
+    if not record.state.final or record.state.void:
         return _of_state(rung, record.state, "")
     if arm is not None and arm.correctness.wrong:  # whatever else was caught beside it
         return Ended(rung, Outcome.WRONG, rung, state, state.value if bar is None else bar.check, bar, cheated)
@@ -305,9 +311,9 @@ def of_run(run: Reading, held: Mapping[str, Bar] | None = None) -> Ended:
     ended = of(run, rung)
     about = dict.fromkeys([rung, run.baseline])
     bars = [bar for bars in (run.bar, (held or {}).get) for each in about if (bar := bars(each)) is not None]
-    if ended.outcome is Outcome.WRONG:
+    if ended.outcome is Outcome.WRONG or record.state.void:
         return ended
-    if bars and record.state.fault is not Fault.RECORD:
+    if bars:
         bar = min(bars, key=lambda one: (one.mistake, not one.here))
         return _held(rung, bar.rung, bar, ended.state, cheated=not bar.mistake)
     if record.state is not State.OK:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aisp.kernels.catalog.model import Kind, Role
-from aisp.store.outcomes import FindingStatus
+from aisp.store.outcomes import FindingStatus, State
 from aisp.store.results import hardware, outcome
 from aisp.store.results.outcome import Outcome
 from aisp.store.results.prediction import Answer, Says
@@ -27,15 +27,6 @@ LEAST_SPAN = (0.5, 4.0)
 """Speed-ups that an axis of all lessons shows at least."""
 MOST_SPAN = (1 / 64, 1024.0)
 """What it shows at most; what lies beyond is drawn at its end."""
-
-
-WORDS: Mapping[Outcome, str] = {
-    Outcome.RIGHT: "not timed",
-    Outcome.UNAVAILABLE: "not here",  # this machine lacks what it needs, or what the rung that it is about needs
-    Outcome.PENDING: "not run",
-}
-"""What a lesson is called in place of the outcome of its run."""
-_BAD = (Outcome.SUSPECT, Outcome.WRONG, Outcome.CAUGHT, Outcome.FAILED)
 
 
 @dataclass(frozen=True)
@@ -75,17 +66,15 @@ class Lesson:
 
     @property
     def word(self) -> str:
-        """The same in a word: "faster", "not timed", "failed", "quarantined", "not here", "not run"."""
-        if self.ended is not None and self.ended.again:
-            return Outcome.FAILED.value
-        if self.outcome is Outcome.CAUGHT and self.ended is not None:
-            return self.ended.word
-        return WORDS.get(self.outcome, self.outcome.value)
+        """The same in a word: "faster", "right", "crashed", "quarantined", "not here", "not run"."""
+        if self.ended is None:
+            return outcome.STATE_WORDS[State.UNAVAILABLE] if self.missing else "not run"
+        return self.ended.word
 
     @property
     def bad(self) -> bool:
         """Whether somebody should look at it."""
-        return self.outcome in _BAD or (self.ended is not None and self.ended.again)
+        return self.outcome.bad or (self.ended is not None and self.ended.again)
 
     def _bars(self, run: Reading) -> list[Bar]:
         """What is held against the rung that it is about, or against the baseline, in this run or today."""

@@ -45,6 +45,7 @@ class Bar:
         run_id, wall: the run in which it was seen, and when.
         here: seen in the run that is shown; else in an earlier one.
         mistake: it has plain wrong values, and nothing else is held against it.
+        wrong: its outputs are wrong, and it is no cheat of the gallery.
     """
 
     rung: str
@@ -54,6 +55,7 @@ class Bar:
     wall: str = ""
     here: bool = False
     mistake: bool = False
+    wrong: bool = False
 
     @property
     def word(self) -> str:
@@ -62,8 +64,8 @@ class Bar:
 
     @property
     def short(self) -> str:
-        """The same where a mistake is not called cheating: "wrong", and "was wrong"."""
-        return self.word if not self.mistake else "wrong" if self.here else "was wrong"
+        """The same of wrong outputs, which are not called cheating: "wrong", and "was wrong"."""
+        return self.word if not (self.mistake or self.wrong) else "wrong" if self.here else "was wrong"
 
     @property
     def of_values(self) -> bool:
@@ -73,7 +75,7 @@ class Bar:
     @property
     def sentence(self) -> str:
         """ "optimized: quarantined by timing.wall_clock: 0.41 ms by events, 9.8 ms by the engine's clock"."""
-        return f"{self.rung or 'the run'}: {self.word} by {self.check}: {self.evidence}"
+        return f"{self.rung or 'the run'}: {self.short} by {self.check}: {self.evidence}"
 
     def as_json(self) -> dict[str, str]:
         """For JSON; the schema is in docs/commands.md."""
@@ -234,9 +236,11 @@ class Reading:
         name = rung.removesuffix(TWIN_SUFFIX)
         for found in self.record.findings:
             if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(TWIN_SUFFIX) in (name, ""):
-                mistake = name in self.mistaken
+                mistake, arm = name in self.mistaken, self.arm(name)
                 of = name if found.arm or mistake else ""
-                return Bar(of, found.check, found.evidence, self.id, self.record.wall, here=True, mistake=mistake)
+                wrong = bool(of) and arm is not None and arm.correctness.wrong and arm.role is not Role.CHEAT
+                kind = {"here": True, "mistake": mistake, "wrong": wrong}
+                return Bar(of, found.check, found.evidence, self.id, self.record.wall, **kind)
         held = self.quarantined.get(name)
         return None if held is None else of_quarantine(held)
 

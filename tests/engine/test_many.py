@@ -14,7 +14,8 @@ import pytest
 from aisp.engine import paths
 from aisp.engine.client import EngineUnavailableError
 from aisp.engine.doors import asking, many
-from aisp.engine.doors.many import Brought, Common, Ended, Judging, StoppedError, Terms
+from aisp.engine.doors.dispatch import StoppedError
+from aisp.engine.doors.many import Brought, Common, Ended, Judging, Terms
 from aisp.engine.protocol import events, requests
 from aisp.store import Store
 from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Standing
@@ -156,7 +157,7 @@ async def test_every_gpu_has_a_run_and_one_more_waits(
 
         async def request(self, request: requests.StartRuns) -> events.Reply:
             under_way.append(under_way[-1] + 1)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
             under_way.append(under_way[-1] - 1)
             return await super().request(request)
 
@@ -290,7 +291,7 @@ async def test_a_run_that_ended_meanwhile_is_taken_where_it_says_something(
     with monkeypatch.context() as killed:
 
         def unheard(engine: Engine) -> None:
-            async def ended(judging: Judging, connection: Any, run_id: str) -> None:
+            async def ended(judging: Judging, run_id: str) -> None:
                 run = replace(engine._runs[run_id], wall=datetime.datetime.now(datetime.UTC).isoformat())
                 if state is not State.OK:
                     why = "it is not there"

@@ -484,6 +484,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> Arm:
         reason=draw(_TEXT) if state.final else "",
         detail=draw(_TEXT),
         sources=draw(_TEXT),
+        failing_case=draw(_optional(_TEXT)),
         **times,
     )
 

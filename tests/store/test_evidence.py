@@ -119,22 +119,21 @@ def test_what_has_not_ended_is_pending() -> None:
     assert told(replace(planned(), state=State.RUNNING)).stage is Stage.RUNNING
 
 
-def test_wrong_values_are_told_as_a_failing_case() -> None:
-    said = told(ended(State.INCORRECT), shape=SHAPE)
-    assert said.failing_case is not None
-    assert (said.failing_case.shape, said.failing_case.detail) == (SHAPE, "its own words")
-
-
-@pytest.mark.parametrize("check", ["evaluation.held_out", "output.nonfinite", "output.form"])
-def test_what_may_be_wrong_in_another_case_is_not_told_of_the_timed_one(check: str) -> None:
-    run = ended(State.INCORRECT, findings=(finding(check, "optimized", "caught", "y[0]"),))
-    arms = tuple(replace(arm, reason="wrong values (case ragged): y[0]") for arm in run.arms)
+@pytest.mark.parametrize(
+    ("case", "shape", "detail"),
+    [
+        ("default", SHAPE, "its own words"),
+        ("ragged", {}, "wrong values (case ragged): y[0]"),
+        (None, {}, "wrong values (case ragged): y[0]"),  # in runs of before it was kept, nobody knows
+    ],
+)
+def test_wrong_values_are_told_as_a_failing_case(case: str | None, shape: dict[str, int], detail: str) -> None:
+    run = ended(State.INCORRECT)
+    reason = "wrong values (case ragged): y[0]"
+    arms = tuple(replace(arm, reason=reason, failing_case=case) for arm in run.arms)
     said = told(replace(run, arms=arms), shape=SHAPE)
     assert said.failing_case is not None
-    assert (said.failing_case.shape, said.failing_case.detail) == ({}, "wrong values (case ragged): y[0]")
-    first = ended(State.INCORRECT, findings=(finding("output.values", "optimized", "caught", "y[0]"),))
-    known = told(first, shape=SHAPE).failing_case
-    assert known is not None and known.shape == SHAPE
+    assert (said.failing_case.shape, said.failing_case.detail) == (shape, detail)
 
 
 def test_wrong_values_come_before_whatever_else_was_caught() -> None:

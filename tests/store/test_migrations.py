@@ -43,6 +43,7 @@ BROUGHT = [
     (8, "arms", "launches"),
     (9, "arms", "rule"),
     (10, "samples", "rank_ms"),
+    (11, "arms", "failing_case"),
 ]
 """Steps of the schema, each with a column that it brought."""
 
@@ -61,7 +62,7 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.fixture(params=range(1, migrations.LATEST))
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
     return kept(request.param, tmp_path / "aisp.db")

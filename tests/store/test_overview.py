@@ -74,24 +74,22 @@ def figureless(root: Path, how: str) -> Lesson:
             return replace(good, held={"optimized": of_quarantine(HELD)})
         case "suspect":
             return replace(good, run=Reading(replace(record, validity=Validity.SUSPECT, reason="clocks differ")))
-        case "failed":
+        case "error":
             return replace(good, run=Reading(replace(bare, state=State.USER_ERROR, reason="'(' was never closed")))
-        case "not timed":
+        case "right":
             return replace(good, run=Reading(bare))
         case "not here":
             return replace(good, run=None, missing="needs sm_100")
     return replace(good, run=None)
 
 
-@pytest.mark.parametrize(
-    "how", ["caught", "wrong", "quarantined", "suspect", "failed", "not timed", "not here", "not run"]
-)
+@pytest.mark.parametrize("how", ["caught", "wrong", "quarantined", "suspect", "error", "right", "not here", "not run"])
 def test_what_is_no_verdict_has_no_figure(root: Path, how: str) -> None:
     found = figureless(root, how)
     assert found.word == how
     assert found.ratio is None
     assert found.sol is None
-    assert found.bad == (how in ("caught", "wrong", "quarantined", "suspect", "failed"))
+    assert found.bad == (how in ("caught", "wrong", "quarantined", "suspect", "error"))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def test_what_is_no_verdict_has_no_figure(root: Path, how: str) -> None:
     [
         ("caught", "optimized: caught by timing.wall_clock: 0.4 ms by events, 9 ms by the clock"),
         ("quarantined", "optimized: quarantined by timing.wall_clock: 9 ms by the clock"),
-        ("failed", "'(' was never closed"),
+        ("error", "'(' was never closed"),
         ("suspect", "clocks differ"),
         ("not here", "needs sm_100"),
     ],

@@ -79,8 +79,8 @@ async def test_capital_f_shows_the_fuzz_as_it_goes_on(
         wrong = tally(app, "wrong_tail")
         assert "1 run" in drawn.splitlines()[0]
         assert "2 rungs · cpu · seed 7" in drawn and "40 of 40 cases · 3 failing · 2 unsupported" in drawn
-        assert (wrong["said"], wrong["strategy boundary"], wrong["strategy mixed"]) == ("✗ wrong", "3/4", "4")
-        assert tally(app, "optimized")["said"] == "right so far"
+        assert (wrong["verdict"], wrong["failing"], wrong["by_strategy"]) == ("✗ wrong", "3", "boundary 3/4")
+        assert tally(app, "optimized")["verdict"] == "right so far"
         assert text_of(app, "#cases").splitlines()[11] == (
             "✗     10000  boundary    wrong_tail       M=6 N=129 float16  values"
         )
@@ -142,7 +142,7 @@ async def test_on_a_narrow_terminal_enter_puts_the_failure_in_the_place_of_the_c
         drawn = screen_text(app)
         assert "drawn    M=1021 N=129 float16 x:transposed,large" in drawn and "..........38##" in drawn
         assert "Cases" not in drawn and "the reference was computed in blocks" in drawn
-        assert tally(app, "wrong_tail")["naive"] == "accepts"
+        assert tally(app, "wrong_tail")["allclose"] == "accepts"
         await pilot.press("G")
         await until(pilot, lambda: "print(wrong_tail.run(x))" in screen_text(app))
         await pilot.press("escape")
@@ -318,7 +318,7 @@ async def test_a_terminal_of_7_bits_shows_all_of_it(tmp_path: Path) -> None:
         await show(app, pilot, "done in 2.0 s")
         await until(pilot, lambda: "not finite" in text_of(app, "#detail"))
         assert text_of(app, "#cases").isascii() and text_of(app, "#detail").isascii()
-        assert tally(app, "wrong_tail")["said"] == "x wrong" and "2 rungs | cpu | seed 7" in screen_text(app)
+        assert tally(app, "wrong_tail")["verdict"] == "x wrong" and "2 rungs | cpu | seed 7" in screen_text(app)
 
 
 EVIL = "\x1b]52;c;aGk=\x07[@click=app.quit]x[/] [bold"

@@ -685,7 +685,7 @@ def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_befor
     assert f"optimized: caught by timing.wall_clock: {EVIDENCE}" in lines
     assert "4.00x" not in "\n".join(lines)
     assert summary(run) == (
-        f"no verdict, 2.00x [2.00..2.00] by optimized_wide; optimized: caught by timing.wall_clock: {EVIDENCE}"
+        f"optimized: caught by timing.wall_clock: {EVIDENCE}; not a verdict: 2.00x [2.00..2.00] by optimized_wide"
     )
     told = run_json(run)
     ours = {item["rung"]: item["speedup"] for item in told["comparisons"]}
@@ -801,8 +801,8 @@ def test_history_masks_the_runs_of_the_code_that_was_caught_and_says_why(state: 
     caught = keep(state, "mine:one", findings=CAUGHT, speedups={"optimized": 9.0})
     shown = bench("history", "mine:one").stdout
     rows = {row[1]: row for row in cells(shown) if len(row) > 3}
-    assert rows[earlier.id][4:] == ["none (quarantined)", "-", "-", "-"]
-    assert rows[caught.id][4:] == ["none (caught)", "-", "-", "-"]
+    assert rows[earlier.id][4:] == ["quarantined", "-", "-", "-"]
+    assert rows[caught.id][4:] == ["caught", "-", "-", "-"]
     assert "1.50x" in shown
     assert "9.00x" not in shown
     assert f"mine:one: optimized: quarantined by timing.wall_clock: {EVIDENCE}" in shown

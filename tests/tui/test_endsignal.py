@@ -57,7 +57,7 @@ def test_a_run_that_failed_and_one_that_waits() -> None:
     model.apply(run_under_way("R2"))
     assert signals.look(model)[0] == "aisp: ch05:collate 1/5"
     model.apply([heard.finished(run_id="R2", target="ch05:collate", state="cancelled", reason="cancelled on request")])
-    assert signals.look(model)[0] == "aisp: ch05:collate cancelled on request"
+    assert signals.look(model)[0] == "aisp: ch05:collate cancelled"
 
 
 def test_a_text_cannot_reach_the_terminal_as_a_sequence() -> None:

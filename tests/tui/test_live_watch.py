@@ -205,12 +205,12 @@ async def test_an_edit_with_wrong_values_is_wrong_and_not_caught(size: tuple[int
             assert word not in drawn
 
 
-async def test_what_another_check_caught_is_called_so(tmp_path: Path) -> None:
+async def test_wrong_outputs_are_called_wrong_whichever_check_saw_them(tmp_path: Path) -> None:
     async with opened(tmp_path, link=FakeLink([*watch_events(), *wrong_edit("output.ground_truth")])) as (app, pilot):
         table = await open_watch(app, pilot)
         await until(pilot, lambda: table.cursor_key == "6")
         await pilot.press("p", "p", "p")
-        told = "optimized ⊘ caught: output.ground_truth: no speed-up of it is one"
+        told = "optimized ⊘ wrong: output.ground_truth: no speed-up of it is one"
         await until(pilot, lambda: told in " ".join(screen_text(app).split()))
 
 

@@ -89,7 +89,7 @@ def test_of_a_target_that_never_began_the_list_says_what_was_tried(tmp_path: Pat
     make_target(tmp_path / "mine", "one")
     keep_nothing(state, "mine:one")
     shown = bench("list", "--root", str(tmp_path / "mine"))
-    assert "- (last try: unavailable)" in shown.stdout
+    assert "- (last try: not here)" in shown.stdout
 
 
 def test_a_wrong_run_is_the_last_result_and_so_is_one_of_which_one_arm_was_judged(tmp_path: Path, state: Path) -> None:
@@ -128,10 +128,10 @@ async def test_a_run_that_never_began_leaves_the_last_result_on_the_first_screen
         assert "▲ 8.32" in screen_text(app)
         about = app.screen.copy_text()  # type: ignore[attr-defined]
         assert "Last run 2026-05-04" in about
-        assert f"Last try 2026-05-05 10:00: unavailable: {NOT_HERE}" in about
+        assert f"Last try 2026-05-05 10:00: not here: {NOT_HERE}" in about
         await pilot.press("enter")
         await until(pilot, lambda: "82 %" in screen_text(app))
-        assert "last try: n/a" in screen_text(app)
+        assert "last try: not here" in screen_text(app)
 
 
 @pytest.mark.parametrize("how", ["unavailable", "cancelled"])

@@ -404,7 +404,7 @@ def answer(
         say("\n".join(lines(*told, width=terminal_width())))
 
 
-_COLOURS = {"faster": "blue", "same": "cyan", "undecided": "yellow", "ok": "", "none": ""}
+_COLOURS = {"faster": "blue", "same": "cyan", "undecided": "yellow", "suspect": "yellow", "right": "", "ok": ""}
 
 
 def say_outcome(text: str, outcome: str) -> None:

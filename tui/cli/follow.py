@@ -135,26 +135,27 @@ class Follower:
 
 def summary(run: Reading) -> str:
     """One line about a finished run: verdict with numbers, or how it ended and why."""
-    end = run.record
+    end, ended = run.record, outcome.of_run(run)
     if not end.state.final:
-        return f"{end.state} {doing(run)}".rstrip()
-    if end.state is not State.OK:
+        return f"{ended.word} {doing(run)}".rstrip()
+    refused = ended.outcome in (outcome.Outcome.CAUGHT, outcome.Outcome.WRONG)
+    if end.state is not State.OK and ended.outcome is not outcome.Outcome.CAUGHT:
         return end_words(end)
+    if ended.silent:
+        return f"{ended.word}: {clean_line(run.not_here) or end.reason}; the baseline is right"
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
-    best = run.best
-    if best is None and marked:
-        return marked
-    text = f"the baseline is correct; {clean_line(run.not_here)}" if run.not_here else "correct, not timed"
+    best, text = run.best, "right, not timed"
     if run.best_ms is not None:
-        text = f"correct, {plain.milliseconds(run.best_ms)} ms"
+        text = f"right, {plain.milliseconds(run.best_ms)} ms"
     if best is not None:
-        verdict = end.verdict if end.verdict.known else "no verdict,"
+        verdict = ended.word if ended.outcome.compared else "not a verdict:"
         text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
-    if marked:
-        return f"{text}; {marked}"
-    if end.validity.doubted:
-        text += f", but {end.validity}: {end.reason or clean_line(_doubts(run)) or 'the times are not to be believed'}"
-    return text
+    if refused:
+        marked = marked or f"{ended.word}: {end.reason}"
+        return marked if best is None else f"{marked}; {text}"
+    if ended.outcome is outcome.Outcome.SUSPECT:
+        text = f"{ended.word}, {text}: {end.reason or clean_line(_doubts(run)) or 'the times are not to be believed'}"
+    return f"{text}; {marked}" if marked else text
 
 
 def _doubts(run: Reading) -> str:
@@ -196,8 +197,9 @@ def _ratio(found: Comparison | None) -> str | None:
 
 
 def _outcome(one: tuple[Reading, Arm]) -> str | None:
-    ended = outcome.of(one[0], one[1].rung)
-    return None if ended.outcome is outcome.Outcome.RIGHT else ended.word
+    run, arm = one
+    ended = outcome.of(run, arm.rung)
+    return None if arm.rung == run.baseline and ended.outcome is outcome.Outcome.RIGHT else ended.word
 
 
 def _score(light: Light | None) -> str | None:
@@ -392,7 +394,7 @@ def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = Non
     not_here = any(must is None or target in must for target in refused)
     for run in runs:
         fault = run.record.state.fault
-        if run.record.validity.doubted or run.bars or fault is Fault.TARGET:
+        if outcome.of_run(run).outcome.bad or (run.bars and not run.record.state.void):
             return 1
         if fault is Fault.MACHINE:
             not_here = not_here or must is None or run.record.target in must

@@ -17,6 +17,7 @@ import click
 from aisp.engine.documents import run_json
 from aisp.kernels.catalog.contracts import Cache
 from aisp.store.outcomes import State
+from aisp.store.results import outcome
 from aisp.store.results.progress import step_words
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -263,10 +264,9 @@ class Session(Interruptible):
         if self._as_json:
             common.say_line(run_json(run))
         else:
-            outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
-            outcome = run.bars[0].word if run.bars else outcome
+            word = outcome.of_run(run).word
             for line in [*result_lines(run, facts, width=common.terminal_width()), ""]:
-                common.say_outcome(line, outcome if line.startswith("=> ") else "none")
+                common.say_outcome(line, word if line.startswith("=> ") else "none")
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""

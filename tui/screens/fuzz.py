@@ -244,8 +244,9 @@ class FuzzScreen(FailureScreen):
 
     def _draw_tally(self, fuzz: FuzzView) -> None:
         table, ascii = self.query_one("#tally", LiveTable), self.workbench.ascii
-        table.columns = fuzzes.tally_columns(fuzz, ascii, wide=self.has_class("-wide"))
-        rows = fuzzes.tally_rows(fuzz, self._rung, ascii, partial(style_of, self.app))
+        wide = self.has_class("-wide")
+        table.columns = fuzzes.tally_columns(fuzz, ascii, wide=wide)
+        rows = fuzzes.tally_rows(fuzz, self._rung, ascii, partial(style_of, self.app), wide=wide)
         self.give_rows(table, min(max(1, len(rows)), MOST_RUNGS) + 1)
         table.show(rows)
 

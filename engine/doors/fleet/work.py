@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import subprocess
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,26 +17,23 @@ from msgspec import structs
 
 from aisp.engine import client, paths, start
 from aisp.engine.client import EngineUnavailableError
-from aisp.engine.doors import api, asking
+from aisp.engine.doors import api, asking, dispatch
 from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
 from aisp.engine.doors.fleet.messages import Ended, Give, Lost, Result
+from aisp.store.candidates import Level
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
 from aisp.store.results import candidate as results
 from aisp.store.results import telling
 from aisp.store.text import clean_line
-from aisp.store.ulid import made_s
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Run
 
 OPENING_S = 120.0
 """Patience with an engine that is started: it may examine a large store first."""
 QUEUE_S = 0.2
 """Between two looks at the engine's queue, while the run of a row that came a second time is in it."""
-NEWEST = 20
-"""Runs of one target's content that are looked through for the row's own."""
 REASON_CHARS = 1000
 
 
@@ -55,7 +51,9 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
     try:
         open_engine(environment)
         asyncio.run(_let_go(target.id))
-        answer = made_already(target, row) or _run(target, row)
+        level = Level.QUICK if row.quick else Level.FULL
+        run = dispatch.stored(target.id, [row.rung], level=level, since_s=row.since_s, device=row.device)
+        answer = _run(target, row) if run is None else asking.read(run.id, run)
     except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
         return Lost(number=row.number, reason=_cut(error))
     record = answer.reading.record
@@ -73,27 +71,6 @@ def _run(target: Target, row: Give) -> Answer:
 
 def _cut(told: object) -> str:
     return clean_line(str(told), limit=REASON_CHARS)
-
-
-def made_already(target: Target, row: Give) -> Answer | None:
-    """The run that was made of this row before; None where there is none, or it says nothing of the candidate."""
-    from aisp.store import History  # numpy: only on a host that runs rows
-
-    with History(paths.database_file()) as history:
-        for run in reversed(history.history(target.id, NEWEST)):
-            if not run.state.silent and run.quick == row.quick and _fits(run, target, row):
-                return asking.read(run.id, run)
-    return None
-
-
-def _fits(run: Run, target: Target, row: Give) -> bool:
-    """Whether a run of the target is of these files, of this device, and not older than the row."""
-    return (
-        run.folder == os.fsencode(target.folder)
-        and run.arm(row.rung) is not None
-        and row.device in ("auto", run.device)
-        and made_s(run.id) >= row.since_s
-    )
 
 
 def where(answer: Answer) -> dict[str, str]:

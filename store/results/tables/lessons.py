@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aisp.store.outcomes import State
 from aisp.store.results import catalogued, hardware
 from aisp.store.results.numbers import DASH, factors, local_time, number, percent, saved, speedup
-from aisp.store.results.outcome import state_words
+from aisp.store.results.outcome import Outcome, state_words
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import Says
 from aisp.store.results.tables import CELL_CHARS, Column, at, attributes, fields, through
@@ -32,22 +32,19 @@ PREDICTION_WORDS = {
 
 
 def last_text(lesson: Lesson) -> str:
-    """A last result in a few words: "faster 2.31x", "wrong", "correct (quarantined)", "" for none; and what the newest
+    """A last result in a few words: "faster 2.31x", "wrong", "quarantined", "" for none; and what the newest
     attempt came to, where that said nothing."""
     run = lesson.run
     if run is None:
         text, notes = DASH, []
     else:
-        record, best = run.record, run.best
-        if record.state is not State.OK:
-            text = state_words(record.state)
-        elif best is None:
-            text = "correct" if run.best_ms is None else f"{number(run.best_ms)} ms"
-        else:
-            text = f"{record.verdict} {speedup(best.speedup)}"
-        notes = [str(record.validity)] if record.validity.doubted else []
-        notes += ["quick"] if record.quick and best is not None and record.state is State.OK else []
-    notes += ["quarantined"] if lesson.held else []
+        best, text = run.best, lesson.word
+        if best is not None and lesson.outcome.compared:
+            text = f"{text} {speedup(best.speedup)}"
+        elif best is None and lesson.outcome is Outcome.RIGHT and run.best_ms is not None:
+            text = f"{text}, {number(run.best_ms)} ms"
+        notes = ["quick"] if run.record.quick and best is not None and run.record.state is State.OK else []
+    notes += ["quarantined"] if lesson.held and text != "quarantined" else []
     notes += [f"last try: {state_words(lesson.attempt.record.state)}"] if lesson.attempt is not None else []
     if notes == ["quarantined"] and run is None:
         return "quarantined"

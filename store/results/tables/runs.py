@@ -24,14 +24,12 @@ class Listed(NamedTuple):
 
 
 def _outcome(one: Listed) -> str:
-    """The verdict, or how it ended, and what makes it doubtful."""
+    """What became of it, and what makes it doubtful."""
     record = one.run.record
-    word = SUPERSEDED if record.superseded else state_words(record.state)
-    doubts = [str(record.validity)] if record.validity.doubted else []
-    doubts += ["quarantined"] if one.run.quarantined else []
+    word = SUPERSEDED if record.superseded else of_run(one.run).word
+    doubts = ["quarantined"] if one.run.quarantined and word != "quarantined" else []
     doubts += [PORTABLE] if record.policy == PORTABLE else []
     doubts += ["imported"] if one.machine else []
-    word = record.verdict if record.state is State.OK else word
     return f"{word} ({', '.join(doubts)})" if doubts else word
 
 

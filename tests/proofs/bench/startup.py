@@ -62,7 +62,7 @@ def list_targets_ms(lessons: Path, environ: Mapping[str, str], report: Path) -> 
     took_ms = (time.monotonic() - start) * 1e3
     listed = sum(":" in line.split(" ")[0] for line in done.stdout.splitlines())
     if done.returncode or listed != TARGETS:
-        raise RuntimeError(f"list-targets ended with {done.returncode} and {listed} targets: {done.stderr}")
+        raise RuntimeError(f"aisp list ended with {done.returncode} and {listed} targets: {done.stderr}")
     return took_ms
 
 

@@ -103,11 +103,10 @@ def write(folder: Path, count: int, *, triton: bool) -> dict[str, str]:
 
 def target(root: Path) -> Path:
     """The target: sums of rows, in 64 parts by the baseline; 64 MiB of them on a GPU."""
-    parts = "parts = x.unflatten(1, (64, -1))\n    total = parts[:, 0].clone()\n"
     files = {
         "reference.py": "def run(x):\n    return x.sum(-1)\n",
-        "baseline.py": f"def run(x):\n    {parts}    for part in range(1, 64):\n        total += parts[:, part]\n"
-        "    return total.sum(-1)\n",
+        "baseline.py": "def run(x):\n    total = x[:, ::64].sum(-1)\n    for part in range(1, 64):\n"
+        "        total += x[:, part::64].sum(-1)\n    return total\n",
         "optimized.py": "def run(x):\n    return x.sum(-1)\n",
     }
     made = write_target(
