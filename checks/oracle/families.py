@@ -187,8 +187,15 @@ def able(target: Target, kind: Values) -> tuple[str, ...]:
     """Inputs whose values may be of another family at the timed shape: floating ones that are drawn for every set."""
 
     return tuple(
-        spec.name for spec in target.inputs if spec.refilled and "float" in spec.dtype and takes(target, spec, kind)
+        spec.name
+        for spec in target.inputs
+        if spec.refilled and (("float" in spec.dtype and takes(target, spec, kind)) or _may_be_drawn(target, spec))
     )
+
+
+def _may_be_drawn(target: Target, spec: TensorSpec) -> bool:
+    """Whether somebody else's code makes this input in a form that shows in a run alone: see values.changes_of."""
+    return target.rule is not None and spec.posed and spec.open and spec.dtype == "any"
 
 
 def lossy(target: Target) -> bool:
@@ -256,14 +263,16 @@ def countable(target: Target, axes: Mapping[str, int], kind: Values, *, static: 
     return tuple(spec.name for spec in target.inputs if usable(spec))
 
 
-def terms(target: Target, axes: Mapping[str, int]) -> int:
+def terms(target: Target, axes: Mapping[str, int], inputs: Mapping[str, torch.Tensor]) -> int:
     """How many numbers one element of an output may add up: the product of an input's dimensions that no output has,
     the largest of all inputs; where outputs have them all, as those of a softmax, or where nobody says what they have,
-    the longest dimension."""
+    the longest dimension. The `inputs` say it of open ones; static ones of those are weights in one piece."""
     kept = {dim for spec in target.outputs for dim in spec.dims}
     summed, longest = 1, 1
     for spec in target.inputs:
-        if spec.made:
+        if spec.open and Flag.STATIC not in spec.flags:
+            longest = max(longest, *inputs[spec.name].shape)
+        if spec.made or spec.open:
             continue
         sizes = dict(zip(spec.dims, catalog.shape(spec, axes), strict=True))
         summed = max(summed, math.prod(n for dim, n in sizes.items() if dim not in kept))
@@ -325,7 +334,7 @@ class ValueFamily:
     @property
     def _terms(self) -> int:
         """How many terms one element of an output may add up."""
-        return terms(self.target, self.case.axes)
+        return terms(self.target, self.case.axes, self.inputs)
 
     def judge(self, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
         """Opinions on what a rung returned for these inputs."""

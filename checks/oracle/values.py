@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed
+from aisp.checks.oracle.schema import WHOLE, Case, Layout, Values, retyped, subseed, takes
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target, TensorSpec
-from aisp.kernels.catalog.tensors import refusal
+from aisp.kernels.catalog.tensors import DRAWN, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -78,7 +78,7 @@ def inputs_of(
     found: dict[str, torch.Tensor] = {}
     if case.name and case.values:
         found = inputs_of(target, replace(case, number=0, values={}), seed, pose=pose, device=device)
-        for name, change in changes_of(target, case, seed).items():
+        for name, change in changes_of(target, case, seed, found).items():
             change.laid(found[name])
         return found
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
@@ -164,6 +164,7 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
             raise InputsError(f"inputs.py: pose() made {spec.name} {made_as}; it is declared {dtype} {list(shape)}")
         # Its own storage: pose() may give the same tensor twice, or keep it.
         found[spec.name] = tensor.contiguous().clone()
+        setattr(found[spec.name], DRAWN, getattr(given[spec.name], DRAWN, ""))
     return found
 
 
@@ -430,26 +431,50 @@ class Change:
         tensor.view(-1).view(kind)[places.to(tensor.device)] = values
 
 
-def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
+def changes_of(
+    target: Target, case: Case, seed: int, posed: Mapping[str, torch.Tensor] | None = None
+) -> dict[str, Change]:
     """What differs from set 0 of a lesson's case where `case` gives inputs another kind of values, by name.
 
     At most MOST_CHANGED elements altogether are drawn, whatever the shape: the first row, the last one and others by
     the seed. A row longer than a quarter of that is changed in a stretch of it. A static input is changed whole. Raises
     as `inputs_of`.
+
+    Args:
+        posed: set 0. Of inputs that pose() makes those are changed that are plain draws, as their distribution allows.
     """
     found: dict[str, Change] = {}
-    for spec in target.inputs:
-        if spec.name not in case.values:
-            continue
-        shape = catalog.shape(spec, case.axes)
-        if not math.prod(shape):
-            continue
+    able = [described for spec in target.inputs if (described := _described(target, spec, case, posed or {}))]
+    for spec, shape, kind in able:
         key = subseed(seed, target.id, case.name, case.number, spec.name)
-        most = math.prod(shape) if Flag.STATIC in spec.flags else MOST_CHANGED // len(case.values)
+        most = math.prod(shape) if Flag.STATIC in spec.flags else MOST_CHANGED // len(able)
         at, width = _stretches(shape, most, key)
         part = replace(spec, dims=(str(len(at)), str(width)))
-        found[spec.name] = Change(at, _values(part, case.axes, key, case.values[spec.name]))
+        found[spec.name] = Change(at, _values(part, case.axes, key, kind))
     return found
+
+
+def _described(
+    target: Target, spec: TensorSpec, case: Case, posed: Mapping[str, torch.Tensor]
+) -> tuple[TensorSpec, Sequence[int], Values] | None:
+    """An input that such a case changes, as our grammar would declare it, with its shape and the kind of its values;
+    None for one that stays."""
+    if spec.name not in case.values:
+        return None
+    kind = case.values[spec.name]
+    if spec.posed:
+        made = posed.get(spec.name)
+        of = getattr(made, DRAWN, "")
+        if made is None or not of:
+            return None
+        bounds = ("0", "1")  # of torch.rand; mean and deviation of torch.randn
+        dtype = str(made.dtype).removeprefix("torch.")
+        spec = replace(spec, dtype=dtype, distribution=of, arguments=bounds, open=False)
+        kind = kind if takes(target, spec, kind) else Values.ROWS
+        shape: Sequence[int] = tuple(made.shape)
+    else:
+        shape = catalog.shape(spec, case.axes)
+    return (spec, shape, kind) if math.prod(shape) else None
 
 
 def _stretches(shape: Sequence[int], most: int, key: tuple[int, int]) -> tuple[torch.Tensor, int]:

@@ -125,8 +125,10 @@ class Verifier:
 
     def _pose_values(self, case: Case, job: jobs.Pose) -> reports.Posed:
         """Other kinds of values for a lesson's case."""
-        changes = values.changes_of(self._target, case, job.seed)
         inputs = dict(self._first[case.name])
+        changes = values.changes_of(self._target, case, job.seed, inputs)
+        if not changes:
+            return reports.Posed(blob=job.blob, possible="no input is a plain draw of torch.rand or torch.randn")
         for name, change in changes.items():
             inputs[name] = inputs[name].to(self._device, copy=True)
             change.laid(inputs[name])

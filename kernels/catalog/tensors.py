@@ -78,6 +78,9 @@ INTEGER_RANGES: dict[str, tuple[int, int]] = {
     "int64": (-(2**63), 2**63),
 }
 
+DRAWN = "aisp_drawn"
+"""Attribute of a tensor that somebody else's code made as a plain draw: the distribution that it is of, or ""."""
+
 # How many arguments each distribution may be given, and what stands in for none.
 DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "normal": ((0, 2), ("0", "1")),

@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 
+from ..catalog.tensors import DRAWN
 from . import carrying, models, observing, packing
 from .gpumode import TaskError, line_of, settle
 from .packing import PackError
@@ -96,7 +97,7 @@ def posed(
     model = _models[key]
     sizes = _halved(reference, host_elements) if host_elements and device == "cpu" else {}
     settle(first)
-    with _sizes(reference, sizes):
+    with _sizes(reference, sizes), observing.Draws() as draws:
         made = list((inputs or getattr(reference, source))())
     try:
         with packing.within("the list"):
@@ -111,7 +112,9 @@ def posed(
         raise TaskError(f"{where}: {told}")
     seen = _seen(reference, model, given, device, functools.partial(settle, second), call)
     slots = len(names) - 4
-    held, kept = _carried(given, seen, range(arguments), range(slots - rooms), range(slots - rooms, slots), where)
+    held, kept = _carried(
+        given, seen, range(arguments), range(slots - rooms), range(slots - rooms, slots), where, draws
+    )
     dtype = _precision(given.tensors, model["state"])
     weights, state, own = _laid(model, dtype)
     said = {"args": given.said["list"], "slots": kept, "rooms": slots - rooms, "draws": seen.draws}
@@ -182,6 +185,7 @@ def _carried(
     read: range,
     rooms: range,
     where: str,
+    draws: observing.Draws,
 ) -> tuple[dict[int, torch.Tensor], list[dict[str, Any]]]:
     """The tensors by their slots, and how each is seen again. Raises TaskError."""
     written = seen.wrote | seen.returned
@@ -197,6 +201,8 @@ def _carried(
             if place is None:
                 raise PackError("holds more tensors than a call may have")
             held[place], view = packing.carried(tensor)
+            if "stride" not in view:
+                setattr(held[place], DRAWN, draws.distribution(tensor))
         except PackError as error:
             raise TaskError(f"{where}: a tensor {error}; {MAY_HOLD}") from None
         kept.append({**view, "slot": place})

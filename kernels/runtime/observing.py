@@ -18,12 +18,42 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from . import carrying
 from .packing import PackError, form_of, spread
 
+_DRAWS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal"}
+_KEEPS = frozenset(("to", "cuda", "cpu", "float", "half", "bfloat16", "double", "contiguous"))  # the values
 NEAR = 1e-2
 """Of two calls on the same data whose outputs differ: how far off they may be, of all that they add up to."""
+
+
+class Draws(TorchFunctionMode):
+    """Knows, of the tensors that are made while it is entered, which are plain draws of torch.rand and torch.randn.
+
+    Other values of their distribution are theirs as well; of any other tensor nobody knows what holds between its
+    elements: it may be triangular, sorted, or a mask.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn: dict[int, tuple[torch.Tensor, int, str]] = {}  # by id: the tensor, its version, of what it is
+
+    def __torch_function__(
+        self, func: Any, types: object, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        of = _DRAWS.get(name, "") or (self.distribution(args[0]) if name in _KEEPS and args else "")
+        if of and isinstance(made, torch.Tensor):
+            self._drawn[id(made)] = made, made._version, of
+        return made
+
+    def distribution(self, tensor: Any) -> str:
+        """What it is a plain draw of; "" where that is not known, or it was written into since."""
+        made, version, of = self._drawn.get(id(tensor), (None, 0, ""))
+        return of if made is not None and made is tensor and made._version == version else ""
 
 
 @dataclass(frozen=True, slots=True)

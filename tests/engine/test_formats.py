@@ -98,3 +98,13 @@ async def test_the_shape_of_the_output_is_the_references(shared: EngineUnderTest
 async def test_a_model_that_cannot_be_had_in_fp64_is_the_truth_in_fp32(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.WITHOUT_FP64, text.WITHOUT_FP64_NEW)
     assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+
+
+@pytest.mark.slow
+async def test_an_answer_that_is_right_of_drawn_values_alone_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
+    """What get_inputs draws with torch.randn may hold constant rows as well."""
+    result = await judged(shared, tmp_path, text.RARE, text.RARE_NEW)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    caught = [f.check for f in result.record.findings if f.status is FindingStatus.CAUGHT and f.arm == "optimized"]
+    assert caught == ["evaluation.value_families"]
+    assert result.arm("baseline").correctness is Correctness.CORRECT

@@ -285,9 +285,9 @@ def test_a_product_of_narrower_numbers_is_refused_and_one_of_fp32_is_not(bits: i
 def test_the_terms_of_a_sum_are_the_dimensions_that_no_output_has() -> None:
     product = target('a = "float32 [M, K] normal"\nb = "float32 [K, N] normal"', 'y = "float32 [M, N]"',
                      axes="{ M = 96, N = 64, K = 4096 }")  # fmt: skip
-    assert families.terms(product, product.cases[0].axes) == 4096
+    assert families.terms(product, product.cases[0].axes, {}) == 4096
     plain = target(axes="{ M = 8, N = 64 }")
-    assert families.terms(plain, plain.cases[0].axes) == 64
+    assert families.terms(plain, plain.cases[0].axes, {}) == 64
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------

@@ -343,3 +343,26 @@ def laid_out(folder: Path, problem: str, candidate: str) -> Path:
     for name, data in parts.files.items():
         (place / name).write_bytes(data)
     return place
+
+
+RARE = """\
+import torch
+import torch.nn as nn
+
+M, K = 256, 1024
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x.mean(dim=1) > 0.5).float()
+
+
+def get_inputs():
+    return [torch.randn(M, K)]
+
+
+def get_init_inputs():
+    return []
+"""
+"""Of values that are drawn no mean is ever so large."""
+RARE_NEW = RARE.replace("class Model", "class ModelNew").replace("(x.mean(dim=1) > 0.5).float()", "x.new_zeros(M)")
