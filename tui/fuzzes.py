@@ -11,24 +11,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from rich.style import Style
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
 from aisp.store.record import ERROR_BINS, Failure, Fuzz
 from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungReading, case_text
 from aisp.store.results.progress import Progress, counted_progress
-from aisp.store.results.tables import Column as Listed
-from aisp.store.results.tables import shown
-from aisp.store.results.tables.fuzzes import NAIVE, RUNGS, tried
 from aisp.store.text import clean_line
 from aisp.tui import plain, progress
-from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -169,53 +162,6 @@ def verdict_word(rung: RungReading, state: FuzzState, ascii: bool, asked: int = 
     style = {FuzzVerdict.RIGHT: RIGHT_STYLE, FuzzVerdict.WRONG: WRONG_STYLE}.get(verdict, DOUBT_STYLE)
     stopped = f"stopped after {plain.count(cases)} of {plain.count(asked)}" if asked else "stopped"
     return f"{_FUZZ_SIGNS[verdict][ascii]} {stopped if rung.stopped(state) else verdict.value}", style
-
-
-def tally_columns(fuzz: FuzzView, ascii: bool, *, wide: bool) -> list[Column]:
-    # On a wide terminal a column that takes what is left would tear the counts away from their rung.
-    said = [verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
-    widths = {"verdict": max(map(plain.cells, [*said, "right so far"]))}
-    return [
-        Column(
-            column.key,
-            column.head or "",
-            widths.get(column.key),
-            "right" if column.right else "left",
-            ratio=int(column.key == "rung" and not wide),
-        )
-        for column in _shown(fuzz, wide=wide)
-    ]
-
-
-def tally_rows(
-    fuzz: FuzzView, chosen: str, ascii: bool, style: Callable[[str], Style], *, wide: bool
-) -> list[tuple[str, list[Cell]]]:
-    """A row per rung; the `chosen` one, shown alone, is marked. `style`: of a theme's words, see tui.themes."""
-    rows: list[tuple[str, list[Cell]]] = []
-    mark = "> " if ascii else "▸ "
-    for name, rung in fuzz.rungs.items():
-        word, word_style = verdict_word(rung, fuzz.state, ascii, fuzz.asked)
-        one = tried(rung.so_far, {})
-        styles = dict.fromkeys(("failing", "by_strategy"), WRONG_STYLE if rung.total.failing else "")
-        styles |= dict.fromkeys(NAIVE, f"bold {WRONG_STYLE}" if rung.fooled else "")
-        columns = _shown(fuzz, wide=wide)
-        cells: dict[str, Cell] = {
-            column.key: Text(text, style(look))
-            if (look := styles.get(column.key)) and (text := column.cell(one)) != plain.DASH
-            else column.cell(one)
-            for column in columns
-        }
-        head = f"{mark if name == chosen else '  ' if chosen else ''}{name}"
-        cells["rung"] = Text(head, "bold" if name == chosen else "")
-        cells["verdict"] = Text(word, style(word_style)) if word_style else word
-        rows.append((name, [cells[column.key] for column in columns]))
-    return rows
-
-
-def _shown(fuzz: FuzzView, *, wide: bool) -> Sequence[Listed[Any]]:
-    """The columns of the list of rungs that a screen has room for."""
-    naive = any(rung.naive is not None for rung in fuzz.rungs.values())
-    return shown(RUNGS, "smallest", *(() if wide else ("cases", "unsupported", "max_error")), *(() if naive else NAIVE))
 
 
 def state_text(view: FuzzView, now_ns: int, ascii: bool, *, bar: int = 0) -> str:

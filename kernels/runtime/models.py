@@ -1,8 +1,8 @@
 """What a target of a problem with a Model does at run time: makes weights, gives them to an answer, finds the truth.
 
 Weights are those of KernelBench's seed: 42 for get_init_inputs(), again for Model(*init), again for ModelNew(*init).
-Then ModelNew gets every tensor of the Model's state_dict that it has under the same name in the same shape. A Model is
-never put into eval(): batch norm takes the statistics of its batch.
+Then ModelNew gets every tensor of the Model's state_dict that it has under the same name in the same shape, but for one
+that it has laid out in another way. A Model is never put into eval(): batch norm takes the statistics of its batch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .gpumode import settle
 from .packing import PackError
 
 SEED = 42
@@ -34,9 +35,9 @@ _printed: set[str] = set()
 def drawn(cls: Module, get_init_inputs: Callable[[], Sequence[Any]], device: str) -> dict[str, Any]:
     """The arguments of a problem's Model, and its weights on `device`. Raises PackError where one has no size."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        settle(SEED)
         init, named = arguments(get_init_inputs())
-        torch.manual_seed(SEED)
+        settle(SEED)
         state = cls(*init, **named).state_dict()
     for name, tensor in state.items():
         if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
@@ -56,7 +57,7 @@ def arguments(init: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 def aligned(cls: Module, model: Model, *inputs: Any) -> torch.nn.Module:
     """A `cls` with the weights of the problem's Model where names and shapes agree; the rest is printed."""
-    torch.manual_seed(SEED)
+    settle(SEED)
     made = cls(*model["init"], **model["named"])
     own, state, name_of = made.state_dict(), model["state"], cls.__name__
     same = {name: value for name, value in state.items() if name in own and own[name].shape == value.shape}
@@ -66,6 +67,9 @@ def aligned(cls: Module, model: Model, *inputs: Any) -> torch.nn.Module:
             lines.append(f"{name} {list(value.shape)} of Model has no counterpart in {name_of}")
         elif name not in same:
             lines.append(f"{name} is {list(value.shape)} in Model and {list(own[name].shape)} in {name_of}")
+        elif _rearranged(own[name], value):
+            lines.append(f"{name} of {name_of} has the values of Model in another order, and keeps them")
+            del same[name]
         elif not torch.equal(own[name].to(value.device, value.dtype), value):
             lines.append(f"{name} was made with other values in {name_of}, and has those of Model now")
     lines += [f"{name} of {name_of} is not in Model and keeps its own values" for name in own if name not in state]
@@ -78,6 +82,14 @@ def aligned(cls: Module, model: Model, *inputs: Any) -> torch.nn.Module:
     if tensors:
         made = made.to(tensors[0].device)
     return made.requires_grad_(False)
+
+
+def _rearranged(own: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a weight is the Model's laid out in another way, as a transposed one."""
+    own = own.detach().to(value.device)
+    if own.dtype != value.dtype or torch.equal(own, value):
+        return False
+    return torch.equal(own.flatten().sort().values, value.flatten().sort().values)
 
 
 def _tensors(inputs: Sequence[Any], model: Model) -> list[torch.Tensor]:
@@ -146,7 +158,7 @@ def _called(
     cast = [v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
     made = aligned(cls, model, *cast).to(dtype)
     if number is None:
-        torch.manual_seed(SEED)
+        settle(SEED)
     else:
         seed(number)
     return call(made, *cast)

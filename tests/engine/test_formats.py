@@ -26,6 +26,7 @@ async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate:
         pytest.param(text.TRIANGLES, text.TRIANGLES_NEW, id="an input that is always a triangle"),
         pytest.param(text.MADE, text.MADE_NEW, id="inputs that its own code makes"),
         pytest.param(text.VIEW, text.VIEW_NEW, id="a view, which is made dense"),
+        pytest.param(text.PACKED, text.PACKED_NEW, id="a weight that is kept transposed, what NumPy draws"),
         pytest.param(text.TWO, text.TWO_NEW, id="two outputs, one of whole numbers"),
         pytest.param(text.DROPOUT, text.DROPOUT_NEW, id="dropout and batch norm in train mode"),
     ],

@@ -6,9 +6,11 @@ a thread. On a wide terminal the failure stands beside the cases, on a narrow on
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,9 +19,10 @@ from textual.widgets import Static
 
 from aisp.engine.protocol import requests
 from aisp.store.results.fuzz import FUZZ_CASES
-from aisp.store.results.tables import cells_of
-from aisp.store.results.tables.fuzzes import FAILURES
-from aisp.tui import fuzzes
+from aisp.store.results.tables import Column as Listed
+from aisp.store.results.tables import cells_of, shown
+from aisp.store.results.tables.fuzzes import FAILURES, NAIVE, RUNGS, tried
+from aisp.tui import fuzzes, plain
 from aisp.tui.aside import begin
 from aisp.tui.fuzzes import FuzzView
 from aisp.tui.keymap import Key, bind
@@ -245,8 +248,8 @@ class FuzzScreen(FailureScreen):
     def _draw_tally(self, fuzz: FuzzView) -> None:
         table, ascii = self.query_one("#tally", LiveTable), self.workbench.ascii
         wide = self.has_class("-wide")
-        table.columns = fuzzes.tally_columns(fuzz, ascii, wide=wide)
-        rows = fuzzes.tally_rows(fuzz, self._rung, ascii, partial(style_of, self.app), wide=wide)
+        table.columns = _tally_columns(fuzz, ascii, wide=wide)
+        rows = _tally_rows(fuzz, self._rung, ascii, partial(style_of, self.app), wide=wide)
         self.give_rows(table, min(max(1, len(rows)), MOST_RUNGS) + 1)
         table.show(rows)
 
@@ -362,3 +365,50 @@ class FuzzScreen(FailureScreen):
         if (fuzz := self.fuzz) is not None:
             done = "Stopping; what was judged is kept"
             self.workbench.tell_engine("The fuzz was not stopped", requests.Cancel, done=done, run_id=fuzz.id)
+
+
+def _tally_columns(fuzz: FuzzView, ascii: bool, *, wide: bool) -> list[Column]:
+    # On a wide terminal a column that takes what is left would tear the counts away from their rung.
+    said = [fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)[0] for rung in fuzz.rungs.values()]
+    widths = {"verdict": max(map(plain.cells, [*said, "right so far"]))}
+    return [
+        Column(
+            column.key,
+            column.head or "",
+            widths.get(column.key),
+            "right" if column.right else "left",
+            ratio=int(column.key == "rung" and not wide),
+        )
+        for column in _shown(fuzz, wide=wide)
+    ]
+
+
+def _tally_rows(
+    fuzz: FuzzView, chosen: str, ascii: bool, style: Callable[[str], Style], *, wide: bool
+) -> list[tuple[str, list[Cell]]]:
+    """A row per rung; the `chosen` one, shown alone, is marked. `style`: of a theme's words, see tui.themes."""
+    rows: list[tuple[str, list[Cell]]] = []
+    mark = "> " if ascii else "▸ "
+    for name, rung in fuzz.rungs.items():
+        word, word_style = fuzzes.verdict_word(rung, fuzz.state, ascii, fuzz.asked)
+        one = tried(rung.so_far, {})
+        styles = dict.fromkeys(("failing", "by_strategy"), fuzzes.WRONG_STYLE if rung.total.failing else "")
+        styles |= dict.fromkeys(NAIVE, f"bold {fuzzes.WRONG_STYLE}" if rung.fooled else "")
+        columns = _shown(fuzz, wide=wide)
+        cells: dict[str, Cell] = {
+            column.key: Text(text, style(look))
+            if (look := styles.get(column.key)) and (text := column.cell(one)) != plain.DASH
+            else column.cell(one)
+            for column in columns
+        }
+        head = f"{mark if name == chosen else '  ' if chosen else ''}{name}"
+        cells["rung"] = Text(head, "bold" if name == chosen else "")
+        cells["verdict"] = Text(word, style(word_style)) if word_style else word
+        rows.append((name, [cells[column.key] for column in columns]))
+    return rows
+
+
+def _shown(fuzz: FuzzView, *, wide: bool) -> Sequence[Listed[Any]]:
+    """The columns of the list of rungs that a screen has room for."""
+    naive = any(rung.naive is not None for rung in fuzz.rungs.values())
+    return shown(RUNGS, "smallest", *(() if wide else ("cases", "unsupported", "max_error")), *(() if naive else NAIVE))

@@ -154,9 +154,11 @@ class LiveTable(LineView, can_focus=True):
     def columns(self, columns: Sequence[Column]) -> None:
         if columns == self._columns:
             return
+        same = [column.key for column in columns] == [column.key for column in self._columns]
         self._columns = list(columns)
         self._forget_widths()
-        self._measure(self._rows)
+        if same:  # else the rows are those of other columns, and new ones follow
+            self._measure(self._rows)
         self._fit()
         self.refresh()
 

@@ -366,3 +366,35 @@ def get_init_inputs():
 """
 """Of values that are drawn no mean is ever so large."""
 RARE_NEW = RARE.replace("class Model", "class ModelNew").replace("(x.mean(dim=1) > 0.5).float()", "x.new_zeros(M)")
+
+PACKED = """\
+import random
+
+import numpy as np
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = random.random() + np.random.rand()
+        self.weight = nn.Parameter(torch.randn(n, n))
+
+    def forward(self, x):
+        return self.scale * (x @ self.weight)
+
+
+def get_inputs():
+    return [torch.randn(16, 32)]
+
+
+def get_init_inputs():
+    return [32]
+"""
+PACKED_NEW = (
+    PACKED.replace("class Model", "class ModelNew")
+    .replace("nn.Parameter(torch.randn(n, n))", "nn.Parameter(torch.randn(n, n).t().contiguous())")
+    .replace("x @ self.weight", "x @ self.weight.t()")
+)
+"""It keeps its weight transposed, under the name that the Model's has."""
