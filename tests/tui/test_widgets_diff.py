@@ -364,6 +364,19 @@ async def test_what_changed_far_to_the_right_is_in_sight_at_every_width(size: tu
         assert app.view.match_told == "1 of 1"
 
 
+@pytest.mark.parametrize("size", [(80, 12), (160, 12)])
+async def test_no_part_of_a_wrapped_line_lies_under_the_scrollbar(size: tuple[int, int]) -> None:
+    line = "".join(chr(ord("a") + number % 26) for number in range(150))
+    app = DiffApp()
+    async with app.run_test(size=size) as pilot:
+        await shown(app, pilot, f"{line}\n" + "pass\n" * 40, f"{line}z\n" + "pass\n" * 40)
+        await pilot.pause()
+        seen = [row[: app.view.inner_width] for row in drawn(app.view)]
+        assert app.view.scrollbar_gutter.width == 1
+        left = "".join(row[: len(row) // 2] if size[0] > 80 else row for row in seen[1:])
+        assert line in "".join(filter(str.isalpha, left))
+
+
 async def test_another_width_wraps_anew_and_stays_at_the_line() -> None:
     app = DiffApp()
     async with app.run_test(size=(160, 12)) as pilot:

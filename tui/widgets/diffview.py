@@ -483,12 +483,12 @@ class DiffView(LineView, Findable, can_focus=True):
 
     @property
     def _left_width(self) -> int:
-        return max(0, (self.size.width - 3) // 2)
+        return max(0, (self.inner_width - 3) // 2)
 
     @property
     def _text_width(self) -> int:
         if self.unified:
-            return max(0, self.size.width - 2 * self._number_width - 5)
+            return max(0, self.inner_width - 2 * self._number_width - 5)
         return max(0, self._left_width - self._number_width - 3)
 
     def render_line(self, y: int) -> Strip:
