@@ -1,6 +1,6 @@
 """Was what ran while it was timed the code that was verified, compiled before the clock started?
 
-Each arm compiles in a process of its own, from prepare() or its first call, and that time is told apart as
+Each arm compiles in a process of its own, from prepare() or its first call, and that time is reported apart as
 `prepare_ms`; no sample contains it. What is left to ask: whether switches that decide about the numbers moved after the
 verification, and whether every replica's autotuner chose the same.
 """
@@ -52,7 +52,7 @@ def lesson_modules(site: Site) -> list[ModuleType]:
 def switches(torch: Any) -> dict[str, str]:
     """Settings of this process that decide which code runs and how exactly it computes, as text."""
     backends = torch.backends
-    found: dict[str, object] = {
+    settings: dict[str, object] = {
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "grad_mode": torch.is_grad_enabled(),
@@ -70,15 +70,15 @@ def switches(torch: Any) -> dict[str, str]:
     }
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     if stance is not None:
-        found["compiler.stance"] = getattr(stance, "stance", stance)
+        settings["compiler.stance"] = getattr(stance, "stance", stance)
     for module, names in (
         ("torch._dynamo.config", ("disable", "suppress_errors", "recompile_limit")),
         ("torch._inductor.config", ("emulate_precision_casts", "use_fast_math", "fallback_random", "max_autotune")),
     ):
         loaded = sys.modules.get(module)
         if loaded is not None:
-            found |= {f"{module[7:]}.{name}": getattr(loaded, name, None) for name in names}
-    return {name: str(value) for name, value in found.items()}
+            settings |= {f"{module[7:]}.{name}": getattr(loaded, name, None) for name in names}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def _flushes_denormals(torch: Any) -> bool:
@@ -151,16 +151,16 @@ def mode(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a switch stood otherwise while timed than while verified."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Switches) if facts.looks]
-    if not told:
+    replicas = [facts for facts in arm.facts(Switches) if facts.looks]
+    if not replicas:
         return unavailable("nothing was both verified and timed in one process")
-    if all(facts.moved for facts in told):
-        moved = told[0].moved
+    if all(facts.moved for facts in replicas):
+        moved = replicas[0].moved
         named = "; ".join(f"{name} was {was}, then {now}" for name, (was, now) in list(moved.items())[:MOST_NAMED])
         return caught(f"what was timed is not what was verified: {named}; set a switch once, at import")
     return passed(
-        f"{told[0].switches} switches stood while timed as while verified,"
-        f" over {sum(facts.looks for facts in told)} looks"
+        f"{replicas[0].switches} switches stood while timed as while verified,"
+        f" over {sum(facts.looks for facts in replicas)} looks"
     )
 
 
@@ -240,19 +240,19 @@ def _replica_ms(arm: ArmFacts) -> list[dict[int, float]]:
 
 
 def _processes(arm: ArmFacts, arms: Sequence[ArmFacts]) -> list[_Process]:
-    """Those that told and were timed, of one of these arms. Raises what ArmFacts.facts() does."""
+    """Timed processes of one of these arms that sent facts. Raises what ArmFacts.facts() does."""
     arm.facts(Choices)
     mine, theirs = _replica_ms(arm), [dict[int, float]()] * 2
     if arm.rung.role is not Role.BASELINE:
         theirs = next((_replica_ms(each) for each in arms if each.rung.role is Role.BASELINE), theirs)
-    found: list[_Process] = []
-    for told in arm.sensed:
-        times = [each.get(told.replica) for each in mine]
-        bases = [each.get(told.replica) for each in theirs]
+    processes: list[_Process] = []
+    for sensed in arm.sensed:
+        times = [each.get(sensed.replica) for each in mine]
+        bases = [each.get(sensed.replica) for each in theirs]
         over = [ms / base_ms if ms and base_ms else None for ms, base_ms in zip(times, bases, strict=True)]
-        if times[0] and (facts := told.of(Choices)) is not None:
-            found.append(_Process(tuple(sorted(facts.chosen.items())), (*times, *over)))
-    return found
+        if times[0] and (facts := sensed.of(Choices)) is not None:
+            processes.append(_Process(tuple(sorted(facts.chosen.items())), (*times, *over)))
+    return processes
 
 
 def choice(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -263,19 +263,19 @@ def choice(arm: ArmFacts, run: RunFacts) -> Answer:
     """
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = _processes(arm, run.arms)
-    if not told:
+    processes = _processes(arm, run.arms)
+    if not processes:
         return unavailable("no timed sample was seen")
-    told += [one for before in run.earlier if before.arm == arm.arm for one in _processes(before, run.earlier)]
+    processes += [one for before in run.earlier if before.arm == arm.arm for one in _processes(before, run.earlier)]
     ways: dict[tuple[tuple[str, str], ...], list[_Process]] = {}
-    for process in told:
+    for process in processes:
         ways.setdefault(process.chosen, []).append(process)
     if not any(ways):
         return not_applicable("the rung has no autotuner that could be found")
-    if len(told) < 2:
+    if len(processes) < 2:
         return not_applicable("one replica chose once; run it with more to see whether others choose the same")
     if len(ways) == 1:
-        return passed(f"the autotuner chose the same in all {len(told)} replicas")
+        return passed(f"the autotuner chose the same in all {len(processes)} replicas")
     fast: list[_Process] = []
     slow: list[_Process] = []
     for way in ways.values():
@@ -283,10 +283,11 @@ def choice(arm: ArmFacts, run: RunFacts) -> Answer:
         if sum(map(len, behind)) > len(slow):
             fast, slow = way, [one for other in behind for one in other]
     if not slow:
-        return passed(f"{len(told)} replicas chose {len(ways)} ways, of which none takes {TIMES_APART} times another")
+        count = len(processes)
+        return passed(f"{count} replicas chose {len(ways)} ways, of which none takes {TIMES_APART} times another")
     words = _differ(fast[0], slow[0])
     if run.again and len(slow) < 2:
-        return passed(f"of {len(told)} replicas one alone was slow: {words}")
+        return passed(f"of {len(processes)} replicas one alone was slow: {words}")
     return caught(f"{words}; fix the choice")
 
 

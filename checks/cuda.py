@@ -140,9 +140,9 @@ def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Trace
 
 
 def spans_ms(activities: Iterable[Activity]) -> list[float]:
-    """Of each sample: from the first start to the last end of what stands between its two readings of the counters, as
-    the GPU noted them; 0 of a call that launched nothing."""
-    found: list[float] = []
+    """Span of each sample: from the first start to the last end of what stands between its two readings of the
+    counters, as the GPU noted them; 0 of a call that launched nothing."""
+    spans: list[float] = []
     inside: list[Activity] | None = None
     for each in sorted(activities, key=lambda one: one.start_ns):
         if each.name != READ_KERNEL:
@@ -150,9 +150,9 @@ def spans_ms(activities: Iterable[Activity]) -> list[float]:
                 inside.append(each)
             continue
         if inside is not None:
-            found.append((max(one.end_ns for one in inside) - inside[0].start_ns) / 1e6 if inside else 0.0)
+            spans.append((max(one.end_ns for one in inside) - inside[0].start_ns) / 1e6 if inside else 0.0)
         inside = [] if inside is None else None
-    return found
+    return spans
 
 
 def _described(activity: Activity, beyond_ns: int) -> str:
@@ -210,43 +210,43 @@ class Trace(Sensor[TraceFacts]):
 
 def _traced(arm: ArmFacts) -> list[Traced]:
     """What each replica's trace says. Raises Unavailable where none was made."""
-    told = [facts.traced for facts in arm.facts(Trace) if facts.traced is not None]
-    if not told:
+    traces = [facts.traced for facts in arm.facts(Trace) if facts.traced is not None]
+    if not traces:
         raise Unavailable("no call was traced")
-    return told
+    return traces
 
 
 def _traces(arm: ArmFacts) -> list[Traced]:
-    """The same for a check of another sensor: none where none was made."""
-    told = (replica.of(Trace) for replica in arm.sensed)
-    return [facts.traced for facts in told if facts is not None and facts.traced is not None]
+    """Traces for a check of another sensor: none where none was made."""
+    notes = (replica.of(Trace) for replica in arm.sensed)
+    return [facts.traced for facts in notes if facts is not None and facts.traced is not None]
 
 
 def launches(sensed: Iterable[Sensed]) -> int | None:
     """Kernels in one call, the most of any replica and rank that was traced; None where none was."""
-    told = (facts.traced.kernels for each in sensed if (facts := each.of(Trace)) is not None and facts.traced)
-    return max(told, default=None)
+    counts = (facts.traced.kernels for each in sensed if (facts := each.of(Trace)) is not None and facts.traced)
+    return max(counts, default=None)
 
 
 def span_ms(sensed: Iterable[Sensed]) -> float | None:
     """Median over processes of how long the GPU worked for one call; None where no sample was recorded."""
-    found = [facts.span_ms for each in sensed if (facts := each.of(Trace)) is not None and facts.span_ms is not None]
-    return statistics.median(found) if found else None
+    spans = [facts.span_ms for each in sensed if (facts := each.of(Trace)) is not None and facts.span_ms is not None]
+    return statistics.median(spans) if spans else None
 
 
 def streams(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where, in every replica, work starts before the clock or ends after it."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = _traced(arm)
+    traces = _traced(arm)
     held = "+host" not in arm.timing  # else the clock starts with the first launch, and nothing can be before it
-    late = [traced.late for traced in told]
-    early = [traced.early if held else [] for traced in told]
+    late = [traced.late for traced in traces]
+    early = [traced.early if held else [] for traced in traces]
     if all(late):
         return caught(f"ends after the timed stream: {'; '.join(late[0])}")
     if all(early):
         return caught(f"starts before the clock, while the launches are held back: {'; '.join(early[0])}")
-    first = told[0]
+    first = traces[0]
     return passed(
         f"{first.activities} kernels and copies on {first.streams} streams, all of them between the two events"
     )
@@ -256,10 +256,10 @@ def kernel_time(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the GPU was busy with one call for far longer than a call is said to take."""
     if arm.timing is Timing.NONE or arm.median_ms is None:
         return not_applicable("it was not timed")
-    told = _traced(arm)
-    if all(traced.streams <= 1 for traced in told):
+    traces = _traced(arm)
+    if all(traced.streams <= 1 for traced in traces):
         return passed("all work of a call is on one stream, and so between the two events")
-    busy_ms = min(traced.busy_ms for traced in told)
+    busy_ms = min(traced.busy_ms for traced in traces)
     words = f"{arm.median_ms:.3g} ms by the samples, the GPU was busy for {busy_ms:.3g} ms with one call"
     if busy_ms > BUSY_FACTOR * arm.median_ms + BUSY_LEAST_MS:
         return caught(words)
@@ -336,7 +336,7 @@ class Places(Sensor[PlacesFacts]):
         if call.stage == "verify" or self._calls % EVERY == 0:
             if call.sample is None:  # a timed sample is ended by our own settling
                 self._look("by a call")
-            self._managed += [found for found in _managed(call.outputs) if found not in self._managed]
+            self._managed += [output for output in _managed(call.outputs) if output not in self._managed]
 
     def facts(self) -> PlacesFacts:
         """See PlacesFacts."""
@@ -365,13 +365,13 @@ def _managed(outputs: Sequence[tuple[Any, ...]]) -> list[str]:
     except ImportError:
         return []
     managed = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED
-    found = []
+    names = []
     for position, output in enumerate(itertools.chain.from_iterable(outputs[:1])):
         if output.is_cuda and output.numel():
             status, answer = driver.cuPointerGetAttribute(managed, output.data_ptr())
             if status == driver.CUresult.CUDA_SUCCESS and answer:
-                found.append(f"output {position}")
-    return found
+                names.append(f"output {position}")
+    return names
 
 
 def devices(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -379,15 +379,15 @@ def devices(arm: ArmFacts, run: RunFacts) -> Answer:
     declared = max(1, run.target.needs.gpus)  # a rung's own needs only say where it can run
     if declared > 1:
         return not_applicable(f"the target declares {declared} GPUs")
-    told = arm.facts(Places)
-    if all(facts.gpus < 2 for facts in told):
+    replicas = arm.facts(Places)
+    if all(facts.gpus < 2 for facts in replicas):
         return not_applicable("this process sees one GPU only")
-    used = [*(facts.elsewhere for facts in told), *(traced.elsewhere for traced in _traces(arm))]
+    used = [*(facts.elsewhere for facts in replicas), *(traced.elsewhere for traced in _traces(arm))]
     elsewhere = sorted({index for each in used for index in each})
     if elsewhere:
         names = ", ".join(f"cuda:{index}" for index in elsewhere)
         return caught(f"the target declares one GPU, and the rung has used {names} as well")
-    return passed(f"of {told[0].gpus} GPUs it has used its own")
+    return passed(f"of {replicas[0].gpus} GPUs it has used its own")
 
 
 def contexts(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -567,7 +567,7 @@ ISSUES: tuple[Issue, ...] = (
         "Another current device, stream or context is left behind, or other processes take turns on the GPU.",
         How.DETECTED,
         "Events, hold and refills go to one stream of one device whatever is current; what a call leaves changed is"
-        " caught, and processes with a context on this GPU are told.",
+        " caught, and processes with a context on this GPU are named.",
         "cuda/context_switch_overhead",
     ),
     Issue(

@@ -127,8 +127,8 @@ class Cupti:
             if kind in (RUNTIME, DRIVER):
                 start_ns, launch = _CALL.unpack(ctypes.string_at(record.value, _CALL.size))
                 into.called_ns[launch] = start_ns
-            elif (found := self._activity(kind, record.value)) is not None:
-                into.activities.append(found)
+            elif (activity := self._activity(kind, record.value)) is not None:
+                into.activities.append(activity)
 
     def _activity(self, kind: int, address: int) -> Activity | None:
         if kind == KERNEL:
@@ -167,11 +167,11 @@ def readable_by(cxx: Any, c: Any) -> Callable[[bytes], str]:
     @functools.cache
     def readable(name: bytes) -> str:
         status = ctypes.c_int()
-        if not (found := cxx.__cxa_demangle(name, None, None, ctypes.byref(status))):
+        if not (address := cxx.__cxa_demangle(name, None, None, ctypes.byref(status))):
             return name.decode(errors="replace")
         try:
-            return ctypes.string_at(found).decode(errors="replace")
+            return ctypes.string_at(address).decode(errors="replace")
         finally:
-            c.free(found)
+            c.free(address)
 
     return readable

@@ -103,7 +103,7 @@ def traffic(kind: str, size: int, members: int) -> float:
 
 
 @dataclass(slots=True)
-class Said:
+class Operation:
     """One operation that was started during a call.
 
     Attributes:
@@ -142,7 +142,7 @@ class Listeners:
         self._originals: list[tuple[Any, str, Any]] = []
         self._groups: dict[int, tuple[Any, tuple[int, ...]]] = {}  # id -> the group, kept alive, and its ranks
         self._coalescing = False
-        self._notes: list[tuple[str, tuple[int, ...], int, int, Any, bool]] = []  # Said but for `awaited`
+        self._notes: list[tuple[str, tuple[int, ...], int, int, Any, bool]] = []  # Operation but for `awaited`
         self._awaited: set[int] = set()  # ids of handles, which the notes keep alive
         self.listening = False
         self.symmetric = False
@@ -173,10 +173,10 @@ class Listeners:
         self._notes.clear()
         self._awaited.clear()
 
-    def said(self) -> list[Said]:
+    def operations(self) -> list[Operation]:
         """What was noted since."""
         return [
-            Said(kind, group, elements, nbytes, handle, id(handle) in self._awaited, apart)
+            Operation(kind, group, elements, nbytes, handle, id(handle) in self._awaited, apart)
             for kind, group, elements, nbytes, handle, apart in self._notes
         ]
 
@@ -189,30 +189,30 @@ class Listeners:
     # -- what takes their places -----------------------------------------------------------------------------------
 
     def _starting(self, kind: str, original: Any) -> Callable[..., Any]:
-        def method(group: Any, *given: Any, **named: Any) -> Any:
-            handle = original(group, *given, **named)
+        def method(group: Any, *positional: Any, **named: Any) -> Any:
+            handle = original(group, *positional, **named)
             if self.listening:
-                self._note(kind, group, given, named, handle)
+                self._note(kind, group, positional, named, handle)
             return handle
 
         return method
 
     def _bracket(self, begins: bool, original: Any) -> Callable[..., Any]:
-        def method(group: Any, *given: Any, **named: Any) -> Any:
-            found = original(group, *given, **named)
+        def method(group: Any, *positional: Any, **named: Any) -> Any:
+            result = original(group, *positional, **named)
             self._coalescing = begins
-            if self.listening and isinstance(found, self._c10d.Work):
-                self._keep("coalesced", self._members(group) or (), 0, 0, found, False)
-            return found
+            if self.listening and isinstance(result, self._c10d.Work):
+                self._keep("coalesced", self._members(group) or (), 0, 0, result, False)
+            return result
 
         return method
 
     def _waiting(self, original: Any) -> Callable[..., Any]:
-        def method(work: Any, *given: Any, **named: Any) -> Any:
-            found = original(work, *given, **named)
+        def method(work: Any, *positional: Any, **named: Any) -> Any:
+            result = original(work, *positional, **named)
             if self.listening:
                 self._awaited.add(id(work))
-            return found
+            return result
 
         return method
 
@@ -226,19 +226,19 @@ class Listeners:
         return method
 
     def _sharing(self, original: Any) -> Callable[..., Any]:
-        def function(*given: Any, **named: Any) -> Any:
+        def function(*positional: Any, **named: Any) -> Any:
             self.symmetric = True
-            return original(*given, **named)
+            return original(*positional, **named)
 
         return function
 
-    def _note(self, kind: str, group: Any, given: tuple[Any, ...], named: dict[str, Any], handle: Any) -> None:
+    def _note(self, kind: str, group: Any, positional: tuple[Any, ...], named: dict[str, Any], handle: Any) -> None:
         members = self._members(group)
         if members is None:
             return
-        elements, nbytes = max(map(self._size, (*given, *named.values())), default=(0, 0))
+        elements, nbytes = max(map(self._size, (*positional, *named.values())), default=(0, 0))
         if kind in ("send", "recv"):
-            peer = given[1] if len(given) > 2 and isinstance(given[1], int) else None
+            peer = positional[1] if len(positional) > 2 and isinstance(positional[1], int) else None
             if peer is not None and peer < len(members):
                 members = tuple(sorted({members[peer], self._dist.get_rank()}))
         self._keep(kind, members, elements, nbytes, handle, self._coalescing)
@@ -252,24 +252,24 @@ class Listeners:
 
     def _members(self, group: Any) -> tuple[int, ...] | None:
         """Ranks of a group; None for the one in which ranks only wait for one another."""
-        known = self._groups.get(id(group))
-        if known is None:
+        entry = self._groups.get(id(group))
+        if entry is None:
             ours = group.group_desc == RENDEZVOUS_GROUP
             try:
                 ranks = () if ours else tuple(self._dist.get_process_group_ranks(group))
             except (KeyError, ValueError):  # made past torch.distributed: its size is all there is to know
                 ranks = tuple(range(group.size()))
-            known = self._groups[id(group)] = (group, ranks)
-        return known[1] or None
+            entry = self._groups[id(group)] = (group, ranks)
+        return entry[1] or None
 
-    def _size(self, given: Any) -> tuple[int, int]:
+    def _size(self, argument: Any) -> tuple[int, int]:
         """Elements and bytes of all tensors in an argument."""
-        if isinstance(given, (list, tuple)):
-            if len(given) == 1:
-                return self._size(given[0])
-            sizes = [self._size(each) for each in given]
+        if isinstance(argument, (list, tuple)):
+            if len(argument) == 1:
+                return self._size(argument[0])
+            sizes = [self._size(each) for each in argument]
             return sum(elements for elements, _ in sizes), sum(nbytes for _, nbytes in sizes)
-        return (given.numel(), given.nbytes) if hasattr(given, "numel") else (0, 0)
+        return (argument.numel(), argument.nbytes) if hasattr(argument, "numel") else (0, 0)
 
     def sequence(self) -> int:
         """How many collectives the groups of this rank have counted so far, those of C++ among them."""
@@ -361,20 +361,20 @@ class Collectives(Sensor[CollectivesFacts]):
         if listeners is None or not listeners.listening:
             return
         listeners.listening = False
-        said = listeners.said()
+        operations = listeners.operations()
         listeners.forget()
         if sample is None or len(tally.wall_ms) >= MOST_SAMPLES:
             return
-        tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in said))
-        tally.nbytes.append(sum(traffic(one.kind, one.nbytes, len(one.group)) for one in said))
-        tally.kinds.update(one.kind for one in said)
-        tally.groups.update(one.group for one in said if one.elements)
+        tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in operations))
+        tally.nbytes.append(sum(traffic(one.kind, one.nbytes, len(one.group)) for one in operations))
+        tally.kinds.update(one.kind for one in operations)
+        tally.groups.update(one.group for one in operations if one.elements)
         tally.worlds.add(self._world())
-        left = unfinished(said)
+        left = unfinished(operations)
         tally.open_calls += bool(left)
         tally.open_kinds.update(one.kind for one in left)
         if self._sequence is not None:
-            tally.unseen.append(max(0, listeners.sequence() - self._sequence - len(said)))
+            tally.unseen.append(max(0, listeners.sequence() - self._sequence - len(operations)))
         tally.wall_ms.append(sample.device_ms)
         tally.busy_ms.append(sample.host_ms if self.site.device == "cpu" else sample.device_ms)
 
@@ -407,13 +407,13 @@ class Collectives(Sensor[CollectivesFacts]):
         )
 
 
-def unfinished(said: Sequence[Said]) -> list[Said]:
+def unfinished(operations: Sequence[Operation]) -> list[Operation]:
     """Operations of one call that nobody waited for.
 
     A message that was sent counts as waited for where something later was: an answer says that it arrived.
     """
-    last = max((number for number, one in enumerate(said) if one.awaited), default=-1)
-    return [one for number, one in enumerate(said) if one.open and (one.kind != "send" or number > last)]
+    last = max((number for number, one in enumerate(operations) if one.awaited), default=-1)
+    return [one for number, one in enumerate(operations) if one.open and (one.kind != "send" or number > last)]
 
 
 # -- the judges --------------------------------------------------------------------------------------------------------
@@ -428,18 +428,18 @@ def _why_not(arm: ArmFacts, run: RunFacts) -> Answer | None:
     return None
 
 
-def _told(arm: ArmFacts, target: Target) -> list[list[CollectivesFacts]]:
-    """What the sensors said, per replica in the order of ranks. Raises Unavailable where one of them said nothing."""
+def _by_replica(arm: ArmFacts, target: Target) -> list[list[CollectivesFacts]]:
+    """Facts of the sensors, per replica in the order of ranks. Raises Unavailable where one of them said nothing."""
     facts = arm.facts(Collectives)
     ranks = target.ranks
     if len(facts) % ranks or any(not each.calls for each in facts):
-        raise Unavailable(f"not all of its {ranks} ranks told of timed calls")
+        raise Unavailable(f"not all of its {ranks} ranks reported timed calls")
     return [facts[start : start + ranks] for start in range(0, len(facts), ranks)]
 
 
 def _baseline(run: RunFacts) -> ArmFacts | None:
-    found = [arm for arm in run.arms if arm.rung.role is Role.BASELINE and not arm.twin]
-    return next((arm for arm in found if arm.rung.name == "baseline"), found[0] if found else None)
+    baselines = [arm for arm in run.arms if arm.rung.role is Role.BASELINE and not arm.twin]
+    return next((arm for arm in baselines if arm.rung.name == "baseline"), baselines[0] if baselines else None)
 
 
 def _yardstick(arm: ArmFacts, run: RunFacts) -> list[list[CollectivesFacts]] | None:
@@ -447,15 +447,15 @@ def _yardstick(arm: ArmFacts, run: RunFacts) -> list[list[CollectivesFacts]] | N
     base = _baseline(run)
     if base is None or arm.rung.role is Role.BASELINE or base.timing is Timing.NONE:
         return None
-    return _told(base, run.target)
+    return _by_replica(base, run.target)
 
 
 def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where one rank hardly works, and receives no more, while the baseline shares the work out."""
     if (nothing := _why_not(arm, run)) is not None:
         return nothing
-    told = _told(arm, run.target)
-    wall = [_median(replica[rank].wall_ms for replica in told) for rank in range(run.target.ranks)]
+    replicas = _by_replica(arm, run.target)
+    wall = [_median(replica[rank].wall_ms for replica in replicas) for rank in range(run.target.ranks)]
     times = ", ".join(f"rank {rank} {_ms(each)}" for rank, each in enumerate(wall))
     base = _yardstick(arm, run)
     if base is not None:
@@ -463,9 +463,9 @@ def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
         least_ms = LEAST_BUSY_MS.get(arm.device, max(LEAST_BUSY_MS.values()))
         for rank, work in enumerate(usual):
             heavy = work.busy_ms >= max(least_ms, HEAVY_SHARE * max(each.busy_ms for each in usual))
-            if heavy and all(_idles(replica, rank, usual) for replica in told):
+            if heavy and all(_idles(replica, rank, usual) for replica in replicas):
                 what = "processor time" if arm.device == "cpu" else "device time"
-                busy_ms = _median(replica[rank].busy_ms for replica in told)
+                busy_ms = _median(replica[rank].busy_ms for replica in replicas)
                 return caught(
                     f"rank {rank} works {_ms(busy_ms)} of {what} a call and {_ms(work.busy_ms)} in the baseline,"
                     f" and nothing that another rank did in its place is sent to it ({times} a call)"
@@ -497,21 +497,21 @@ def exchange(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a rank exchanges nothing though the lesson is about it, or too little and the outputs show it."""
     if (nothing := _why_not(arm, run)) is not None:
         return nothing
-    told = _told(arm, run.target)
+    replicas = _by_replica(arm, run.target)
     base = _yardstick(arm, run)
     if base is None:
-        return passed(f"{_operations(told)}: {_moved(told)} a call and rank")
+        return passed(f"{_operations(replicas)}: {_moved(replicas)} a call and rank")
     ranks = range(run.target.ranks)
     usual = [min(replica[rank].elements for replica in base) for rank in ranks]
     if not any(usual):
-        return passed(f"{_moved(told)} a call and rank; the baseline exchanges nothing")
-    got = [max(replica[rank].elements for replica in told) for rank in ranks]
+        return passed(f"{_moved(replicas)} a call and rank; the baseline exchanges nothing")
+    got = [max(replica[rank].elements for replica in replicas) for rank in ranks]
     shares = {rank: got[rank] / usual[rank] for rank in ranks if usual[rank]}
     rank = min(shares, key=lambda each: shares[each])
     words = f"rank {rank} moves {got[rank]:.4g} elements a call, {shares[rank]:.0%} of the baseline's {usual[rank]:.4g}"
     if shares[rank] >= LESS:
-        return passed(f"{words} ({_operations(told)})")
-    facts = [each for replica in told for each in replica]
+        return passed(f"{words} ({_operations(replicas)})")
+    facts = [each for replica in replicas for each in replica]
     if any(each.symmetric for each in facts):
         return unavailable(f"{words}, but it uses symmetric memory, in which nothing counts what is exchanged")
     if any(each.unseen for each in facts):
@@ -519,11 +519,11 @@ def exchange(arm: ArmFacts, run: RunFacts) -> Answer:
     wrong = _wrong(arm, run.target)
     if wrong:
         return caught(f"{words}, and {wrong}")
-    never = all(not replica[rank].most_elements for replica in told)
+    never = all(not replica[rank].most_elements for replica in replicas)
     claimed = sorted(EXCHANGING & set(run.target.techniques))
     if never and claimed:
         return caught(
-            f"rank {rank} sends and receives nothing in {sum(replica[rank].calls for replica in told)} timed calls,"
+            f"rank {rank} sends and receives nothing in {sum(replica[rank].calls for replica in replicas)} timed calls,"
             f" the baseline moves {usual[rank]:.4g} elements; the lesson is about {', '.join(claimed)}:"
             " what its outputs need comes by another way than the group"
         )
@@ -538,8 +538,8 @@ def _wrong(arm: ArmFacts, target: Target) -> str:
             error = figures.get(f"{spec.name}.rms_error")
             allowed = target.tolerance.get(spec.dtype)
             if error is not None and allowed is not None and error > WRONG_FACTOR * allowed:
-                found = f"the RMS error of {spec.name} is {error:.2g} of its RMS where {allowed:.2g} is allowed"
-                worst = max(worst, (error, found))
+                sentence = f"the RMS error of {spec.name} is {error:.2g} of its RMS where {allowed:.2g} is allowed"
+                worst = max(worst, (error, sentence))
     return worst[1]
 
 
@@ -547,9 +547,9 @@ def awaited(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where most calls of a rank return while something that they started was never waited for."""
     if (nothing := _why_not(arm, run)) is not None:
         return nothing
-    told = _told(arm, run.target)
+    replicas = _by_replica(arm, run.target)
     for rank in range(run.target.ranks):
-        mine = [replica[rank] for replica in told]
+        mine = [replica[rank] for replica in replicas]
         calls, left = sum(each.calls for each in mine), sum(each.open_calls for each in mine)
         if not left:
             continue
@@ -560,7 +560,7 @@ def awaited(arm: ArmFacts, run: RunFacts) -> Answer:
         if all(each.open_calls * 2 >= each.calls for each in mine):
             return caught(words)
         return suspect(words)
-    return passed(f"whatever was started was waited for ({_operations(told)})")
+    return passed(f"whatever was started was waited for ({_operations(replicas)})")
 
 
 def topology(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -568,22 +568,22 @@ def topology(arm: ArmFacts, run: RunFacts) -> Answer:
     if (nothing := _why_not(arm, run)) is not None:
         return nothing
     ranks = run.target.ranks
-    told = _told(arm, run.target)
-    worlds = sorted({world for replica in told for each in replica for world in each.worlds})
+    replicas = _by_replica(arm, run.target)
+    worlds = sorted({world for replica in replicas for each in replica for world in each.worlds})
     if worlds != [ranks]:
         return caught(f"the lesson says {ranks} ranks; its processes saw a world of {_list(worlds)}")
-    islands = [_islands(replica, ranks) for replica in told]
+    islands = [_islands(replica, ranks) for replica in replicas]
     base = _yardstick(arm, run)
-    spoke = all(any(each.groups for each in replica) for replica in told)
-    unseen = any(each.unseen for replica in told for each in replica)
+    spoke = all(any(each.groups for each in replica) for replica in replicas)
+    unseen = any(each.unseen for replica in replicas for each in replica)
     if base is not None and spoke and not unseen and all(len(_islands(replica, ranks)) == 1 for replica in base):
         apart = max(islands, key=len)
-        if all(len(found) > 1 for found in islands):
+        if all(len(parts) > 1 for parts in islands):
             return caught(
-                f"{_operations(told)} ran in groups that never join the ranks {' | '.join(map(_list, apart))};"
+                f"{_operations(replicas)} ran in groups that never join the ranks {' | '.join(map(_list, apart))};"
                 f" the baseline's join all {ranks}"
             )
-    groups = sorted({tuple(group) for replica in told for each in replica for group in each.groups})
+    groups = sorted({tuple(group) for replica in replicas for each in replica for group in each.groups})
     return passed(f"a world of {ranks}; data went through the groups {'; '.join(map(_list, groups)) or '-'}")
 
 
@@ -596,17 +596,18 @@ def _islands(replica: Sequence[CollectivesFacts], ranks: int) -> list[list[int]]
     return sorted(sorted(part) for part in parts if part)
 
 
-def _operations(told: Sequence[Sequence[CollectivesFacts]]) -> str:
+def _operations(replicas: Sequence[Sequence[CollectivesFacts]]) -> str:
     """What the ranks of the first replica did in a call, on the mean over ranks."""
     total: defaultdict[str, float] = defaultdict(float)
-    for each in told[0]:
+    for each in replicas[0]:
         for kind, count in each.operations.items():
             total[kind] += count
-    return ", ".join(f"{count / len(told[0]):.3g} {kind}" for kind, count in sorted(total.items())) or "no collective"
+    ranks = len(replicas[0])
+    return ", ".join(f"{count / ranks:.3g} {kind}" for kind, count in sorted(total.items())) or "no collective"
 
 
-def _moved(told: Sequence[Sequence[CollectivesFacts]]) -> str:
-    return _bytes(_median(each.nbytes for replica in told for each in replica))
+def _moved(replicas: Sequence[Sequence[CollectivesFacts]]) -> str:
+    return _bytes(_median(each.nbytes for replica in replicas for each in replica))
 
 
 def _median(values: Iterable[float]) -> float:

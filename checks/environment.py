@@ -5,7 +5,7 @@ telemetry between, and from sensors in every arm's process. All of it is only re
 
 Two modes. `--validity strict` is for results that somebody will build on: what demonstrably disturbed the run, or
 changed while it lasted, makes it SUSPECT, and it has no verdict. `--validity portable` is for a laptop, a shared server
-or a build machine: the same finding is told, and warns, but does not refuse; results of this mode never update
+or a build machine: the same finding is reported, and warns, but does not refuse; results of this mode never update
 expectations. In both modes what cannot be known is UNAVAILABLE, what is merely not ideal (clocks that are not locked,
 a guest of a hypervisor, a governor that saves power) is PASSED with its figures, and a kernel that changes its own
 standing, by a higher priority, more threads or other cores than its rivals have, is CAUGHT.
@@ -78,7 +78,7 @@ def beside_others(run: RunFacts, evidence: str) -> Answer:
 # -- sensors -----------------------------------------------------------------------------------------------------------
 
 
-class Stand(Facts, frozen=True, kw_only=True):
+class ProcessState(Facts, frozen=True, kw_only=True):
     """How a process stands.
 
     Attributes:
@@ -96,8 +96,8 @@ class Stand(Facts, frozen=True, kw_only=True):
     device: int | None
 
 
-class Seen(Stand, frozen=True, kw_only=True):
-    """A standing at the edge of `calls` calls."""
+class CountedState(ProcessState, frozen=True, kw_only=True):
+    """State at the edge of `calls` calls."""
 
     calls: int
 
@@ -114,8 +114,8 @@ class StandingFacts(Facts, frozen=True, kw_only=True):
         asked: the most threads that were ever asked for.
     """
 
-    start: Stand
-    seen: list[Seen]
+    start: ProcessState
+    seen: list[CountedState]
     given: list[int]
     cores: list[int]
     uuid: str | None
@@ -181,9 +181,9 @@ class Standing(Sensor[StandingFacts]):
             versions["cudnn"] = str(torch.backends.cudnn.version())
         nice, policy, threads, cores, device = self._start
         return StandingFacts(
-            start=Stand(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device),
+            start=ProcessState(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device),
             seen=[
-                Seen(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device, calls=calls)
+                CountedState(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device, calls=calls)
                 for (nice, policy, threads, cores, device), calls in list(self._seen.items())[:32]
             ],
             given=sorted(self._given),
@@ -224,8 +224,8 @@ _Key: TypeAlias = tuple[int, int, int, tuple[int, ...], int | None]  # Stand, in
 
 
 def _device(arm: ArmFacts, run: RunFacts) -> Answer:
-    found = arm.facts(Standing)
-    for facts in found:
+    processes = arm.facts(Standing)
+    for facts in processes:
         start = facts.start.device
         others = [seen for seen in facts.seen if seen.device != start]
         if others:
@@ -233,7 +233,7 @@ def _device(arm: ArmFacts, run: RunFacts) -> Answer:
             return caught(
                 f"made GPU {others[0].device} the current one in {calls} of {total} calls; the run is on GPU {start}"
             )
-    uuids = sorted({str(facts.uuid) for facts in found})
+    uuids = sorted({str(facts.uuid) for facts in processes})
     if len(uuids) > 1:
         return suspect(f"its processes ran on different GPUs: {', '.join(uuids)}")
     watched = _inside(run.before, "gpu", "uuid")
@@ -244,12 +244,12 @@ def _device(arm: ArmFacts, run: RunFacts) -> Answer:
             f"it ran on {uuids[0]}, while clocks and power are read of {watched}; "
             "with CUDA_DEVICE_ORDER=PCI_BUS_ID and the first GPU visible both are the same"
         )
-    return passed(f"all {len(found)} processes ran on {watched}, which is the GPU whose clocks are read")
+    return passed(f"all {len(processes)} processes ran on {watched}, which is the GPU whose clocks are read")
 
 
 def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
-    found = arm.facts(Standing)
-    for facts in found:
+    processes = arm.facts(Standing)
+    for facts in processes:
         start, total = facts.start, sum(seen.calls for seen in facts.seen)
         for seen in facts.seen:
             share = f"in {seen.calls} of {total} calls"
@@ -261,10 +261,10 @@ def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
                 return caught(
                     f"took more threads than it was given: {seen.threads} {share}, {start.threads} at the start"
                 )
-    for facts in found:
+    for facts in processes:
         if facts.asked > facts.start.threads:
             return caught(f"asked for {facts.asked} threads for a while, {facts.start.threads} were given to every arm")
-    start = found[0].start
+    start = processes[0].start
     other = _first_other_start(arm, run)
     if other is not None and (other.nice, other.policy) != (start.nice, start.policy):
         return suspect(
@@ -275,29 +275,29 @@ def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _placement(arm: ArmFacts, run: RunFacts) -> Answer:
-    found = arm.facts(Standing)
-    for facts in found:
-        given = set(facts.given) | set(facts.start.cores)
+    processes = arm.facts(Standing)
+    for facts in processes:
+        allotment = set(facts.given) | set(facts.start.cores)
         # On a GPU the driver's and the libraries' own threads may go where they like: the calling one counts.
         reached = set(facts.cores) if arm.device == "cpu" or run.target.on_host else set()
-        more = sorted(reached.union(*(seen.cores for seen in facts.seen)) - given)
+        more = sorted(reached.union(*(seen.cores for seen in facts.seen)) - allotment)
         if more:
             return caught(
                 f"moved threads to core{'s' if len(more) > 1 else ''} {_list(more)}, "
-                f"outside of the {len(given)} that every arm was given ({_list(sorted(given))})"
+                f"outside of the {len(allotment)} that every arm was given ({_list(sorted(allotment))})"
             )
-    start = found[0].start
+    start = processes[0].start
     other = _first_other_start(arm, run)
     if other is not None and other.cores != start.cores:
         return unfit(run, f"it was started on cores {_list(start.cores)}, the baseline on {_list(other.cores)}")
-    fewer = [seen for facts in found for seen in facts.seen if seen.cores != start.cores]
+    fewer = [seen for facts in processes for seen in facts.seen if seen.cores != start.cores]
     if fewer:
         return passed(f"kept to cores {_list(fewer[0].cores)} of its {len(start.cores)}")
     return passed(f"stayed on its {len(start.cores)} cores ({_list(start.cores)})")
 
 
-def _first_other_start(arm: ArmFacts, run: RunFacts) -> Stand | None:
-    """How the first arm that told was started, where that is another one."""
+def _first_other_start(arm: ArmFacts, run: RunFacts) -> ProcessState | None:
+    """State in which the first arm that sent facts was started; None for that arm itself."""
     for other in run.arms:
         if other.arm == arm.arm:
             return None
@@ -326,9 +326,9 @@ def _clocks(run: RunFacts) -> Answer:
     if max(ran) > most * 1.02:
         return unfit(run, f"the SM clock reached {max(ran):.0f} MHz, above the limit of {most} MHz")
     application = _inside(run.before, "gpu", "application_sm_clock_mhz")
-    asked = "not told" if application is None else f"{application} MHz"
+    setting = "not reported" if application is None else f"{application} MHz"
     return passed(
-        f"SM clock {min(ran):.0f} to {max(ran):.0f} MHz, limit {most} MHz before and after, application clock {asked}"
+        f"SM clock {min(ran):.0f} to {max(ran):.0f} MHz, limit {most} MHz before and after, application clock {setting}"
     )
 
 
@@ -338,14 +338,14 @@ def _swap(run: RunFacts) -> Answer:
         return unavailable("/proc/vmstat does not tell what was read back from swap")
     moved = pages * os.sysconf("SC_PAGE_SIZE")
     killed = _delta(run, "oom_kills")
-    policy = run.before.get("overcommit") or "not told"
+    policy = run.before.get("overcommit") or "not reported"
     left = run.after.get("memory_available_bytes")
-    told = f"{moved / 1e6:.0f} MB read back from swap, overcommit {policy}"
+    words = f"{moved / 1e6:.0f} MB read back from swap, overcommit {policy}"
     if left is not None:
-        told += f", {left / 1e9:.1f} GB of memory available at the end"
+        words += f", {left / 1e9:.1f} GB of memory available at the end"
     if killed:
-        told += f", {killed:.0f} processes of this machine killed for want of memory"
-    return unfit(run, told) if moved > SWAPPED_BYTES else passed(told)
+        words += f", {killed:.0f} processes of this machine killed for want of memory"
+    return unfit(run, words) if moved > SWAPPED_BYTES else passed(words)
 
 
 def _numa(run: RunFacts) -> Answer:
@@ -388,18 +388,18 @@ def _thermal(run: RunFacts) -> Answer:
     if worst is not None and worst > SET_ASIDE:
         return unfit(run, f"{worst:.0%} of the samples of {whose} were set aside because the clock had fallen")
     telemetry = run.telemetry
-    known = [int(bits) for bits in telemetry.throttle if bits >= 0] if telemetry is not None else []
-    if not known:
+    readings = [int(bits) for bits in telemetry.throttle if bits >= 0] if telemetry is not None else []
+    if not readings:
         return unavailable("the driver does not tell why clocks are held back")
-    hot = sum(bool(bits & THERMAL) for bits in known) / len(known)
-    capped = sum(bool(bits & (POWER_CAP | POWER_BRAKE)) for bits in known) / len(known)
+    hot = sum(bool(bits & THERMAL) for bits in readings) / len(readings)
+    capped = sum(bool(bits & (POWER_CAP | POWER_BRAKE)) for bits in readings) / len(readings)
     degrees = [float(value) for value in telemetry.temperature_c if value > 0] if telemetry is not None else []
-    told = (
-        f"held back for heat in {hot:.1%} and for power in {capped:.1%} of {len(known)} readings"
+    words = (
+        f"held back for heat in {hot:.1%} and for power in {capped:.1%} of {len(readings)} readings"
         + (f", {min(degrees):.0f} to {max(degrees):.0f} °C" if degrees else "")
         + (f"; at most {worst:.1%} of an arm's samples set aside" if worst is not None else "")
     )
-    return unfit(run, told) if hot > DISTURBED else passed(told)
+    return unfit(run, words) if hot > DISTURBED else passed(words)
 
 
 def _power_limit(run: RunFacts) -> Answer:
@@ -419,8 +419,8 @@ def _gpu_settings(run: RunFacts) -> Answer:
     changed = _changes(run, "gpu", names) + _changes(run, "", ("mps", "gpu_count"))
     if changed:
         return unfit(run, f"the GPU's settings changed during the run: {'; '.join(changed)}")
-    told = [f"{name.replace('_', ' ')} {_onoff(_inside(run.before, 'gpu', name))}" for name in names]
-    return passed(f"{', '.join(told)}, MPS {'on' if run.before.get('mps') else 'off'}; the same before and after")
+    settings = [f"{name.replace('_', ' ')} {_onoff(_inside(run.before, 'gpu', name))}" for name in names]
+    return passed(f"{', '.join(settings)}, MPS {'on' if run.before.get('mps') else 'off'}; the same before and after")
 
 
 def _neighbours(run: RunFacts) -> Answer:
@@ -440,8 +440,8 @@ def _neighbours(run: RunFacts) -> Answer:
         share = "" if one["sm_share_pct"] is None else f" ({one['sm_share_pct']} % of its multiprocessors' time)"
         return unfit(run, f"process {one['pid']} used the GPU during the run{share}; {len(busy)} such in all")
     held = sum(one["memory_bytes"] or 0 for one in others)
-    told = f"{len(others)} other processes hold {held / 1e6:.0f} MB on the GPU, none was seen to compute"
-    return passed(told + (f"; {unknown} more are numbers of another namespace" if unknown else ""))
+    words = f"{len(others)} other processes hold {held / 1e6:.0f} MB on the GPU, none was seen to compute"
+    return passed(words + (f"; {unknown} more are numbers of another namespace" if unknown else ""))
 
 
 def _cpu_neighbours(run: RunFacts) -> Answer:
@@ -451,18 +451,18 @@ def _cpu_neighbours(run: RunFacts) -> Answer:
         return unavailable("the kernel does not tell who waited") if timed else not_applicable("no arm ran on a CPU")
     worst = max(measured, key=lambda arm: arm.waited_share or 0.0)
     waited = worst.waited_share or 0.0
-    told = [f"threads of {worst.arm} stood in line for {waited:.1%} of its turns"]
+    parts = [f"threads of {worst.arm} stood in line for {waited:.1%} of its turns"]
     if worst.others_cores is not None:
-        told.append(f"others kept {max(worst.others_cores, 0.0):.2f} processors busy")
+        parts.append(f"others kept {max(worst.others_cores, 0.0):.2f} processors busy")
     if worst.stolen_share is not None:
-        told.append(f"the hypervisor took {worst.stolen_share:.1%}")
+        parts.append(f"the hypervisor took {worst.stolen_share:.1%}")
     if worst.pressure_share is not None:
-        told.append(f"something on the machine stood in line for {worst.pressure_share:.0%} of the time")
+        parts.append(f"something on the machine stood in line for {worst.pressure_share:.0%} of the time")
     load = _inside(run.before, "load")
-    told += [f"load {load[0]:.1f} before"] if isinstance(load, (list, tuple)) and load else []
+    parts += [f"load {load[0]:.1f} before"] if isinstance(load, (list, tuple)) and load else []
     if waited > STARVED and run.validity != "portable":
-        return suspect(", ".join(told))
-    return beside_others(run, ", ".join(told))
+        return suspect(", ".join(parts))
+    return beside_others(run, ", ".join(parts))
 
 
 def _driver(run: RunFacts) -> Answer:
@@ -481,23 +481,24 @@ def _driver(run: RunFacts) -> Answer:
 
 
 def _libraries(run: RunFacts) -> Answer:
-    told: dict[str, dict[str, str]] = {}
+    by_library: dict[str, dict[str, str]] = {}
     for arm in run.arms:
         try:
-            found = arm.facts(Standing)
+            processes = arm.facts(Standing)
         except Unavailable:
             continue
-        for facts in found:
+        for facts in processes:
             for name, version in facts.versions.items():
                 if version is not None:
-                    told.setdefault(name, {}).setdefault(version, arm.arm)
-    if not told:
-        raise Unavailable("no process told which libraries it runs on")
-    for name, versions in told.items():
+                    by_library.setdefault(name, {}).setdefault(version, arm.arm)
+    if not by_library:
+        raise Unavailable("no process reported which libraries it runs on")
+    for name, versions in by_library.items():
         if len(versions) > 1:
             where = ", ".join(f"{version} in {arm}" for version, arm in versions.items())
             return suspect(f"processes of one run have different versions of {name}: {where}")
-    return passed(f"the same in every process: {', '.join(f'{n} {next(iter(v))}' for n, v in sorted(told.items()))}")
+    names = ", ".join(f"{name} {next(iter(versions))}" for name, versions in sorted(by_library.items()))
+    return passed(f"the same in every process: {names}")
 
 
 def _comparable(run: RunFacts) -> Answer:
@@ -518,10 +519,10 @@ def _comparable(run: RunFacts) -> Answer:
     when = run.history[0].get("wall", "before")
     if moved:
         return passed(f"compared with the run of {when}: {'; '.join(moved)}; times across that step are not alike")
-    known = [name for name in now if now[name] is not None and then[name] is not None]
-    if not known:
+    common = [name for name in now if now[name] is not None and then[name] is not None]
+    if not common:
         return unavailable("the earlier run does not tell its versions")
-    return passed(f"{', '.join(known)} as in the run of {when}")
+    return passed(f"{', '.join(common)} as in the run of {when}")
 
 
 def _limits(run: RunFacts) -> Answer:
@@ -533,33 +534,33 @@ def _limits(run: RunFacts) -> Answer:
         return unavailable("the control group cannot be read")
     if before.get("cpus") is None:
         memory = before.get("memory_bytes")
-        told = "none" if memory is None else f"{memory / 1e9:.1f} GB"
-        return passed(f"no limit of processor time; memory limit {told}")
+        words = "none" if memory is None else f"{memory / 1e9:.1f} GB"
+        return passed(f"no limit of processor time; memory limit {words}")
     periods, held = _difference(before, after, "periods"), _difference(before, after, "throttled_periods")
     lost_s, wall_s = _difference(before, after, "throttled_s"), _wall_s(run)
     if not periods or held is None or lost_s is None or not wall_s:
         return passed(f"{before['cpus']:.2f} processors allowed; no period was counted in the run")
-    told = (
+    words = (
         f"{before['cpus']:.2f} processors allowed; stopped in {held / periods:.1%} of {periods:.0f} periods, "
         f"{lost_s:.2f} s of {wall_s:.1f} s"
     )
-    return unfit(run, told) if held / periods > DISTURBED and lost_s / wall_s > DISTURBED else passed(told)
+    return unfit(run, words) if held / periods > DISTURBED and lost_s / wall_s > DISTURBED else passed(words)
 
 
 def _virtual(run: RunFacts) -> Answer:
     virtual = run.before.get("virtual") or {}
     named = " ".join(str(virtual[key]) for key in ("vendor", "product", "type") if virtual.get(key))
-    guest = {True: "guest of a hypervisor", False: "no hypervisor", None: "hypervisor not told"}[
+    guest = {True: "guest of a hypervisor", False: "no hypervisor", None: "hypervisor not reported"}[
         virtual.get("hypervisor")
     ]
     box = run.before.get("container")
-    told = guest + (f" ({named})" if named else "") + (f", container ({box})" if box else ", no sign of a container")
+    words = guest + (f" ({named})" if named else "") + (f", container ({box})" if box else ", no sign of a container")
     stolen, busy, idle = (_delta(run, name) for name in ("steal_s", "busy_s", "idle_s"))
     if stolen is None or busy is None or idle is None or busy + idle + stolen <= 0:
-        return passed(told)
+        return passed(words)
     share = stolen / (busy + idle + stolen)
-    told += f"; {share:.1%} of the processors' time went to other guests"
-    return unfit(run, told) if share > STOLEN else passed(told)
+    words += f"; {share:.1%} of the processors' time went to other guests"
+    return unfit(run, words) if share > STOLEN else passed(words)
 
 
 # -- small questions ---------------------------------------------------------------------------------------------------
@@ -574,14 +575,14 @@ def _inside(facts: Plain, *path: str) -> Any:
 
 
 def _changes(run: RunFacts, group: str, names: tuple[str, ...]) -> list[str]:
-    """What was told before and after, and differs."""
-    found: list[str] = []
+    """Values that were read before and after, and differ."""
+    changes: list[str] = []
     for name in names:
         path = (group, name) if group else (name,)
         before, after = _inside(run.before, *path), _inside(run.after, *path)
         if before is not None and after is not None and before != after:
-            found.append(f"{name.replace('_', ' ')} {before} before, {after} after")
-    return found
+            changes.append(f"{name.replace('_', ' ')} {before} before, {after} after")
+    return changes
 
 
 def _delta(run: RunFacts, name: str) -> float | None:
@@ -604,7 +605,7 @@ def _list(cores: list[int]) -> str:
 
 def _onoff(value: object) -> str:
     if value is None:
-        return "not told"
+        return "not reported"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
@@ -822,7 +823,7 @@ ISSUES: tuple[Issue, ...] = (
         "environment.memory_overcommit",
         "Memory is taken that exists only as a promise: its cost falls on somebody else, or on the swap device.",
         How.DETECTED,
-        "Pages of large outputs in host memory must have been written; swap traffic and overcommit are told.",
+        "Pages of large outputs in host memory must have been written; swap traffic and overcommit are reported.",
         "environment/memory_overcommit",
     ),
     Issue(
@@ -879,7 +880,7 @@ ISSUES: tuple[Issue, ...] = (
         "environment.virtualization_overhead",
         "A virtual machine or container costs time that bare metal would not, and not always the same.",
         How.DETECTED,
-        "Its signs and the stolen time are told with every run, and both sides bear it in turns. What bare metal would "
+        "Its signs and the stolen time are shown with a run, and both sides bear it in turns. What bare metal would "
         "say cannot be known from inside. tests/checks/test_environment.py holds the judge against stolen time.",
     ),
     Issue(
@@ -903,7 +904,7 @@ ISSUES: tuple[Issue, ...] = (
         "What is measured moves the processes of its rivals to other cores, or makes them slower or limits them.",
         How.PREVENTED,
         "A seccomp filter refuses it for every process but the caller, in all threads and children of a rung "
-        "(tests/engine/test_seccomp.py); what a kernel cannot hold is told with every result.",
+        "(tests/engine/test_seccomp.py); what a kernel cannot hold is shown with every result.",
         "environment/moved_rivals",
         listed=False,
     ),

@@ -255,8 +255,8 @@ def _on_cpu(launch_once: Callable[[], object]) -> tuple[list[Piece], int, str]:
     with profile():
         _showing(launch_once, _in_record)  # the first call under a record waits for what the record needs
         empty_ns = min(_wall_ns(lambda: None) for _ in range(EMPTY_CALLS))  # the mode itself is no work of the call
-    found = [_recorded_on_cpu(launch_once, empty_ns) for _ in range(RECORDED_CALLS)]
-    pieces, total_ns = min(found, key=lambda one: one[1])
+    recordings = [_recorded_on_cpu(launch_once, empty_ns) for _ in range(RECORDED_CALLS)]
+    pieces, total_ns = min(recordings, key=lambda one: one[1])
     # Of a call of 0.3 ms the record itself takes a tenth, outside of its operators: that is no work of the rung.
     plain_ns = max(1, min(_plain_ns(launch_once) for _ in range(RECORDED_CALLS)))
     return pieces, plain_ns if plain_ns < total_ns < DISTURBED * plain_ns else total_ns, "torch's record of operators"

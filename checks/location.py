@@ -80,12 +80,12 @@ def descendants(pid: int) -> list[int]:
             except OSError:
                 continue
             parents[int(name)] = int(text.rpartition(")")[2].split()[1])
-    found: list[int] = []
+    pids: list[int] = []
     level = {pid}
     while level:
         level = {child for child, parent in parents.items() if parent in level}
-        found += level
-    return [child for child in found if not _compiles(child)]
+        pids += level
+    return [child for child in pids if not _compiles(child)]
 
 
 def _compiles(pid: int) -> bool:
@@ -207,19 +207,19 @@ def processes(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where in every replica other processes did the work beside the clock."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Elsewhere) if facts.samples]
-    if not told:
+    replicas = [facts for facts in arm.facts(Elsewhere) if facts.samples]
+    if not replicas:
         return unavailable("no timed sample was seen")
-    if all(f.outside_ms > max(ELSEWHERE_LEAST_MS, ELSEWHERE_SHARE * f.claimed_ms) for f in told):
-        one = told[0]
+    if all(f.outside_ms > max(ELSEWHERE_LEAST_MS, ELSEWHERE_SHARE * f.claimed_ms) for f in replicas):
+        one = replicas[0]
         return caught(
             f"processes that the rung started worked {one.outside_ms:.3g} ms per sample while nothing was timed,"
             f" beside {one.claimed_ms:.3g} ms that were claimed"
         )
-    count = max(facts.processes for facts in told)
+    count = max(facts.processes for facts in replicas)
     if not count:
         return passed("it has started no process that was alive while it was timed")
-    worst = max(facts.outside_ms for facts in told)
+    worst = max(facts.outside_ms for facts in replicas)
     return passed(f"{count} processes of its own worked {worst:.3g} ms per sample beside the clock")
 
 
@@ -251,7 +251,7 @@ class Turns:
         )
 
     def since(self, before: Turns) -> Turns:
-        """Those after an earlier look."""
+        """Turns after an earlier look."""
         return Turns(
             self.run_ns - before.run_ns, self.wait_ns - before.wait_ns, self.count - before.count, self.in_line
         )
@@ -319,8 +319,8 @@ class StillRunning(Sensor[StillRunningFacts]):
         restless: set[str] | None = None
         # Looked up once: a walk over all processes takes as long as a window.
         below = descendants(os.getpid()) if has_children() else []
-        known = set(self._brought(below))
-        loops = {_name(*thread) for thread in known if self._waits_for_peers(*thread)}
+        earlier = set(self._brought(below))
+        loops = {_name(*thread) for thread in earlier if self._waits_for_peers(*thread)}
         start = time.monotonic()
         for _ in range(MOST_WINDOWS):
             before, at_ns = _turns(list(self._brought(below))), time.monotonic_ns()
@@ -330,7 +330,7 @@ class StillRunning(Sensor[StillRunningFacts]):
             after, window_ns = _turns(there), time.monotonic_ns() - at_ns
             spent: dict[str, Turns] = {}
             for thread, turns in after.items():
-                who = _name(*thread) if thread in known else BEGUN
+                who = _name(*thread) if thread in earlier else BEGUN
                 spent[who] = spent.get(who, Turns()) + turns.since(before.get(thread, Turns()))
             if len(after) < len(there):  # one ended since it was listed, and may have begun another
                 spent[BEGUN] = spent.get(BEGUN, Turns()) + Turns(in_line=True)
@@ -394,13 +394,13 @@ def _name(process: str, tid: int) -> str:
 
 def _turns(threads: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Turns]:
     """The turns of each since it began, without those that have ended."""
-    found: dict[tuple[str, int], Turns] = {}
+    turns: dict[tuple[str, int], Turns] = {}
     for process, tid in threads:
         try:
-            found[process, tid] = turns_of(process, tid)
+            turns[process, tid] = turns_of(process, tid)
         except OSError:
             continue
-    return found
+    return turns
 
 
 def _threads(process: str) -> list[int]:
@@ -411,11 +411,11 @@ def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where threads or processes of the lesson went on for as long as was looked, in every replica."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(StillRunning) if facts.windows]
-    if not told:
+    replicas = [facts for facts in arm.facts(StillRunning) if facts.windows]
+    if not replicas:
         return unavailable("no replica was looked at after its last call")
-    if all(f.busy_s for f in told):
-        one = told[0]
+    if all(f.busy_s for f in replicas):
+        one = replicas[0]
         who = ", ".join(
             f"{name} for {spent:.2g} s in {one.turns.get(name, 0)} turns" for name, spent in one.busy_s.items()
         )
@@ -423,7 +423,7 @@ def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
             f"{one.asleep_s:.2f} s after its last call the rung still worked, stood in line to work or looked for"
             f" work: {who}"
         )
-    return passed(f"all was quiet {max(f.asleep_s for f in told) * 1e3:.0f} ms after the last call")
+    return passed(f"all was quiet {max(f.asleep_s for f in replicas) * 1e3:.0f} ms after the last call")
 
 
 # -- the host behind the GPU -------------------------------------------------------------------------------------------
@@ -480,14 +480,14 @@ def host_work(arm: ArmFacts, run: RunFacts) -> Answer:
         return not_applicable("it was not timed")
     if arm.timing.endswith("+host") or arm.timing is Timing.HOST:
         return passed("the stream is not held: what the host does is part of the time")
-    told = [facts for facts in arm.facts(Host) if facts.samples]
-    if not told:
+    replicas = [facts for facts in arm.facts(Host) if facts.samples]
+    if not replicas:
         return unavailable("no timed sample was seen")
     visible = [spec.name for spec in run.target.inputs if {"cpu", "pinned"} & set(spec.flags)]
-    found = [_behind_the_hold(facts, visible) for facts in told]
-    if all(found):
-        return caught(found[0])
-    worst = max(told, key=lambda facts: facts.host_ms)
+    sentences = [_behind_the_hold(facts, visible) for facts in replicas]
+    if all(sentences):
+        return caught(sentences[0])
+    worst = max(replicas, key=lambda facts: facts.host_ms)
     return passed(
         f"the host took {worst.host_ms:.3g} ms to launch what took the GPU {worst.device_ms:.3g} ms,"
         f" other threads {worst.others_ms:.3g} ms around it"
@@ -597,7 +597,7 @@ ISSUES: tuple[Issue, ...] = (
         "location.jit_compilation_timing",
         "Compilation counts for one side and not for the other, or carries work that belongs to the calls.",
         How.OUTSIDE,
-        "Compilation is over before the first sample, for every arm, and told apart; code that is made for values is "
+        "Compilation is over before the first sample, for every arm, and shown apart; code that is made for values is "
         "made anew in the judge's batches, and is in their time.",
         "location/jit_compilation_timing",
     ),

@@ -131,9 +131,9 @@ class InputBits(Sensor[InputBitsFacts]):
     def _note(self, case: Case, buffers: Sequence[object]) -> None:
         of_case = self._after.setdefault(case.name, {})
         for name, tensor in immutable(self.site, buffers):
-            found, now = of_case.setdefault(name, []), bits(tensor)
-            if now not in found:
-                found.append(now)
+            fingerprints, now = of_case.setdefault(name, []), bits(tensor)
+            if now not in fingerprints:
+                fingerprints.append(now)
 
     def facts(self) -> InputBitsFacts:
         """See InputBitsFacts."""
@@ -147,8 +147,8 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
     differ, the bits that others had before any call say who wrote: whoever leaves those alone has done nothing,
     whatever the baseline does; where the others write there too the task's declaration is in doubt, and not the rung.
     """
-    told = arm.facts(InputBits)
-    names = {name for facts in told for case in facts.after.values() for name in case}
+    replicas = arm.facts(InputBits)
+    names = {name for facts in replicas for case in facts.after.values() for name in case}
     if not names:
         return not_applicable("there is no input that a call may not change")
     others = [
@@ -157,21 +157,21 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
         if other.ended_well and other.rung.name != arm.rung.name and other.rung.role in (Role.BASELINE, Role.OPTIMIZED)
     ]
     noted = [facts for other in others for replica in other.sensed if (facts := replica.of(InputBits)) is not None]
-    known, own = _left(noted), _left(told)
+    theirs, own = _left(noted), _left(replicas)
     arrived: dict[tuple[str, str], set[str]] = {}
     for facts in noted:
         for case, inputs in facts.before.items():
             for name, held in inputs.items():
                 arrived.setdefault((case, name), set()).add(held)
-    if not known:
+    if not theirs:
         return unavailable("no other rung's inputs are known; run it beside its baseline")
-    strange = [place for place, found in own.items() if place in known and not found <= known[place]]
+    strange = [place for place, fingerprints in own.items() if place in theirs and not fingerprints <= theirs[place]]
     if not strange:
         return passed(f"{', '.join(sorted(names))}: the same bits after its calls as after those of other rungs")
-    # Which of two is the careless one is told by the rest, and where there are but two, by the baseline's office.
+    # Which of two is the careless one is decided by the rest, and where there are but two, by the baseline's office.
     if arm.rung.role is Role.BASELINE:
         return passed("another rung left its inputs otherwise; the baseline is what the others are compared with")
-    writing = [place for place in strange if arrived.get(place, set()) & known[place]]
+    writing = [place for place in strange if arrived.get(place, set()) & theirs[place]]
     if writing:
         return caught(
             f"{_names(writing)}: other bits after a call than the same values have after the baseline's; an input may"
@@ -186,14 +186,14 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
     return passed(f"{_names(strange)}: as it arrived after its calls; it is the baseline that writes there")
 
 
-def _left(told: Sequence[InputBitsFacts]) -> dict[tuple[str, str], set[str]]:
+def _left(replicas: Sequence[InputBitsFacts]) -> dict[tuple[str, str], set[str]]:
     """Fingerprints after calls of all processes, by case and input."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for facts in told:
+    by_place: dict[tuple[str, str], set[str]] = {}
+    for facts in replicas:
         for case, inputs in facts.after.items():
             for name, left in inputs.items():
-                found.setdefault((case, name), set()).update(left)
-    return found
+                by_place.setdefault((case, name), set()).update(left)
+    return by_place
 
 
 def _names(places: Sequence[tuple[str, str]]) -> str:
@@ -274,17 +274,18 @@ class Canaries(Sensor[CanariesFacts]):
 
 def canaries(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a call wrote past an end of an input."""
-    told = [facts for facts in arm.facts(Canaries) if facts.looks]
-    if not told:
+    replicas = [facts for facts in arm.facts(Canaries) if facts.looks]
+    if not replicas:
         return unavailable("its inputs have no margins to watch")
     hit: dict[str, int] = {}
-    for facts in told:
+    for facts in replicas:
         for name, count in facts.hit_bytes.items():
             hit[name] = max(hit.get(name, 0), count)
     if hit:
         worst = ", ".join(f"{name} ({count} bytes)" for name, count in hit.items())
         return caught(f"it writes past the ends of its inputs: {worst}; that memory is another's")
-    return passed(f"{told[0].watched_bytes} bytes around its inputs stayed as they were, over {told[0].looks} looks")
+    first = replicas[0]
+    return passed(f"{first.watched_bytes} bytes around its inputs stayed as they were, over {first.looks} looks")
 
 
 # -- aliasing ----------------------------------------------------------------------------------------------------------
@@ -320,9 +321,9 @@ class Aliases(Sensor[AliasesFacts]):
             for name, tensor in immutable(self.site, buffers):
                 taken[tensor.untyped_storage().data_ptr()] = name
             for spec, output in zip(self.site.target.outputs_of(len(outputs)), outputs, strict=True):
-                found = taken.get(output.untyped_storage().data_ptr()) if output.numel() else None
-                if found is not None:
-                    pair = f"{spec.name} is {found}"
+                source = taken.get(output.untyped_storage().data_ptr()) if output.numel() else None
+                if source is not None:
+                    pair = f"{spec.name} is {source}"
                     self._shared[pair] = self._shared.get(pair, 0) + 1
 
     def facts(self) -> AliasesFacts:
@@ -332,12 +333,12 @@ class Aliases(Sensor[AliasesFacts]):
 
 def aliasing(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where an output is an input's memory."""
-    told = [facts for facts in arm.facts(Aliases) if facts.calls]
-    if not told:
+    replicas = [facts for facts in arm.facts(Aliases) if facts.calls]
+    if not replicas:
         return unavailable("no call was seen")
-    calls = sum(facts.calls for facts in told)
+    calls = sum(facts.calls for facts in replicas)
     shared: dict[str, int] = {}
-    for facts in told:
+    for facts in replicas:
         for pair, count in facts.shared.items():
             shared[pair] = shared.get(pair, 0) + count
     if shared:
@@ -458,28 +459,28 @@ def pages(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where outputs were never written by the call; suspect where samples waited for the disk."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Pages) if facts.samples]
-    if not told:
+    replicas = [facts for facts in arm.facts(Pages) if facts.samples]
+    if not replicas:
         return unavailable("no timed sample was seen")
-    if all(f.untouched_bytes > max(UNTOUCHED_LEAST_BYTES, UNTOUCHED_SHARE * f.output_bytes) for f in told):
-        one = told[0]
+    if all(f.untouched_bytes > max(UNTOUCHED_LEAST_BYTES, UNTOUCHED_SHARE * f.output_bytes) for f in replicas):
+        one = replicas[0]
         return caught(
             f"{one.untouched_bytes / 1e6:.3g} MB of outputs of {one.output_bytes / 1e6:.3g} MB were pages that"
             " the call had asked for and never written; whoever reads them pays for them"
         )
-    if all(f.faults > max(FAULTS_LEAST, FAULTS_PER_SAMPLE * f.samples) for f in told):
+    if all(f.faults > max(FAULTS_LEAST, FAULTS_PER_SAMPLE * f.samples) for f in replicas):
         return suspect(
-            f"samples waited for the disk: {told[0].faults} page faults from there in {told[0].samples} samples;"
+            f"samples waited for the disk: {replicas[0].faults} page faults from there in {replicas[0].samples}"
+            " samples; give the machine more free memory"
+        )
+    if all(f.swapped_bytes > SWAPPED_LEAST_BYTES for f in replicas):
+        return suspect(
+            f"{replicas[0].swapped_bytes / 1e6:.3g} MB of this process went to swap while it was timed;"
             " give the machine more free memory"
         )
-    if all(f.swapped_bytes > SWAPPED_LEAST_BYTES for f in told):
-        return suspect(
-            f"{told[0].swapped_bytes / 1e6:.3g} MB of this process went to swap while it was timed;"
-            " give the machine more free memory"
-        )
-    looks = sum(facts.looks for facts in told)
+    looks = sum(facts.looks for facts in replicas)
     seen = f"outputs were written whole in {looks} samples that were looked at" if looks else "outputs lie on the GPU"
-    return passed(f"{seen}; {sum(facts.faults for facts in told)} page faults from disk while samples were taken")
+    return passed(f"{seen}; {sum(facts.faults for facts in replicas)} page faults from disk while samples were taken")
 
 
 # -- the GPU's allocator and cache -------------------------------------------------------------------------------------
@@ -569,20 +570,20 @@ class Allocator(Sensor[AllocatorFacts]):
 
 def allocator(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung switched caching off; suspect where most samples asked the driver for memory."""
-    told = arm.facts(Allocator)
-    if any(facts.off for facts in told):
+    replicas = arm.facts(Allocator)
+    if any(facts.off for facts in replicas):
         return caught("it switched off PyTorch's caching allocator, for every rung that would share its process")
-    told = [facts for facts in told if facts.samples]
-    if not told:
+    replicas = [facts for facts in replicas if facts.samples]
+    if not replicas:
         return not_applicable("it was not timed")
-    if all(f.asking > max(SEGMENTS_LEAST, SEGMENTS_SHARE * f.samples) for f in told):
+    if all(f.asking > max(SEGMENTS_LEAST, SEGMENTS_SHARE * f.samples) for f in replicas):
         return suspect(
-            f"{told[0].asking} of {told[0].samples} samples asked the driver for memory; that takes about a"
+            f"{replicas[0].asking} of {replicas[0].samples} samples asked the driver for memory; that takes about a"
             " millisecond each, and a rung that keeps its memory would win by it alone"
         )
     return passed(
-        f"{sum(f.asking for f in told)} of {sum(f.samples for f in told)} samples asked the driver for memory,"
-        f" {sum(f.retries for f in told)} had to free some first"
+        f"{sum(f.asking for f in replicas)} of {sum(f.samples for f in replicas)} samples asked the driver for memory,"
+        f" {sum(f.retries for f in replicas)} had to free some first"
     )
 
 
@@ -641,8 +642,8 @@ def set_aside_bytes() -> int:
 
 def persisting_l2(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung set a part of the L2 aside while it was timed."""
-    told = arm.facts(Persisting)
-    most = [max(facts.most_bytes, facts.after_bytes or 0) - facts.before_bytes for facts in told]
+    replicas = arm.facts(Persisting)
+    most = [max(facts.most_bytes, facts.after_bytes or 0) - facts.before_bytes for facts in replicas]
     if any(size > 0 for size in most):
         return caught(
             f"{max(most) / 1e6:.3g} MB of the L2 were set aside for lines that stay from call to call; cold means cold"
@@ -770,7 +771,7 @@ ISSUES: tuple[Issue, ...] = (
         "One side finds its memory in the pool and the other has to ask the driver.",
         How.DETECTED,
         "Every arm has a process and a pool of its own, filled by the calls that verify it; who changes how the pool "
-        "works, or asks in every call, is told.",
+        "works, or asks in every call, is named.",
         "memory/memory_pool_reuse",
     ),
     Issue(
@@ -828,7 +829,7 @@ ISSUES: tuple[Issue, ...] = (
         "memory.zeros_as_data",
         "Inputs of zeros let the clock rise and the branches agree.",
         How.PREVENTED,
-        "Values are the engine's, drawn from the declared distribution; a lesson that declares zeros or ones is told "
+        "Values are the engine's, drawn from the declared distribution; a lesson that declares zeros or ones is named "
         "(tests/checks/test_memory.py).",
         listed=False,
     ),

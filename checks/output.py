@@ -45,9 +45,9 @@ def shares(arm: ArmFacts, run: RunFacts, *wanted: Figure) -> Iterator[tuple[str,
     """Per comparison and output that has all of the `wanted` figures: the output's name, and them."""
     for figures in arm.compared:
         for spec in run.target.outputs:
-            found = tuple(figures.get(f"{spec.name}.{what}") for what in wanted)
-            if all(value is not None for value in found) and figures.get(f"{spec.name}.count", 0) >= LEAST_COUNT:
-                yield spec.name, tuple(float(value) for value in found if value is not None)
+            values = tuple(figures.get(f"{spec.name}.{what}") for what in wanted)
+            if all(value is not None for value in values) and figures.get(f"{spec.name}.count", 0) >= LEAST_COUNT:
+                yield spec.name, tuple(float(value) for value in values if value is not None)
 
 
 def declared(arm: ArmFacts, run: RunFacts, words: tuple[str, ...]) -> str:
@@ -77,12 +77,12 @@ class Poison(Sensor[PoisonFacts]):
 
 
 def _poison(arm: ArmFacts, run: RunFacts) -> Answer:
-    told = arm.facts(Poison)
-    calls, kept = sum(facts.calls for facts in told), sum(facts.kept for facts in told)
-    for name, (found, wanted) in shares(arm, run, "nan", "nan_truth"):
-        if found > wanted and kept:
+    replicas = arm.facts(Poison)
+    calls, kept = sum(facts.calls for facts in replicas), sum(facts.kept for facts in replicas)
+    for name, (share, truth) in shares(arm, run, "nan", "nan_truth"):
+        if share > truth and kept:
             return caught(
-                f"{found:.1%} of {name} is NaN where the reference has {wanted:.1%}: what a call returned is "
+                f"{share:.1%} of {name} is NaN where the reference has {truth:.1%}: what a call returned is "
                 f"overwritten with NaN before the next one, and {kept} of {calls} calls returned that memory again"
             )
     if not calls:
@@ -100,12 +100,12 @@ FLUSH_WORDS = ("flush", "ftz", "daz", "fast-math", "fast math")
 def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
     if run.device != "cpu" and not run.target.on_host:
         return not_applicable("on a GPU subnormals cost nothing, and its fast functions flush them")
-    found = list(shares(arm, run, "subnormal", "subnormal_truth"))
-    if not found:
+    pairs = list(shares(arm, run, "subnormal", "subnormal_truth"))
+    if not pairs:
         return not_applicable("no floating-point output was compared")
-    name, (output, truth) = max(found, key=lambda item: item[1][1] - item[1][0])
+    name, (output, truth) = max(pairs, key=lambda item: item[1][1] - item[1][0])
     if truth < LEAST_SUBNORMAL:
-        return passed(f"{max(share for _, (_, share) in found):.2%} of the truth is subnormal")
+        return passed(f"{max(share for _, (_, share) in pairs):.2%} of the truth is subnormal")
     if output > truth * FLUSHED:
         return passed(f"{output:.1%} of {name} is subnormal, as {truth:.1%} of the truth")
     word = declared(arm, run, FLUSH_WORDS)
@@ -128,14 +128,14 @@ def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
 def _weak_task(run: RunFacts) -> Answer:
     task = run.task
     if task is None:
-        raise Unavailable("the verifier told nothing of the task")
+        raise Unavailable("the verifier reported nothing of the task")
     passes = {
         "zeros": task.zeros_pass,
         "a constant in every place": task.constant_pass,
         "the truth with half of its rows zero": task.half_pass,
     }
-    asked = [what for what, taken in passes.items() if taken is not None]
-    taken = [what for what in asked if passes[what]]
+    tried = [what for what, taken in passes.items() if taken is not None]
+    taken = [what for what in tried if passes[what]]
     unused = task.unused_inputs
     if taken:
         return suspect(
@@ -147,9 +147,9 @@ def _weak_task(run: RunFacts) -> Answer:
         inputs = f"nothing of {', '.join(unused)} reaches the outputs of the reference: a rung may ignore it"
         if run.target.rule is None:  # else others posed the problem so, and no answer to it can help that
             return suspect(inputs)
-    if not asked:
+    if not tried:
         raise Unavailable("the timed case was not looked at")
-    return passed(f"refused: {', '.join(asked)}; {inputs}")
+    return passed(f"refused: {', '.join(tried)}; {inputs}")
 
 
 def _ground_truth(run: RunFacts) -> Answer:
@@ -282,7 +282,7 @@ CHECKS: tuple[Check, ...] = (
         "output.weak_task",
         "The task tells right from wrong",
         "Zeros, the mean and half an answer are put before the comparator, and the reference is asked whether each "
-        "input matters; in a problem of others one that does not is told and no more. A single number is its own mean: "
+        "input matters; in a problem of others one that does not is just named. A single number is its own mean: "
         "there one constant is put before it for all input sets.",
         ("output.weak_task",),
         When.AFTER_RUN,

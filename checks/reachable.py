@@ -65,10 +65,11 @@ def reached(files: Mapping[str, ast.AST]) -> dict[str, list[ast.AST]]:
     """Per file the nodes that can run, given all modules of the rung: names of one may call functions of another."""
     read = {name: _File(tree) for name, tree in files.items()}
     while True:
-        said = frozenset[str]().union(*(file.said for file in read.values()))
-        everything = bool(said & LOOKS_UP) or any(file.bare & BUILTINS for file in read.values())
-        names = ENTRIES.union(said, *(file.words for file in read.values()))
-        if not any(file.grow(names, everything=everything, anew=bool(said & STARTS_ANEW)) for file in read.values()):
+        mentions = frozenset[str]().union(*(file.mentions for file in read.values()))
+        everything = bool(mentions & LOOKS_UP) or any(file.bare & BUILTINS for file in read.values())
+        names = ENTRIES.union(mentions, *(file.words for file in read.values()))
+        anew = bool(mentions & STARTS_ANEW)
+        if not any(file.grow(names, everything=everything, anew=anew) for file in read.values()):
             return {name: file.nodes for name, file in read.items()}
 
 
@@ -77,19 +78,19 @@ class _File:
 
     Attributes:
         nodes: what runs.
-        said: names, attributes and imports in it.
+        mentions: names, attributes and imports in it.
         bare: the names alone.
         words: of its texts, those of its documentation left out.
     """
 
     def __init__(self, tree: ast.AST) -> None:
         self.nodes: list[ast.AST] = []
-        self.said: set[str] = set()
+        self.mentions: set[str] = set()
         self.bare: set[str] = set()
         self.words: set[str] = set()
         self._waiting: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, bool]] = []  # and whether its form calls it
         self._blocks: list[tuple[ast.stmt, bool]] = []
-        self._known = {word for word in ("__name__", "TYPE_CHECKING") if not _gives(tree, word)}
+        self._constants = {word for word in ("__name__", "TYPE_CHECKING") if not _gives(tree, word)}
         self._enter(tree)
 
     def grow(self, names: frozenset[str], *, everything: bool, anew: bool) -> bool:
@@ -131,24 +132,24 @@ class _File:
     def _name(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name):
             self.bare.add(node.id)
-            self.said.add(node.id)
+            self.mentions.add(node.id)
         elif isinstance(node, ast.Attribute):
-            self.said.add(node.attr)
+            self.mentions.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             self.words.update(_WORD.findall(text))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for name in (getattr(node, "module", None) or "", *(alias.name for alias in node.names)):
-                self.said.update(name.split("."))
+                self.mentions.update(name.split("."))
 
     def _never(self, test: ast.expr) -> bool:
         if isinstance(test, ast.Constant):
             return not test.value
         if isinstance(test, ast.Name):
-            return test.id == "TYPE_CHECKING" and test.id in self._known
+            return test.id == "TYPE_CHECKING" and test.id in self._constants
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
             sides = (test.left, test.comparators[0])
-            named = "__name__" in self._known and any(isinstance(s, ast.Name) and s.id == "__name__" for s in sides)
+            named = "__name__" in self._constants and any(isinstance(s, ast.Name) and s.id == "__name__" for s in sides)
             return named and any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides)
         return False
 
@@ -158,16 +159,16 @@ def _gives(tree: ast.AST, word: str) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Name, ast.Attribute)):
             named = node.id if isinstance(node, ast.Name) else node.attr
-            given = named == word and not isinstance(node.ctx, ast.Load)
+            binds = named == word and not isinstance(node.ctx, ast.Load)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             typing = getattr(node, "module", "") == "typing"
-            given = any(
+            binds = any(
                 (alias.asname or alias.name) == word and not (typing and alias.name == word) for alias in node.names
             )
         elif isinstance(node, ast.arg):
-            given = node.arg == word
+            binds = node.arg == word
         else:
-            given = not isinstance(node, ast.alias) and getattr(node, "name", None) == word
-        if given:
+            binds = not isinstance(node, ast.alias) and getattr(node, "name", None) == word
+        if binds:
             return True
     return False

@@ -13,9 +13,9 @@ One file per category holds its checks and the issues that they answer: `checks/
 add a check, add it there, and a fixture under `checks/gallery/<category>/` with the cheat that it catches and an honest
 twin.
 
-What could not be measured is told on purpose: a judge raises `Unavailable`, or a sensor's hook raised, and the check is
-UNAVAILABLE. Facts that are not those of their sensor, and a judge that raises anything else, are SUSPECT: what a worker
-sends can provoke both. No check passes for having failed.
+What could not be measured is reported on purpose: a judge raises `Unavailable`, or a sensor's hook raised, and the
+check is UNAVAILABLE. Facts that are not those of their sensor, and a judge that raises anything else, are SUSPECT: what
+a worker sends can provoke both. No check passes for having failed.
 """
 
 from __future__ import annotations
@@ -273,10 +273,10 @@ class Sensor(Generic[F_co]):
 
 def struct_of(sensor: type[Sensor[F_co]]) -> type[F_co]:
     """The struct that a sensor notes. Raises TypeError where its `facts` says none."""
-    found = get_type_hints(sensor.facts)["return"]
-    if not (isinstance(found, type) and issubclass(found, Facts)):
-        raise TypeError(f"{sensor.__name__}.facts() must say which struct of Facts it returns, not {found}")
-    return cast("type[F_co]", found)
+    struct = get_type_hints(sensor.facts)["return"]
+    if not (isinstance(struct, type) and issubclass(struct, Facts)):
+        raise TypeError(f"{sensor.__name__}.facts() must say which struct of Facts it returns, not {struct}")
+    return cast("type[F_co]", struct)
 
 
 # -- the engine's side -------------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ class ArmFacts:
         arm: its name: the rung's, or "baseline (A/A)".
         ended_well: all its replicas were verified, timed (where it is timed) and left as they should.
         timing: NONE where it was not timed.
-        sensed: one for each process that told, replica by replica in any order, in the order of ranks within one.
+        sensed: one for each process that sent facts, replica by replica in any order, in the order of ranks within one.
         samples: None where there are none.
         judged_ms: time per call of each pair of batches by the judge's clock, with its replica.
         sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
@@ -391,7 +391,7 @@ class ArmFacts:
         waited_share: of the time of its turns on a CPU, that in which its threads stood in line because of others.
         others_cores: processors that others kept busy meanwhile.
         pressure_share: of the time, that in which anything on the machine stood in line.
-        stolen_share: of the processor time that was asked for, what the hypervisor took. All None where not told.
+        stolen_share: of the processor time that was asked for, what the hypervisor took. All None where not reported.
         shapes: drawn shapes that it got right, in words.
         families: other values at the timed shape that it got right, in words.
         doubt: what it got wrong although its declaration does not promise it.
@@ -434,24 +434,24 @@ class ArmFacts:
         return self.arm.endswith(TWIN_SUFFIX)
 
     def facts(self, sensor: type[Sensor[F_co]]) -> list[F_co]:
-        """What this sensor noted, one for each process that told.
+        """What this sensor noted, one for each process that sent facts.
 
         Raises:
-            Unavailable: no process told, or the sensor failed in one.
-            MalformedFactsError: what one told is not what the sensor notes, or lacks it altogether.
+            Unavailable: no process sent facts, or the sensor failed in one.
+            MalformedFactsError: a process sent facts of the wrong type, or none.
         """
         name = sensor.name
-        for told in self.sensed:
-            if name in told.malformed:
-                raise MalformedFactsError(f"{name}: {told.malformed[name]}")
-            if name not in told.facts and name not in told.failed:
+        for sensed in self.sensed:
+            if name in sensed.malformed:
+                raise MalformedFactsError(f"{name}: {sensed.malformed[name]}")
+            if name not in sensed.facts and name not in sensed.failed:
                 raise MalformedFactsError(f"{name}: nothing was sent of it")
-        for told in self.sensed:
-            if name in told.failed:
-                raise Unavailable(told.failed[name])
+        for sensed in self.sensed:
+            if name in sensed.failed:
+                raise Unavailable(sensed.failed[name])
         if not self.sensed:
             raise Unavailable("its process ended before it could tell")
-        return [found for told in self.sensed if (found := told.of(sensor)) is not None]
+        return [struct for sensed in self.sensed if (struct := sensed.of(sensor)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,15 +606,13 @@ class Issue:
 @functools.cache
 def checks() -> tuple[Check, ...]:
     """Every check, category by category. Raises ValueError where two have one id."""
-    found = [check for category in CATEGORIES for check in _module(category).CHECKS]
-    return _unique(found)
+    return _unique([check for category in CATEGORIES for check in _module(category).CHECKS])
 
 
 @functools.cache
 def issues() -> tuple[Issue, ...]:
     """Every issue, category by category."""
-    found = [issue for category in CATEGORIES for issue in _module(category).ISSUES]
-    return _unique(found)
+    return _unique([issue for category in CATEGORIES for issue in _module(category).ISSUES])
 
 
 def sensors() -> Iterator[tuple[Check, type[Sensor[Facts]]]]:
@@ -636,12 +634,12 @@ def _module(category: str) -> Any:
     return importlib.import_module(f"aisp.checks.{category}")
 
 
-def _unique(found: list[Any]) -> tuple[Any, ...]:
-    ids = [item.id for item in found]
+def _unique(items: list[Any]) -> tuple[Any, ...]:
+    ids = [item.id for item in items]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise ValueError(f"ids that stand twice: {', '.join(twice)}")
-    return tuple(found)
+    return tuple(items)
 
 
 def examine(
@@ -654,7 +652,7 @@ def examine(
         without: ids that are left out; their findings say so.
         only: the checks that are asked; there is no finding of others.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in filter(only, checks()):
         subjects: Sequence[ArmFacts | None] = [None] if check.run is not None else run.arms
         for subject in subjects:
@@ -664,8 +662,8 @@ def examine(
                 answer = _weighed(check, subject, _ask(check, subject, run))
             # What a worker said may stand in it.
             evidence = clean_line(answer[1], limit=EVIDENCE_CHARS) or "no evidence was given"
-            found.append(Finding(check.id, subject.arm if subject is not None else "", answer[0], evidence))
-    return found
+            findings.append(Finding(check.id, subject.arm if subject is not None else "", answer[0], evidence))
+    return findings
 
 
 def _weighed(check: Check, arm: ArmFacts | None, answer: Answer) -> Answer:

@@ -280,14 +280,14 @@ def _replicas(arm: ArmFacts, *, every: bool = False) -> list[_Replica]:
     samples = arm.samples
     if samples is None or not len(samples):
         return []
-    found: list[_Replica] = []
+    replicas: list[_Replica] = []
     for number in np.unique(samples.replica):
         chosen = (samples.replica == number) & (every | (samples.discarded == 0))
         order = np.argsort(samples.end_ns[chosen], kind="stable")
         rounds = samples.round[chosen][order]
         opens = np.append(True, rounds[1:] != rounds[:-1])[: len(rounds)]
-        found.append(_Replica(int(number), np.asarray(samples.device_ms[chosen][order], np.float64), opens))
-    return found
+        replicas.append(_Replica(int(number), np.asarray(samples.device_ms[chosen][order], np.float64), opens))
+    return replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,13 +372,13 @@ def _enough(arm: ArmFacts, run: RunFacts) -> Answer:
     counts = [len(replica.times_ms) for replica in _replicas(arm)]
     rule = run.manifest.get("stop_rule")
     rounds = rule.get("least_rounds") if isinstance(rule, Mapping) else None
-    told = f"{sum(counts)} samples of {len(counts)} processes, {min(counts, default=0)} in the one with fewest"
+    words = f"{sum(counts)} samples of {len(counts)} processes, {min(counts, default=0)} in the one with fewest"
     if len(counts) < (processes := len({each.replica for each in arm.sensed})):
-        return suspect(f"{told}; it had {processes} processes")
+        return suspect(f"{words}; it had {processes} processes")
     if min(counts, default=0) < LEAST_PER_REPLICA:
-        return suspect(f"{told}; {LEAST_PER_REPLICA} are the least that say anything of a spread")
+        return suspect(f"{words}; {LEAST_PER_REPLICA} are the least that say anything of a spread")
     quick = ", a quick run" if run.quick else ""
-    return passed(told + (f", the rule asks for {rounds} rounds at least" if rounds else "") + quick)
+    return passed(words + (f", the rule asks for {rounds} rounds at least" if rounds else "") + quick)
 
 
 def _nothing_dropped(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -394,12 +394,12 @@ def _nothing_dropped(arm: ArmFacts, run: RunFacts) -> Answer:
     aside = sum(count for code, count in codes.items() if code)
     share = aside / len(samples)
     why = ", ".join(f"{codes[code]} for {reason}" for code, reason in REASONS.items() if codes[code])
-    told = f"all {len(samples)} samples are stored, {aside} of them set aside" + (f" ({why})" if why else "")
+    words = f"all {len(samples)} samples are stored, {aside} of them set aside" + (f" ({why})" if why else "")
     first = next((other for other in run.arms if other.samples is not None and len(other.samples)), arm)
     if first is not arm and first.samples is not None:
         rival = float((first.samples.discarded != 0).mean())
-        told += f"; of {first.arm}'s {rival:.0%}" if aside or rival else ""
-    return suspect(told) if share > SET_ASIDE else passed(told)
+        words += f"; of {first.arm}'s {rival:.0%}" if aside or rival else ""
+    return suspect(words) if share > SET_ASIDE else passed(words)
 
 
 def _one_median(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -426,32 +426,32 @@ def _one_median(arm: ArmFacts, run: RunFacts) -> Answer:
 def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     import numpy as np  # listing the checks does not need it
 
-    found = _steps(arm)
-    if not found:
+    own = _steps(arm)
+    if not own:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
-    told = f"later samples take {_range([step.ratio for step in found])} times as long as earlier ones"
+    text = f"later samples take {_range([step.ratio for step in own])} times as long as earlier ones"
     excused = unavailable if run.again else passed  # what may have another cause acquits nobody
-    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 or run.again else LONE_STEP)]
-    if len(stepped) < max(AGREE * len(found), min(2, len(found))):
-        return passed(f"{told}, in {len(found)} processes")
+    stepped = [step for step in own if step.ratio >= (STEP if len(own) > 1 or run.again else LONE_STEP)]
+    if len(stepped) < max(AGREE * len(own), min(2, len(own))):
+        return passed(f"{text}, in {len(own)} processes")
     base = run.arms[0].rung.name if run.arms else ""
     # Others' yardstick is the baseline; the baseline's are all the others.
     rivals = [other for other in run.arms if (other.rung.name == base) is not (arm.rung.name == base)]
     steps = [step.ratio for rival in rivals for step in _steps(rival)]
     moved = [abs(math.log(ratio)) for ratio in steps]
     # One process of a rival may have met a disturbance; where there are several, most must be steady.
-    if not moved or (max(moved) if len(found) == 1 else float(np.median(moved))) > math.log(STEADY):
-        return excused(f"{told}, but its rivals are not steady either: the machine was not")
+    if not moved or (max(moved) if len(own) == 1 else float(np.median(moved))) > math.log(STEADY):
+        return excused(f"{text}, but its rivals are not steady either: the machine was not")
     lasting = _lasting(arm, stepped)
     if lasting is not None and lasting < STEP:
-        return passed(f"{told}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
-    if len(found) == 1 and (arm.waited_share or 0.0) >= CROWDED:
-        return excused(f"{told}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
+        return passed(f"{text}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
+    if len(own) == 1 and (arm.waited_share or 0.0) >= CROWDED:
+        return excused(f"{text}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
-        return excused(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
+        return excused(f"{text}; it uses more cores than its rivals, and whoever else wants them slows it alone")
     least = min(step.ratio for step in stepped)
     return caught(
-        f"fast only while it is new: in {len(stepped)} of {len(found)} processes later samples take at least "
+        f"fast only while it is new: in {len(stepped)} of {len(own)} processes later samples take at least "
         f"{least:.2f} times as long as earlier ones; those of its rivals {_range(steps)} times"
     )
 
@@ -492,11 +492,10 @@ def _hidden(arm: ArmFacts, run: RunFacts) -> Answer:
     replicas = [r for r in _replicas(arm, every=True) if len(r.times_ms) >= 2 * LEAST_PERIODS]
     if not replicas:
         return not_applicable(f"no process took {2 * LEAST_PERIODS} samples")
-    found = [_rhythm(replica) for replica in replicas]
-    known = [rhythm for rhythm in found if rhythm is not None]
-    period, agree = Counter(rhythm.period for rhythm in known).most_common(1)[0] if known else (0, 0)
+    rhythms = [rhythm for replica in replicas if (rhythm := _rhythm(replica)) is not None]
+    period, agree = Counter(rhythm.period for rhythm in rhythms).most_common(1)[0] if rhythms else (0, 0)
     if agree >= AGREE * len(replicas):
-        one = next(rhythm for rhythm in known if rhythm.period == period)
+        one = next(rhythm for rhythm in rhythms if rhythm.period == period)
         return caught(
             f"every {one.period}th call takes {one.slow_ms:.3g} ms and the others {one.usual_ms:.3g} ms, in "
             f"{agree} of {len(replicas)} processes: the mean is {one.hidden:.2f} times the median"
@@ -507,13 +506,13 @@ def _hidden(arm: ArmFacts, run: RunFacts) -> Answer:
 
 def _collector(arm: ArmFacts, run: RunFacts) -> Answer:
     del run
-    found = arm.facts(Interpreter)
-    for facts in found:
+    processes = arm.facts(Interpreter)
+    for facts in processes:
         for setting in (Setting.COLLECTOR, Setting.THRESHOLDS, Setting.CALLBACKS):
             if setting in facts.altered:
                 return caught(f"changed Python's garbage collection: {facts.altered[setting]}")
-    on, calls = sum(facts.on for facts in found), sum(facts.calls for facts in found)
-    collections = sum(facts.collections for facts in found)
+    on, calls = sum(facts.on for facts in processes), sum(facts.calls for facts in processes)
+    collections = sum(facts.collections for facts in processes)
     if on:
         return caught(f"switched garbage collection on in {on} of {calls} timed samples, where every arm has it off")
     return passed(f"garbage collection was off in all {calls} timed samples; {collections} were asked for by the rung")
@@ -531,10 +530,10 @@ def _interrupts(arm: ArmFacts, run: RunFacts) -> Answer:
 
 def _idle(arm: ArmFacts, run: RunFacts) -> Answer:
     del run
-    found = arm.facts(Pauses)
-    if any(facts.spins for facts in found):
+    processes = arm.facts(Pauses)
+    if any(facts.spins for facts in processes):
         return not_applicable("threads that wait were told to spin (OMP_WAIT_POLICY, KMP_BLOCKTIME): they look busy")
-    long = [facts for facts in found if facts.gaps >= LEAST_GAPS and facts.gap_ns >= LEAST_GAPS_NS]
+    long = [facts for facts in processes if facts.gaps >= LEAST_GAPS and facts.gap_ns >= LEAST_GAPS_NS]
     busy = [facts.busy_cores for facts in long if facts.busy_cores is not None]
     if not busy:
         return not_applicable(f"it had no {LEAST_GAPS} pauses of {LEAST_GAPS_NS / 1e6:.0f} ms in all")
@@ -563,19 +562,19 @@ def _aa(run: RunFacts) -> float | None:
 def _outliers(run: RunFacts) -> Answer:
     import numpy as np  # listing the checks does not need it
 
-    told: list[str] = []
+    shares: list[str] = []
     for arm in run.arms:
         if arm.samples is None:
             continue
         kept = np.asarray(arm.samples.kept_ms)
         if len(kept) >= LEAST_PER_REPLICA:
             median = float(np.median(kept))
-            told.append(f"{arm.arm} {float((kept > 2 * median).mean()):.1%}")
-    if not told:
+            shares.append(f"{arm.arm} {float((kept > 2 * median).mean()):.1%}")
+    if not shares:
         return not_applicable("there are no samples")
     aa = _aa(run)
     floor = "" if aa is None else f"; the baseline and itself differ by {math.expm1(aa):.1%}"
-    return passed(f"samples over twice the median: {', '.join(told)}; medians do not follow them{floor}")
+    return passed(f"samples over twice the median: {', '.join(shares)}; medians do not follow them{floor}")
 
 
 def _background(run: RunFacts) -> Answer:
@@ -587,14 +586,14 @@ def _background(run: RunFacts) -> Answer:
     if busy is None or idle is None or own is None or busy + idle <= 0:
         return unavailable("/proc/stat does not tell what the processors did")
     others = max(0.0, busy - own) / (busy + idle)
-    told = f"other processes took {others:.1%} of all processor time, ours {min(own, busy) / (busy + idle):.1%}"
+    words = f"other processes took {others:.1%} of all processor time, ours {min(own, busy) / (busy + idle):.1%}"
     aa = _aa(run)
     if aa is None:
-        return beside_others(run, f"{told}; there is no A/A arm in this run to show what that does")
-    told += f"; the baseline and itself differ by {math.expm1(aa):.1%}"
+        return beside_others(run, f"{words}; there is no A/A arm in this run to show what that does")
+    words += f"; the baseline and itself differ by {math.expm1(aa):.1%}"
     if others > OTHERS and aa > NOISE and run.validity != "portable":
-        return suspect(told)
-    return beside_others(run, told)
+        return suspect(words)
+    return beside_others(run, words)
 
 
 def _cherry(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -621,13 +620,13 @@ def _cherry(arm: ArmFacts, run: RunFacts) -> Answer:
     middle = float(np.median(earlier))
     spread = 1.4826 * float(np.median(np.abs(np.array(earlier) - middle)))
     place = 1 + sum(value > now for value in earlier)
-    told = (
+    words = (
         f"{math.exp(now):.2f}x is number {place} of {len(earlier) + 1} runs of the same code, whose others have "
         f"{math.exp(min(earlier)):.2f}x to {math.exp(max(earlier)):.2f}x, median {math.exp(middle):.2f}x"
     )
     if now > middle + max(LUCKY, SPREADS * spread) and now > max(earlier) + BEST_YET:
-        return suspect(f"the best of many: {told}")
-    return passed(told)
+        return suspect(f"the best of many: {words}")
+    return passed(words)
 
 
 def _range(ratios: list[float]) -> str:
@@ -652,7 +651,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "statistical.nothing_dropped",
         "No sample dropped",
-        "Every sample is stored; one that does not count has one of two reasons, and each arm's share of them is told.",
+        "Every sample is stored; one that does not count has one of two reasons, and each arm's share is shown.",
         ("statistical.cherry_picking", "statistical.one_sided_pruning"),
         When.AFTER_RUN,
         evidence=Evidence.VALUES,
@@ -722,7 +721,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "statistical.outliers",
         "Outliers of each side",
-        "The share of slow samples of every arm, and how far the baseline and itself are apart. They are told, never "
+        "The share of slow samples of every arm, and how far the baseline and itself are apart. They are shown, never "
         "cut off, and no median follows them.",
         ("statistical.outlier_injection",),
         When.AFTER_RUN,
@@ -732,7 +731,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "statistical.background",
         "Other processes",
-        "The processor time that others took during the run. It is told; it spoils a run where it is overwhelming and "
+        "The processor time that others took during the run. It is shown; it spoils a run where it is overwhelming and "
         "the baseline differs from itself. Where arms met others on the processors it is no pass.",
         ("statistical.background_process_noise",),
         When.AFTER_RUN,
@@ -754,10 +753,10 @@ CHECKS: tuple[Check, ...] = (
 ISSUES: tuple[Issue, ...] = (
     Issue(
         "statistical.cherry_picking",
-        "Only the best of many calls, or of many runs, is told.",
+        "Only the best of many calls, or of many runs, is shown.",
         How.DETECTED,
         "Every sample of every run is stored and none can be left out; the figure is the median of all. A run's place "
-        "among earlier ones of the same code is told, and a lucky one is SUSPECT. No kernel chooses what is told: "
+        "among earlier ones of the same code is shown, and a lucky one is SUSPECT. No kernel chooses what is shown: "
         "tests/checks/test_statistical.py gives the judge a history.",
     ),
     Issue(
@@ -770,7 +769,7 @@ ISSUES: tuple[Issue, ...] = (
     ),
     Issue(
         "statistical.variance_gaming",
-        "Times are made so that the figure that is told hides their spread.",
+        "Times are made so that the figure that is shown hides their spread.",
         How.DETECTED,
         "Every figure stands with its interval from all samples; slow calls in a fixed rhythm are found, and the "
         "engine's own clock times long rows of calls, where nothing can hide.",
@@ -809,7 +808,7 @@ ISSUES: tuple[Issue, ...] = (
         "statistical.background_process_noise",
         "Other work on the machine slows one side down.",
         How.DETECTED,
-        "Arms take turns in random order, each reversed by the next; the load of others is told, and a process that "
+        "Arms take turns in random order, each reversed by the next; the load of others is shown, and a process that "
         "works while its rivals are measured is found.",
         "statistical/background_process_noise",
     ),

@@ -125,12 +125,12 @@ class Idle(Sensor[IdleFacts]):
         if not self._rows:
             return IdleFacts(samples=0, total_ms=0.0, lag_ms=None, usual_lag_ms=None, beside_ms=0.0, left_ms=0.0)
         total, lag, usual, beside, left = zip(*self._rows, strict=True)
-        known = not any(math.isnan(value) for value in (*lag, *usual))
+        complete = not any(math.isnan(value) for value in (*lag, *usual))
         return IdleFacts(
             samples=len(self._rows),
             total_ms=statistics.median(total),
-            lag_ms=statistics.median(lag) if known else None,
-            usual_lag_ms=statistics.median(usual) if known else None,
+            lag_ms=statistics.median(lag) if complete else None,
+            usual_lag_ms=statistics.median(usual) if complete else None,
             beside_ms=statistics.median(beside),
             left_ms=statistics.median(left),
         )
@@ -140,14 +140,14 @@ def device_idle(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where every replica saw work go on, on the GPU or in a Python thread, after its samples had ended."""
     if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Idle) if facts.samples]
-    if not told:
+    replicas = [facts for facts in arm.facts(Idle) if facts.samples]
+    if not replicas:
         return unavailable("no timed sample was seen")
-    late = [_late(facts) for facts in told]
+    late = [_late(facts) for facts in replicas]
     if all(late):
         return caught(late[0])
-    worst = max(told, key=lambda facts: (facts.lag_ms or 0.0) + facts.beside_ms)
-    words = f"over {sum(facts.samples for facts in told)} samples no thread was left at work"
+    worst = max(replicas, key=lambda facts: (facts.lag_ms or 0.0) + facts.beside_ms)
+    words = f"over {sum(facts.samples for facts in replicas)} samples no thread was left at work"
     if worst.lag_ms is not None and worst.usual_lag_ms is not None:
         words += (
             f", and the device was idle {_ms(worst.lag_ms)} after the timed stream was done"
@@ -223,8 +223,8 @@ def _by_the_judge(arm: ArmFacts) -> tuple[float, float] | None:
 
 
 def _sustained(arm: ArmFacts) -> Answer:
-    """Of an arm that is judged inside: caught where calls in a row take far longer by the engine's clock than events
-    and host time can explain.
+    """Judge an arm that is judged inside: caught where calls in a row take far longer by the engine's clock than
+    events and host time can explain.
 
     Samples of several launches together have the host's time of a replay and not that of a call by itself. A short call
     waits for its host when nothing holds the stream: then the engine's clock shows the host and not the device.
@@ -232,10 +232,10 @@ def _sustained(arm: ArmFacts) -> Answer:
     if not arm.sustained:
         return unavailable("neither the judge's clock nor the engine's saw its calls alone")
     factor = WALL_FACTOR.get(arm.device, max(WALL_FACTOR.values()))
-    told = max(arm.sustained, key=lambda each: _alone_ms(each) / max(_explained_ms(arm, each), 1e-9))
+    worst = max(arm.sustained, key=lambda each: _alone_ms(each) / max(_explained_ms(arm, each), 1e-9))
     words = (
-        f"{_ms(told.claimed_ms)} by the samples, {_ms(_alone_ms(told))} by the engine's clock over {told.calls} calls"
-        f" (launching takes {_ms(told.host_ms)})"
+        f"{_ms(worst.claimed_ms)} by the samples, {_ms(_alone_ms(worst))} by the engine's clock over {worst.calls}"
+        f" calls (launching takes {_ms(worst.host_ms)})"
     )
     beyond = [_alone_ms(each) > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
     if all(beyond) and arm.timing.together and min(map(_alone_ms, arm.sustained)) <= HOST_BOUND_MS:
@@ -247,22 +247,22 @@ def _sustained(arm: ArmFacts) -> Answer:
     return passed(words)
 
 
-def _alone_ms(told: Sustained) -> float:
-    return told.per_call_ms if told.alone_ms is None else told.alone_ms
+def _alone_ms(sustained: Sustained) -> float:
+    return sustained.per_call_ms if sustained.alone_ms is None else sustained.alone_ms
 
 
-def _explained_ms(arm: ArmFacts, told: Sustained) -> float:
+def _explained_ms(arm: ArmFacts, sustained: Sustained) -> float:
     """What a call may take. On a CPU the host's time is that of all threads, and the clock's alone counts.
 
     There the slow tenth of the samples counts: a neighbour that came while they were taken may still be there.
     """
     if arm.device == "cuda":
-        return max(told.claimed_ms, told.host_ms)
+        return max(sustained.claimed_ms, sustained.host_ms)
     if arm.samples is None:
-        return told.claimed_ms
+        return sustained.claimed_ms
     import numpy as np  # listing the checks does not need it
 
-    return max(told.claimed_ms, float(np.quantile(arm.samples.kept_ms, 0.9)))
+    return max(sustained.claimed_ms, float(np.quantile(arm.samples.kept_ms, 0.9)))
 
 
 def physics(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -305,12 +305,12 @@ def two_clocks(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where events and SM timers disagree in most replicas, suspect in fewer or where the timers fell silent."""
     if arm.timing is Timing.NONE or arm.samples is None:
         return not_applicable("it was not timed")
-    told = _by_both(arm, arm.samples)
-    if not told:
+    replicas = _by_both(arm, arm.samples)
+    if not replicas:
         return unavailable("every sample was set aside")
-    silent = [each for each in told if each.unread > PROBE_ODD_SHARE]
+    silent = [each for each in replicas if each.unread > PROBE_ODD_SHARE]
     if silent:
-        if len(silent) < len(told) or any(_reads(other) for other in run.arms if other.arm != arm.arm):
+        if len(silent) < len(replicas) or any(_reads(other) for other in run.arms if other.arm != arm.arm):
             return suspect(
                 f"the SMs' timers fell silent in {silent[0].unread:.0%} of {silent[0].samples} samples, and not"
                 " elsewhere in this run: nothing says that its events tell the truth"
@@ -318,7 +318,7 @@ def two_clocks(arm: ArmFacts, run: RunFacts) -> Answer:
         return unavailable("the SMs' timers could not be read: it takes cuda.core, NVRTC and a GPU that has them")
     if not arm.probe_step_ms:
         return unavailable("the SMs' timers were not seen to step, so their differences say nothing")
-    worst = max(told, key=lambda each: each.odd)
+    worst = max(replicas, key=lambda each: each.odd)
     step = f"steps of {_ms(arm.probe_step_ms)}"
     if worst.coarse:
         return unavailable(f"the SMs' timers go in {step}, too coarse for a sample of {_ms(worst.event_ms)}")
@@ -327,11 +327,11 @@ def two_clocks(arm: ArmFacts, run: RunFacts) -> Answer:
         f"{_ms(worst.event_ms)} by events, {_ms(worst.probe_ms)} by the SMs' timers over {worst.samples} samples"
         f" ({overhead}{step})"
     )
-    beyond = sum(each.odd > PROBE_ODD_SHARE for each in told)
+    beyond = sum(each.odd > PROBE_ODD_SHARE for each in replicas)
     if not beyond:
         return passed(words)
-    words += f"; over {_ms(worst.band_ms)} apart in {worst.odd:.0%} of them, in {beyond} of {len(told)} replicas"
-    return caught(words) if 2 * beyond > len(told) else suspect(words)
+    words += f"; over {_ms(worst.band_ms)} apart in {worst.odd:.0%} of them, in {beyond} of {len(replicas)} replicas"
+    return caught(words) if 2 * beyond > len(replicas) else suspect(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,20 +358,20 @@ def _by_both(arm: ArmFacts, taken: Samples) -> list[_Both]:
     import numpy as np  # listing the checks does not need it
 
     step_ms, held = arm.probe_step_ms or 0.0, not arm.timing.endswith("+host")
-    found: list[_Both] = []
+    replicas: list[_Both] = []
     for replica in np.unique(taken.replica[taken.discarded == 0]):
         these = (taken.discarded == 0) & (taken.replica == replica)
         event_ms, probe_ms = taken.device_ms[these] * arm.calls, taken.probe_ms[these] * arm.calls
         read = np.isfinite(probe_ms)
         count, unread = len(read), float(1 - read.mean())
         if not read.any():
-            found.append(_Both(count, unread))
+            replicas.append(_Both(count, unread))
             continue
         event_ms, probe_ms = event_ms[read], probe_ms[read]
         band_ms = PROBE_LEAST_MS + PROBE_SHARE * event_ms + PROBE_STEPS * step_ms + (0.0 if held else PROBE_HOST_MS)
         odd = np.abs(probe_ms - event_ms) > band_ms
         typical_ms = float(np.median(event_ms))
-        found.append(
+        replicas.append(
             _Both(
                 count,
                 unread,
@@ -382,7 +382,7 @@ def _by_both(arm: ArmFacts, taken: Samples) -> list[_Both]:
                 PROBE_STEPS * step_ms > max(PROBE_COARSE * typical_ms, PROBE_LEAST_MS),
             )
         )
-    return found
+    return replicas
 
 
 def _reads(arm: ArmFacts) -> bool:
@@ -405,25 +405,26 @@ _INJECTED = ("libtoolsinjection", "libnsys", "libnvperf", "libcuinj64", "libsani
 
 def _profilers() -> list[str]:
     """What slows down Python or torch in this process now."""
-    found = []
+    running = []
     if sys.getprofile() is not None:
-        found.append("sys.setprofile")
+        running.append("sys.setprofile")
     if sys.gettrace() is not None:
-        found.append("sys.settrace")
+        running.append("sys.settrace")
     tools = getattr(sys, "monitoring", None)  # Python 3.12
     if tools is not None:
         names = [tools.get_tool(number) for number in range(6)]
-        found += [f"sys.monitoring ({name})" for number, name in enumerate(names) if name and tools.get_events(number)]
+        in_use = (name for number, name in enumerate(names) if name and tools.get_events(number))
+        running += [f"sys.monitoring ({name})" for name in in_use]
     malloc = sys.modules.get("tracemalloc")
     if malloc is not None and malloc.is_tracing():
-        found.append("tracemalloc")
+        running.append("tracemalloc")
     import torch  # a sensor runs in a worker, which has it
 
     if torch._C._autograd._profiler_enabled():
-        found.append("torch's profiler")
+        running.append("torch's profiler")
     if torch.is_anomaly_enabled():
-        found.append("autograd's anomaly mode")
-    return found
+        running.append("autograd's anomaly mode")
+    return running
 
 
 class ProfilersFacts(Facts, frozen=True, kw_only=True):
@@ -488,11 +489,11 @@ class Profilers(Sensor[ProfilersFacts]):
 
 def profilers(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung left a profiler on; suspect where one was there before it."""
-    told = arm.facts(Profilers)
-    for facts in told:
+    replicas = arm.facts(Profilers)
+    for facts in replicas:
         if on := facts.on:
             return caught("left on: " + ", ".join(f"{name} ({when})" for name, when in on.items()))
-    for facts in told:
+    for facts in replicas:
         if facts.outside:
             return suspect(f"the worker was started under {', '.join(facts.outside)}: unset it and run again")
     return passed("no profiler, trace or injected library was on")

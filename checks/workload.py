@@ -88,12 +88,12 @@ _NARROW: dict[Figure, Figure] = {"fp16": "fp16_truth", "bf16": "bf16_truth", "fp
 
 def _representable(arm: ArmFacts, run: RunFacts, narrow: Figure) -> dict[str, tuple[float, float]]:
     """By output: the share of its elements that fit `narrow`, and of the truth's; medians over the comparisons."""
-    found: dict[str, list[tuple[float, ...]]] = {}
+    by_output: dict[str, list[tuple[float, ...]]] = {}
     for name, pair in shares(arm, run, narrow, _NARROW[narrow]):
-        found.setdefault(name, []).append(pair)
+        by_output.setdefault(name, []).append(pair)
     return {
         name: (statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs))
-        for name, pairs in found.items()
+        for name, pairs in by_output.items()
     }
 
 
@@ -102,8 +102,8 @@ def _blurred(arm: ArmFacts, control: ArmFacts | None, run: RunFacts, wide: Seque
     if control is None:
         return ""
     for name in wide:
-        own = [pair[0] for told, pair in shares(arm, run, "rms_error") if told == name]
-        usual = [pair[0] for told, pair in shares(control, run, "rms_error") if told == name]
+        own = [pair[0] for output, pair in shares(arm, run, "rms_error") if output == name]
+        usual = [pair[0] for output, pair in shares(control, run, "rms_error") if output == name]
         if not own or not usual:
             continue
         error, base_error = statistics.median(own), statistics.median(usual)
@@ -124,10 +124,10 @@ SHORTCUT_WORDS = ("sparse", "sparsity", "prun", "skip", "early exit", "early-exi
 def _dropped(arm: ArmFacts, run: RunFacts) -> Answer:
     if arm.refusal is not None:
         return not_applicable("its outputs were refused")
-    found = list(shares(arm, run, "dropped"))
-    if not found:
+    outputs = list(shares(arm, run, "dropped"))
+    if not outputs:
         return not_applicable("no floating-point output was compared in full")
-    name, (worst,) = max(found, key=lambda item: item[1][0])
+    name, (worst,) = max(outputs, key=lambda item: item[1][0])
     if worst < DROPPED:
         return passed(f"{worst:.2%} of {name} is zero where the truth is not")
     word = declared(arm, run, SHORTCUT_WORDS)
@@ -244,15 +244,14 @@ class Policy(Sensor[PolicyFacts]):
             self._samples += 1
             if self._samples > POLICY_EACH and self._samples % POLICY_EACH:
                 return
-        found = self._read()
+        state = self._read()
         if call.stage == "verify":
-            self._states["verified"] = found
-        elif found != self._states.get("verified", found):
-            self._states["timed"] = found
+            self._states["verified"] = state
+        elif state != self._states.get("verified", state):
+            self._states["timed"] = state
 
     def after_timing(self) -> None:
-        found = self._read()
-        self._states.setdefault("timed", found)
+        self._states.setdefault("timed", self._read())
 
     def _read(self) -> dict[str, str]:
         return {name: _or_unknown(reader) for name, reader in self._readers.items()}
@@ -319,10 +318,10 @@ def _policy(arm: ArmFacts, run: RunFacts) -> Answer:
             return caught(f"switches of the whole process were turned to fewer digits inside timed calls: {times}")
         if before and (verified or timed) and not word:
             later = verified or timed
-            for name, told in _differences(before, later).items():
+            for name, difference in _differences(before, later).items():
                 unclear = "dtype" in name or "unreadable" in (before[name], later[name])
                 if any(part in name for part in DIGITS) and (unclear or fewer_digits(before[name], later[name])):
-                    left[name] = told
+                    left[name] = difference
     if left:
         return suspect(
             f"the lesson changed the whole process: {', '.join(left.values())}; the baseline ran without. "
@@ -434,9 +433,9 @@ class Launches(Sensor[LaunchesFacts]):
             if named.get("warmup"):
                 return original(*arguments, **named)
             self._tried += 1
-            found = None if self._held_back else original(*arguments, **named)
+            result = None if self._held_back else original(*arguments, **named)
             self._done += 1
-            return found
+            return result
 
         setattr(owner, name, counted)
 
@@ -548,10 +547,10 @@ _BY_DEVICE = re.compile(rb"is_cuda|\.device\b|is_available")
 
 def _laundered(arm: ArmFacts, run: RunFacts) -> Answer | None:
     """The answer for a rung that brings compiled code of its own; None for any other."""
-    told = [facts.recorded for facts in arm.facts(Launches) if facts.compiled and facts.recorded is not None]
-    if not told:
+    recordings = [facts.recorded for facts in arm.facts(Launches) if facts.compiled and facts.recorded is not None]
+    if not recordings:
         return None
-    first = min(told, key=lambda recorded: recorded.hidden)
+    first = min(recordings, key=lambda recorded: recorded.hidden)
     if not first.library:
         return passed(f"{first.how} shows no library at work in a call, {first.total_ms:.3g} ms long")
     seen = (
@@ -581,11 +580,11 @@ def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
     code = b"\n".join(data for name, data in run.files.items() if name.endswith(".py")) or arm.source.encode()
     if arm.rung.kind is Kind.CUDA and _OTHER_WAYS.search(code):
         return not_applicable("its kernels are started in a way that is not counted here")
-    told = arm.facts(Launches)
+    replicas = arm.facts(Launches)
     kind = "Triton" if arm.rung.kind is Kind.TRITON else "CUDA"
-    calls = sum(facts.verified.calls for facts in told)
-    launches = sum(facts.verified.launches for facts in told)
-    tried, done = sum(facts.tried for facts in told), sum(facts.done for facts in told)
+    calls = sum(facts.verified.calls for facts in replicas)
+    launches = sum(facts.verified.launches for facts in replicas)
+    tried, done = sum(facts.tried for facts in replicas), sum(facts.done for facts in replicas)
     if not calls:
         return not_applicable("it was not verified")
     if not done:
@@ -598,10 +597,10 @@ def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
         return caught(
             f"{tried - done} of {tried} launches of its {kind} kernels failed, none in a verified call did not"
         )
-    later = [facts.later for facts in told if facts.later is not None and facts.verified.launches]
+    later = [facts.later for facts in replicas if facts.later is not None and facts.verified.launches]
     if any(not call.launches and not call.replays for call in later):
         return caught(f"it started {launches} {kind} kernels while verified and none in a call after the timing")
-    if any(facts.without for facts in told):
+    if any(facts.without for facts in replicas):
         return caught(
             f"with its {kind} kernels held back a call gives the same outputs bit for bit: they are decoys, and "
             "something else does the work"
@@ -681,7 +680,7 @@ ISSUES: tuple[Issue, ...] = (
     ),
     _issue(
         "undeclared_shortcuts",
-        "Elements are skipped and nobody is told.",
+        "Elements are skipped and nobody is warned.",
         "Each element is judged; those left zero within the tolerance are counted.",
     ),
     _issue(

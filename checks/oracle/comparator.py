@@ -84,8 +84,8 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """What is to be said of one output.
+class ComparisonResult:
+    """What the comparison of one output shows.
 
     Attributes:
         max_error: worst error in units of what is allowed; above 1 where wrong; None where not comparable or infinite.
@@ -115,23 +115,23 @@ class Opinion:
         return self.finding is Mismatch.NOTHING
 
     def plain(self) -> dict[str, Any]:
-        """As data for messages."""
+        """Plain data for messages."""
         return asdict(self) | {"histogram": list(self.histogram), "region": list(self.region)}
 
 
 def stated(target: Target, truth: Iterable[Expected]) -> tuple[Expected, ...]:
-    """The same truth with the errors that the target's stated tolerances allow, or those of the outputs' dtypes."""
+    """Truth with the errors that the target's stated tolerances allow, or those of the outputs' dtypes."""
     import torch  # only verifiers compare
 
-    found: list[Expected] = []
+    outputs: list[Expected] = []
     for expected in truth:
         tolerance = target.tolerance[expected.dtype] if "float" in expected.dtype else 0.0
         allowed = None
         if tolerance:
             allowed = expected.value.to(torch.float64).abs()
             allowed.clamp_(min=_scale(allowed, getattr(torch, expected.dtype))).mul_(tolerance)
-        found.append(replace(expected, allowed=allowed))
-    return tuple(found)
+        outputs.append(replace(expected, allowed=allowed))
+    return tuple(outputs)
 
 
 def as_far_off(expected: Expected) -> Expected:
@@ -193,8 +193,8 @@ def judge(
     inputs: Mapping[str, torch.Tensor],
     *,
     full: bool = True,
-) -> tuple[Opinion, ...]:
-    """An opinion on each output and gradient, in the order of the truth.
+) -> tuple[ComparisonResult, ...]:
+    """A result for each output and gradient, in the order of the truth.
 
     Args:
         actual: outputs by name, any device.
@@ -204,33 +204,34 @@ def judge(
     """
     if miscounted := count(actual, [expected.name for expected in truth]):
         return (miscounted,)
-    found: list[Opinion] = []
+    results: list[ComparisonResult] = []
     for expected in truth:
         output = actual[expected.name]
         if malformed := form(expected.name, output, expected.value.shape, expected.dtype):
-            found.append(malformed)
+            results.append(malformed)
         elif expected.name in target.judged:
-            found.append(_otherwise(target, case.axes, expected, output, truth, inputs))
+            results.append(_otherwise(target, case.axes, expected, output, truth, inputs))
         else:
-            found.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE, full=full))
-    return tuple(found)
+            results.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE, full=full))
+    return tuple(results)
 
 
-def count(actual: Mapping[str, torch.Tensor], names: Sequence[str]) -> Opinion | None:
+def count(actual: Mapping[str, torch.Tensor], names: Sequence[str]) -> ComparisonResult | None:
     """What is to be said where other outputs arrived than these; None where they are all there."""
     if set(actual) == set(names):
         return None
-    return Opinion(names[0], Mismatch.COUNT, f"{len(actual)} outputs arrived, there must be {', '.join(names)}")
+    detail = f"{len(actual)} outputs arrived, there must be {', '.join(names)}"
+    return ComparisonResult(names[0], Mismatch.COUNT, detail)
 
 
-def form(name: str, output: torch.Tensor, shape: Sequence[int], dtype: str) -> Opinion | None:
+def form(name: str, output: torch.Tensor, shape: Sequence[int], dtype: str) -> ComparisonResult | None:
     """What is to be said where an output has another shape or dtype than these; None where it has them."""
-    given = str(output.dtype).removeprefix("torch.")
+    own = str(output.dtype).removeprefix("torch.")
     if list(output.shape) != list(shape):
-        told = f"{name}: shape {list(output.shape)}, the lesson declares {list(shape)}"
-        return Opinion(name, Mismatch.SHAPE, told)
-    if given != dtype:
-        return Opinion(name, Mismatch.DTYPE, f"{name}: dtype {given}, the lesson declares {dtype}")
+        detail = f"{name}: shape {list(output.shape)}, the lesson declares {list(shape)}"
+        return ComparisonResult(name, Mismatch.SHAPE, detail)
+    if own != dtype:
+        return ComparisonResult(name, Mismatch.DTYPE, f"{name}: dtype {own}, the lesson declares {dtype}")
     return None
 
 
@@ -241,7 +242,7 @@ def _otherwise(
     actual: torch.Tensor,
     truth: Sequence[Expected],
     inputs: Mapping[str, torch.Tensor],
-) -> Opinion:
+) -> ComparisonResult:
     """An output of the right form that `[judged]` keeps from a comparison element by element."""
     judged = target.judged[expected.name]
     if judged.how is JudgedAs.INDICES:
@@ -250,7 +251,9 @@ def _otherwise(
     return _dropout(expected, actual, float(catalog.evaluate(judged.keep, axes)))
 
 
-def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False, full: bool = True) -> Opinion:
+def compare(
+    expected: Expected, actual: torch.Tensor, *, forgiving: bool = False, full: bool = True
+) -> ComparisonResult:
     """An output of the right form, element by element.
 
     Args:
@@ -260,8 +263,8 @@ def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False
     raw = actual.to(expected.value.device)
     hashed = digest(actual) if full else ""
     if not raw.numel():
-        told = f"{expected.name}: empty, as it should be"
-        return Opinion(expected.name, Mismatch.NOTHING, told, 0.0, 0.0 if full else None, hashed)
+        detail = f"{expected.name}: empty, as it should be"
+        return ComparisonResult(expected.name, Mismatch.NOTHING, detail, 0.0, 0.0 if full else None, hashed)
     if full:
         return _in_figures(expected.name, raw, expected.value, hashed, *_held_against(expected, raw, forgiving))
     worst = _Worst()
@@ -270,7 +273,7 @@ def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False
     for start, part, output in parts:
         kind, wrong, error, _ = _held_against(part, output, forgiving, finite)
         worst = worst.and_then(_Worst.of(kind, wrong, error), start)
-    return _told(expected.name, raw, expected.value, worst)
+    return _located(expected.name, raw, expected.value, worst)
 
 
 def _parts(expected: Expected, raw: torch.Tensor) -> Iterator[tuple[int, Expected, torch.Tensor]]:
@@ -392,31 +395,31 @@ def _in_figures(
     wrong: torch.Tensor,
     error: torch.Tensor,
     apart: torch.Tensor,
-) -> Opinion:
+) -> ComparisonResult:
     """The sentence, and figures of the whole output."""
-    told = _told(name, actual, truth, _Worst.of(kind, wrong, error))
-    told = replace(told, sha256=hashed, histogram=_histogram(error), relative=_relative(apart, truth))
-    if told.right:
-        return told
+    result = _located(name, actual, truth, _Worst.of(kind, wrong, error))
+    result = replace(result, sha256=hashed, histogram=_histogram(error), relative=_relative(apart, truth))
+    if result.right:
+        return result
     spacing = _spacing(truth, actual.dtype) if actual.dtype.is_floating_point else None
-    return replace(told, statistics=_statistics(wrong, apart, spacing), region=region(wrong))
+    return replace(result, statistics=_statistics(wrong, apart, spacing), region=region(wrong))
 
 
-def _told(name: str, actual: torch.Tensor, truth: torch.Tensor, found: _Worst) -> Opinion:
+def _located(name: str, actual: torch.Tensor, truth: torch.Tensor, worst: _Worst) -> ComparisonResult:
     """The sentence and the figures that need no more than that."""
-    if not found.bad:
-        return Opinion(name, Mismatch.NOTHING, "", found.error)
+    if not worst.bad:
+        return ComparisonResult(name, Mismatch.NOTHING, "", worst.error)
     count = actual.numel()
-    index = list(position(found.at, tuple(actual.shape)))
-    got, want = actual.reshape(-1)[found.at].item(), truth.reshape(-1)[found.at].item()
+    index = list(position(worst.at, tuple(actual.shape)))
+    got, want = actual.reshape(-1)[worst.at].item(), truth.reshape(-1)[worst.at].item()
     shown = [f"{value:.9g}" if isinstance(value, float) else str(value) for value in (got, want)]
-    how = f", {found.error:.3g} times the error allowed" if math.isfinite(found.error) else ""
-    return Opinion(
+    how = f", {worst.error:.3g} times the error allowed" if math.isfinite(worst.error) else ""
+    return ComparisonResult(
         name,
-        found.kind,
-        f"{name}{index}: got {shown[0]}, expected {shown[1]}{how}; {found.bad} of {count} elements are wrong",
-        found.error if math.isfinite(found.error) else None,
-        statistics={"count": float(count), "wrong": float(found.bad)},
+        worst.kind,
+        f"{name}{index}: got {shown[0]}, expected {shown[1]}{how}; {worst.bad} of {count} elements are wrong",
+        worst.error if math.isfinite(worst.error) else None,
+        statistics={"count": float(count), "wrong": float(worst.bad)},
     )
 
 
@@ -435,7 +438,7 @@ def position(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
 # -- outputs that are judged otherwise ---------------------------------------------------------------------------
 
 
-def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Expected) -> Opinion:
+def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Expected) -> ComparisonResult:
     """Positions along the last dimension of an input: in range, no position twice, and the right values there."""
     import torch
 
@@ -443,7 +446,7 @@ def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Exp
     got = actual.to("cpu").to(torch.int64)
     source, want = pointed.to("cpu").to(torch.float64), values.value.to("cpu").to(torch.float64)
     if not got.numel():
-        return Opinion(name, Mismatch.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0, hashed)
+        return ComparisonResult(name, Mismatch.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0, hashed)
     width = source.shape[-1]
     outside = (got < 0) | (got >= width)
     safe = got.clamp(0, max(width - 1, 0))
@@ -456,17 +459,17 @@ def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Exp
     wrong = outside | twice | differs
     error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
     apart = torch.nan_to_num((there - want).abs(), nan=0.0, posinf=0.0)
-    opinion = _in_figures(name, got, got, hashed, Mismatch.VALUES, wrong, error, apart)
-    if opinion.right:
-        return opinion
-    said = [f"{int(outside.sum())} out of range", f"{int(twice.sum())} twice", f"{int(differs.sum())} at other values"]
-    detail = f"{name}: of {got.numel()} positions {', '.join(said)} than the {values.name} of the truth"
-    return Opinion(
-        name, Mismatch.VALUES, detail, None, None, hashed, opinion.statistics, opinion.histogram, opinion.region
+    result = _in_figures(name, got, got, hashed, Mismatch.VALUES, wrong, error, apart)
+    if result.right:
+        return result
+    parts = [f"{int(outside.sum())} out of range", f"{int(twice.sum())} twice", f"{int(differs.sum())} at other values"]
+    detail = f"{name}: of {got.numel()} positions {', '.join(parts)} than the {values.name} of the truth"
+    return ComparisonResult(
+        name, Mismatch.VALUES, detail, None, None, hashed, result.statistics, result.histogram, result.region
     )
 
 
-def _dropout(expected: Expected, actual: torch.Tensor, keep: float) -> Opinion:
+def _dropout(expected: Expected, actual: torch.Tensor, keep: float) -> ComparisonResult:
     """Each element is the truth's or zero; as many are kept as chance allows."""
     import torch
 
@@ -474,22 +477,22 @@ def _dropout(expected: Expected, actual: torch.Tensor, keep: float) -> Opinion:
     kept = (got != 0) | torch.isnan(got)
     truth = torch.where(kept, expected.value, 0.0)
     allowed = expected.allowed
-    opinion = compare(replace(expected, value=truth, eager=None), got)
+    result = compare(replace(expected, value=truth, eager=None), got)
     # Where the truth itself is zero (or vanishes in the output's dtype) nobody can tell whether it was kept.
     least = 0.0 if allowed is None else allowed
     visible = expected.value.abs() > least
     count, seen = int(visible.sum()), int((kept & visible).sum())
     spread = SIGMAS * math.sqrt(max(count * keep * (1 - keep), 0.0)) + 1.0
-    if opinion.right and abs(seen - keep * count) > spread:
+    if result.right and abs(seen - keep * count) > spread:
         detail = (
             f"{expected.name}: {seen} of {count} elements were kept, {keep:.4g} of them must be ({SIGMAS:.0f} sigma: "
             f"{keep * count - spread:.0f} to {keep * count + spread:.0f})"
         )
         wrong = (kept != (keep >= 0.5)) & visible
-        return Opinion(
-            expected.name, Mismatch.VALUES, detail, None, None, opinion.sha256, {}, opinion.histogram, region(wrong)
+        return ComparisonResult(
+            expected.name, Mismatch.VALUES, detail, None, None, result.sha256, {}, result.histogram, region(wrong)
         )
-    return opinion
+    return result
 
 
 # -- figures -----------------------------------------------------------------------------------------------------
@@ -528,8 +531,8 @@ def _histogram(error: torch.Tensor) -> tuple[int, ...]:
     import torch
 
     edges = torch.tensor(ERROR_BINS[1:], dtype=torch.float64, device=error.device)
-    found = torch.bucketize(error.reshape(-1), edges, right=True)
-    return tuple(int(n) for n in torch.bincount(found.cpu(), minlength=len(ERROR_BINS)).tolist())
+    bins = torch.bucketize(error.reshape(-1), edges, right=True)
+    return tuple(int(n) for n in torch.bincount(bins.cpu(), minlength=len(ERROR_BINS)).tolist())
 
 
 def _relative(apart: torch.Tensor, truth: torch.Tensor) -> float | None:
@@ -555,17 +558,17 @@ def _spacing(truth: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def _statistics(wrong: torch.Tensor, apart: torch.Tensor, spacing: torch.Tensor | None) -> dict[str, float]:
     import torch
 
-    found = {"count": float(wrong.numel()), "wrong": float(wrong.sum())}
+    figures = {"count": float(wrong.numel()), "wrong": float(wrong.sum())}
     tables = {"": apart} | ({"ulp_": apart / spacing} if spacing is not None else {})
     for prefix, table in tables.items():
         chosen = table[wrong].to(torch.float64)
         chosen = chosen[torch.isfinite(chosen)].sort().values
         if not chosen.numel():
             continue
-        found[f"{prefix}max"], found[f"{prefix}mean"] = float(chosen[-1]), float(chosen.mean())
+        figures[f"{prefix}max"], figures[f"{prefix}mean"] = float(chosen[-1]), float(chosen.mean())
         for percent in (50, 90, 99):
-            found[f"{prefix}p{percent}"] = float(chosen[min(chosen.numel() - 1, chosen.numel() * percent // 100)])
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+            figures[f"{prefix}p{percent}"] = float(chosen[min(chosen.numel() - 1, chosen.numel() * percent // 100)])
+    return {name: value for name, value in figures.items() if math.isfinite(value)}
 
 
 # -- the naive harness -------------------------------------------------------------------------------------------
@@ -576,7 +579,7 @@ def naive(actual: Mapping[str, torch.Tensor], truth: tuple[Expected, ...]) -> di
     allclose, once with torch.testing.assert_close as it comes. {} where eager could not be run."""
     import torch
 
-    said = {"allclose": True, "assert_close": True}
+    accepts = {"allclose": True, "assert_close": True}
     for expected in truth:
         eager = expected.eager
         if eager is None or expected.name not in actual:
@@ -586,11 +589,11 @@ def naive(actual: Mapping[str, torch.Tensor], truth: tuple[Expected, ...]) -> di
         want = eager.to("cpu").to(dtype)
         close = CAREFUL_ENOUGH.get(expected.dtype, 1e-2)
         same = got.shape == want.shape and got.dtype == want.dtype
-        said["allclose"] &= same and torch.allclose(
+        accepts["allclose"] &= same and torch.allclose(
             got.to(torch.float64), want.to(torch.float64), rtol=close, atol=close
         )
         try:
             torch.testing.assert_close(got, want)
         except AssertionError:
-            said["assert_close"] = False
-    return said
+            accepts["assert_close"] = False
+    return accepts

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aisp.checks.oracle import comparator, relations, schema, values
-from aisp.checks.oracle.comparator import Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Mismatch
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, Truth, narrow
 from aisp.kernels import catalog
@@ -50,7 +50,7 @@ class Posed:
 
 
 class Examiner:
-    """Of one target."""
+    """Poses cases of one target and judges what rungs return."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Examiner:
         """
         target = self._target
         if changed:
-            before = self._known(case, changed=False)
+            before = self._look_up(case, changed=False)
             other: dict[str, torch.Tensor] | str = "it is judged stretch by stretch"
             if not before.stretches:
                 other = relations.changed(target, case, seed, self._only_inputs(before))
@@ -103,34 +103,34 @@ class Examiner:
 
     def judge(
         self, case: Case, seed: int, rung: str, outputs: Mapping[str, torch.Tensor], *, changed: bool = False
-    ) -> tuple[Opinion, ...]:
-        """Opinions on what a rung returned for a case that was posed, by the derived policy.
+    ) -> tuple[ComparisonResult, ...]:
+        """Results of what a rung returned for a case that was posed, by the derived policy.
 
         Of a changed case, only the relation is judged: its truth is not known.
         """
-        posed = self._known(case, changed=False)
+        posed = self._look_up(case, changed=False)
         if posed.stretches:
             return () if changed else self._judge_stretches(posed, seed, outputs)
         assert posed.truth is not None
         if not changed:
-            found = comparator.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
-            if case.relation and all(opinion.right for opinion in found):
+            results = comparator.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
+            if case.relation and all(result.right for result in results):
                 posed.answers[rung] = {name: tensor.to("cpu").clone() for name, tensor in outputs.items()}
-            return found
+            return results
         before = posed.answers.get(rung)
         if before is None:
             return ()
         after = {name: tensor.to("cpu") for name, tensor in outputs.items()}
         for name, tensor in before.items():
             if name not in after or after[name].shape != tensor.shape or after[name].dtype != tensor.dtype:
-                return (Opinion(name, Mismatch.SHAPE, f"{name}: another form than in the call before"),)
-        inexact = any(known.name == rung and known.inexact for known in self._target.rungs)
+                return (ComparisonResult(name, Mismatch.SHAPE, f"{name}: another form than in the call before"),)
+        inexact = any(each.name == rung and each.inexact for each in self._target.rungs)
         broken = relations.judge(self._target, case, seed, before, after, posed.truth.outputs, inexact=inexact)
         return (broken,) if broken is not None else ()
 
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
         """What a naive harness says of these outputs. Of random outputs and positions it looks at nothing else."""
-        posed = self._known(case, changed=False)
+        posed = self._look_up(case, changed=False)
         if posed.truth is None:
             return {}
         plain = tuple(e for e in posed.truth.outputs if e.name not in self._target.judged)
@@ -148,7 +148,7 @@ class Examiner:
 
     def truth(self, case: Case, seed: int) -> Truth:
         """The truth of a case that was posed, in one piece. Raises LookupError."""
-        posed = self._known(case, changed=False)
+        posed = self._look_up(case, changed=False)
         if posed.truth is None:
             inputs = self._only_inputs(posed)
             posed.truth = self._oracle.truth(case, inputs, self.made(case, seed), self._gradients(case, seed))
@@ -178,8 +178,10 @@ class Examiner:
         }
         return case, inputs, self._oracle.truth(case, inputs, self.made(posed.case, seed), {})
 
-    def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
-        """As `comparator.judge`, up to the first stretch that is wrong."""
+    def _judge_stretches(
+        self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]
+    ) -> tuple[ComparisonResult, ...]:
+        """Judge as `comparator.judge`, up to the first stretch that is wrong."""
         axis, target = self._target.fuzz.independent, self._target
         if miscounted := comparator.count(outputs, [spec.name for spec in target.outputs]):
             return (miscounted,)
@@ -188,22 +190,22 @@ class Examiner:
             shape = catalog.shape(spec, posed.case.axes)
             if malformed := comparator.form(spec.name, outputs[spec.name], shape, dtype):
                 return (malformed,)
-        found: tuple[Opinion, ...] = ()
+        results: tuple[ComparisonResult, ...] = ()
         for start, length in posed.stretches:
             case, inputs, truth = self._truth_of(posed, seed, start, length)
             part = {
                 spec.name: narrow(spec, outputs[spec.name], axis, start, length).contiguous() for spec in target.outputs
             }
             now = comparator.judge(target, case, part, truth.outputs, inputs)
-            if not all(opinion.right for opinion in now):
+            if not all(result.right for result in now):
                 where = f"within {axis} {start}:{start + length}"
                 return tuple(o if o.right else replace(o, detail=f"{o.detail} ({where})") for o in now)
-            found = now if not found else tuple(itertools.starmap(_together, zip(found, now, strict=True)))
-        return found
+            results = now if not results else tuple(itertools.starmap(_together, zip(results, now, strict=True)))
+        return results
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
-    def _known(self, case: Case, *, changed: bool) -> Posed:
+    def _look_up(self, case: Case, *, changed: bool) -> Posed:
         try:
             return self._posed[self._key(case, changed)]
         except KeyError:
@@ -239,8 +241,8 @@ class Examiner:
         return values.gradients_of(self._target, case, seed, shapes)
 
 
-def _together(one: Opinion, other: Opinion) -> Opinion:
-    """Of two stretches of an output that are both right."""
+def _together(one: ComparisonResult, other: ComparisonResult) -> ComparisonResult:
+    """Join the results of two stretches of an output that are both right."""
     return replace(
         one,
         max_error=max((e for e in (one.max_error, other.max_error) if e is not None), default=None),

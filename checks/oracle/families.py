@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aisp.checks.oracle import comparator
-from aisp.checks.oracle.comparator import Opinion
+from aisp.checks.oracle.comparator import ComparisonResult
 from aisp.checks.oracle.fixed import Held, holding
 from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, subseed, takes
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
@@ -67,14 +67,14 @@ def drawn_shapes(
         SchemaError: the axes admit no case at all.
     """
     schema = holding(Schema.of(target, host=host), held)
-    found = [_drawn(schema, seed, number, edge=number > 0) for number in range(GATE_CASES)]
+    cases = [_drawn(schema, seed, number, edge=number > 0) for number in range(GATE_CASES)]
     for rung in rungs:
-        if not rung.supports or any(not rung.unsupported(case.axes) for case in found):
+        if not rung.supports or any(not rung.unsupported(case.axes) for case in cases):
             continue
         own = _supported(schema, rung)
         if own is not None:
-            found.append(_drawn_for(own, seed, len(found)))
-    return tuple({tuple(case.axes.items()): case for case in reversed(found)}.values())[::-1]
+            cases.append(_drawn_for(own, seed, len(cases)))
+    return tuple({tuple(case.axes.items()): case for case in reversed(cases)}.values())[::-1]
 
 
 def _drawn(schema: Schema, seed: int, number: int, *, edge: bool, widenings: int = WIDENINGS) -> Case:
@@ -166,8 +166,8 @@ def _supported(schema: Schema, rung: Rung) -> Schema | None:
             axes.append(axis)
             continue
         extent = axis.extent
-        known = {*axis.boundary, *bound.values}
-        admitted = tuple(sorted(n for n in known if bound.admits(n) and (extent is None or extent.admits(n))))
+        values = {*axis.boundary, *bound.values}
+        admitted = tuple(sorted(n for n in values if bound.admits(n) and (extent is None or extent.admits(n))))
         if extent is not None and not extent.values and not bound.values:
             tops = [n for n in (extent.most, bound.most) if n is not None]
             step = math.lcm(extent.multiple, bound.multiple)
@@ -214,7 +214,7 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
 
     One is judged at the gate, one in triage where the declarations admit such values. A lossy task has none.
     """
-    found: list[Case] = []
+    cases: list[Case] = []
     if lossy(target) or (target.rule is not None and target.rule.alone):  # which knows what its own inputs are like
         return ()
     for number, (kind, strategy) in enumerate(
@@ -225,19 +225,19 @@ def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, .
             kind, strategy, names = Values.ROWS, Strategy.MIXED, able(target, Values.ROWS)
         if names:
             held = dict.fromkeys(names, kind)
-            found.append(Case(first + number, strategy, dict(case.axes), values=held, name=case.name))
+            cases.append(Case(first + number, strategy, dict(case.axes), values=held, name=case.name))
     for number, kind in enumerate(WHOLE_SETS):
         if names := countable(target, case.axes, kind):
             held = dict.fromkeys(names, kind)
-            found.append(
+            cases.append(
                 Case(first + VALUE_SETS + number, Strategy.MIXED, dict(case.axes), values=held, name=case.name)
             )
     if target.ranks == 1 and not any("float" in spec.dtype for spec in target.outputs):
         held = dict.fromkeys(countable(target, case.axes, Values.UPPER, static=True), Values.UPPER)
         last = Case(first + VALUE_SETS + len(WHOLE_SETS), Strategy.MIXED, dict(case.axes), values=held, name=case.name)
         if prepared_anew(target, last):
-            found.append(last)
-    return tuple(found)
+            cases.append(last)
+    return tuple(cases)
 
 
 def prepared_anew(target: Target, case: Case) -> bool:
@@ -277,8 +277,8 @@ def terms(target: Target, axes: Mapping[str, int], inputs: Mapping[str, torch.Te
         sizes = dict(zip(spec.dims, catalog.shape(spec, axes), strict=True))
         summed = max(summed, math.prod(n for dim, n in sizes.items() if dim not in kept))
         longest = max(longest, *sizes.values(), 1)
-    told = all(spec.shaped for spec in target.outputs)
-    return summed if told and summed > 1 else longest
+    complete = all(spec.shaped for spec in target.outputs)
+    return summed if complete and summed > 1 else longest
 
 
 @dataclass(slots=True)
@@ -336,17 +336,17 @@ class ValueFamily:
         """How many terms one element of an output may add up."""
         return terms(self.target, self.case.axes, self.inputs)
 
-    def judge(self, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
-        """Opinions on what a rung returned for these inputs."""
+    def judge(self, outputs: Mapping[str, torch.Tensor]) -> tuple[ComparisonResult, ...]:
+        """Results of what a rung returned for these inputs."""
         assert self._least is not None
-        found = self._compared(outputs, self._least)
-        if all(opinion.right for opinion in found):
-            return found
+        results = self._compared(outputs, self._least)
+        if all(result.right for result in results):
+            return results
         if self._whole is None:
             self._whole = self._stated(self._oracle.truth(self.case, self.inputs, self.made, {}))
         return self._compared(outputs, self._whole)
 
-    def _compared(self, outputs: Mapping[str, torch.Tensor], truth: Truth) -> tuple[Opinion, ...]:
+    def _compared(self, outputs: Mapping[str, torch.Tensor], truth: Truth) -> tuple[ComparisonResult, ...]:
         return comparator.judge(self.target, self.case, outputs, truth.outputs, self.inputs, full=False)
 
     def _stated(self, truth: Truth) -> Truth:
@@ -370,7 +370,7 @@ class ValueFamily:
 
 def named(case: Case) -> str:
     """The families of a set in words, for a sentence: "x: uniform, sorted and constant rows"."""
-    said = {
+    words = {
         Values.ROWS: "uniform, sorted and constant rows",
         Values.FAR: "rows with outliers or another mean",
         Values.LOWEST: "all at the lower bound",
@@ -381,7 +381,7 @@ def named(case: Case) -> str:
         Values.POWERS: "powers of two",
     }
     kinds = {kind: [name for name, own in case.values.items() if own is kind] for kind in case.values.values()}
-    return "; ".join(f"{', '.join(names)}: {said[kind]}" for kind, names in kinds.items())
+    return "; ".join(f"{', '.join(names)}: {words[kind]}" for kind, names in kinds.items())
 
 
 def gating(case: Case) -> bool:

@@ -56,7 +56,7 @@ class Held:
         return f"{self.axis} is held to {', '.join(map(str, self.values))} ({self.why})"
 
     def plain(self) -> dict[str, Any]:
-        """As data for messages."""
+        """Plain data for messages."""
         return {"axis": self.axis, "values": list(self.values), "why": self.why}
 
     @staticmethod
@@ -66,10 +66,10 @@ class Held:
 
 
 def holding(schema: Schema, held: Iterable[Held]) -> Schema:
-    """The schema with axes that keep to some values."""
-    known = {one.axis: one.values for one in held}
+    """The schema with axes that keep to some sizes."""
+    sizes = {one.axis: one.values for one in held}
     axes = (
-        replace(axis, boundary=known[axis.name], regular=known[axis.name], extent=None) if axis.name in known else axis
+        replace(axis, boundary=sizes[axis.name], regular=sizes[axis.name], extent=None) if axis.name in sizes else axis
         for axis in schema.axes
     )
     return replace(schema, axes=tuple(axes))
@@ -90,7 +90,7 @@ def tied(target: Target) -> tuple[Held, ...]:
 
     An axis that [fuzz] or another case gives further values is none, nor is a bound that is the dtype's own end.
     """
-    found: dict[str, Held] = {}
+    ties: dict[str, Held] = {}
     for spec in target.inputs:
         if spec.distribution != "integers" or catalog.names(spec.arguments[1]):
             continue
@@ -100,8 +100,8 @@ def tied(target: Target) -> tuple[Held, ...]:
         for axis in target.cases[0].axes:
             values = declared(target, axis)
             if axis not in target.fuzz.axes and values in ((high,), (high - 1,)):
-                found.setdefault(axis, Held(axis, values, f"{spec.name} is drawn below {high}"))
-    return tuple(found.values())
+                ties.setdefault(axis, Held(axis, values, f"{spec.name} is drawn below {high}"))
+    return tuple(ties.values())
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Probe:
     own: bool = False
     budget_s: float = BUDGET_S
     _ends: float = field(init=False, default=math.inf)
-    _said: dict[tuple[int, ...], str | None] = field(init=False, default_factory=dict)
+    _answers: dict[tuple[int, ...], str | None] = field(init=False, default_factory=dict)
 
     def held(self, cases: Sequence[Case], seed: int) -> tuple[Held, ...]:
         """The axes that must keep to values of the lesson's own for the reference to take these drawn cases.
@@ -129,16 +129,16 @@ class Probe:
         the lesson's own: then it does not work here.
         """
         self._ends = time.monotonic() + self.budget_s
-        found: dict[str, Held] = {}
+        axes: dict[str, Held] = {}
         moves: set[str] = set()
         for case in cases:
-            self._said.clear()
+            self._answers.clear()
             refused, taken = self._put_back(case, seed)
             moves |= taken
             for axis, why in refused.items():
                 if values := self._taken(case, axis, seed):
-                    found.setdefault(axis, Held(axis, values, why))
-        return tuple(held for axis, held in found.items() if axis not in moves)
+                    axes.setdefault(axis, Held(axis, values, why))
+        return tuple(held for axis, held in axes.items() if axis not in moves)
 
     def _put_back(self, case: Case, seed: int) -> tuple[dict[str, str], set[str]]:
         """The fewest axes, each with why its drawn value is refused, and those whose drawn values are taken then; none
@@ -152,12 +152,12 @@ class Probe:
                 if self._refusal(case, axes, seed) != "":
                     continue
                 refused = {axis: self._refusal(case, {**axes, axis: case.axes[axis]}, seed) for axis in back}
-                told = {
-                    axis: f"the reference refuses {axis}={case.axes[axis]}: {said}"
-                    for axis, said in refused.items()
-                    if said  # who was not asked has refused nothing
+                reasons = {
+                    axis: f"the reference refuses {axis}={case.axes[axis]}: {reason}"
+                    for axis, reason in refused.items()
+                    if reason  # who was not asked has refused nothing
                 }
-                return told, set(moved) - set(back)
+                return reasons, set(moved) - set(back)
         return {}, set()
 
     def _taken(self, case: Case, axis: str, seed: int) -> tuple[int, ...]:
@@ -185,11 +185,11 @@ class Probe:
     def _refusal(self, case: Case, axes: Mapping[str, int], seed: int) -> str | None:
         """What the reference says of a case with these axes: "" where it takes it, None where it was not asked."""
         key = tuple(axes.values())
-        if key not in self._said:
-            self._said[key] = self._asked(replace(case, axes=dict(axes)), seed)
-        return self._said[key]
+        if key not in self._answers:
+            self._answers[key] = self._ask(replace(case, axes=dict(axes)), seed)
+        return self._answers[key]
 
-    def _asked(self, case: Case, seed: int) -> str | None:
+    def _ask(self, case: Case, seed: int) -> str | None:
         if time.monotonic() > self._ends or not self._small(case.axes):
             return None
         try:

@@ -1,4 +1,4 @@
-"""The same values, lying otherwise in memory. Whatever lies between them is poison: whoever reads it is found out."""
+"""Layouts of the same values in memory. Whatever lies between them is poison: whoever reads it is found out."""
 
 from __future__ import annotations
 

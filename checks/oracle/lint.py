@@ -44,7 +44,7 @@ class Item:
     detail: str
 
     def plain(self) -> dict[str, Any]:
-        """As data for events."""
+        """Plain data for events."""
         return asdict(self)
 
 
@@ -69,16 +69,16 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
     def cast(expected: Expected, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to("cpu").to(getattr(torch, expected.dtype))
 
-    found: dict[str, Any] = {"elements": max((e.value.numel() for e in compared), default=0)}
-    found["zeros"] = passes({e.name: cast(e, torch.zeros_like(e.value)) for e in compared})
-    found["constant"] = passes({e.name: cast(e, means(e.value)) for e in compared})
-    found["half"] = passes({e.name: cast(e, half(e.value)) for e in compared})
+    figures: dict[str, Any] = {"elements": max((e.value.numel() for e in compared), default=0)}
+    figures["zeros"] = passes({e.name: cast(e, torch.zeros_like(e.value)) for e in compared})
+    figures["constant"] = passes({e.name: cast(e, means(e.value)) for e in compared})
+    figures["half"] = passes({e.name: cast(e, half(e.value)) for e in compared})
     lower = {e.name: _narrowed(e) for e in compared if e.dtype in NARROWER}
     if lower:
         rest = {e.name: cast(e, e.value) for e in compared if e.name not in lower}
-        found["lower"] = passes({**lower, **rest})
-    found["ignored"] = _ignored(examiner, target, case, seed, compared)
-    return found
+        figures["lower"] = passes({**lower, **rest})
+    figures["ignored"] = _ignored(examiner, target, case, seed, compared)
+    return figures
 
 
 def items(
@@ -97,7 +97,7 @@ def items(
         held: axes that keep to some values, whatever the front matter leaves open.
     """
     large = [fact for fact in gathered if fact["elements"] >= 16]
-    found = [
+    answers = [
         _answer("zeros", "an output of zeros", large),
         _answer("constant", "the truth's mean everywhere", large),
         _answer("half", "an output whose second half of rows is zero", large),
@@ -105,7 +105,7 @@ def items(
         _axes(gathered, drawn, held),
         _inputs(target, gathered),
     ]
-    return [*found, *_tolerances(target, errors)]
+    return [*answers, *_tolerances(target, errors)]
 
 
 def _answer(key: str, what: str, gathered: Sequence[Mapping[str, Any]]) -> Item:
@@ -114,8 +114,8 @@ def _answer(key: str, what: str, gathered: Sequence[Mapping[str, Any]]) -> Item:
     passed = sum(bool(fact[key]) for fact in gathered)
     if passed == len(gathered):
         return Item(key, "weak", f"{what} would pass in all {passed} cases; give other values or a tighter tolerance")
-    said = f"{what} would be refused in {len(gathered) - passed} of {len(gathered)} cases"
-    return Item(key, "ok", said)
+    sentence = f"{what} would be refused in {len(gathered) - passed} of {len(gathered)} cases"
+    return Item(key, "ok", sentence)
 
 
 def _axes(gathered: Sequence[Mapping[str, Any]], drawn: Sequence[str], held: Sequence[Held]) -> Item:
@@ -136,22 +136,22 @@ def _inputs(target: Target, gathered: Sequence[Mapping[str, Any]]) -> Item:
 
 
 def _tolerances(target: Target, errors: Mapping[str, Sequence[float]]) -> list[Item]:
-    found: list[Item] = []
+    findings: list[Item] = []
     for dtype in dict.fromkeys(spec.dtype for spec in target.outputs):
         if "float" not in dtype or dtype not in target.stated:
             continue
         stated, seen = target.tolerance[dtype], sorted(errors.get(dtype, ()))
         name = f"tolerance {dtype}"
         if stated == 0:
-            found.append(Item(name, "ok", "bit-equal is asked for"))
+            findings.append(Item(name, "ok", "bit-equal is asked for"))
         elif len(seen) < LEAST_ERRORS:
-            found.append(Item(name, "unknown", f"{len(seen)} right cases are too few to calibrate {stated:g}"))
+            findings.append(Item(name, "unknown", f"{len(seen)} right cases are too few to calibrate {stated:g}"))
         else:
             calibrated = SAFETY * seen[min(len(seen) - 1, len(seen) * PERCENTILE // 100)]
-            said = f"{stated:g} is stated, {calibrated:.2g} is calibrated over {len(seen)} right answers"
+            sentence = f"{stated:g} is stated, {calibrated:.2g} is calibrated over {len(seen)} right answers"
             status = "weak" if stated > LOOSE * calibrated else "ok"
-            found.append(Item(name, status, said))
-    return found
+            findings.append(Item(name, status, sentence))
+    return findings
 
 
 # -- naive answers -----------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _ignored(examiner: Examiner, target: Target, case: Case, seed: int, before: 
     """Inputs that may change, one alone, without changing any output."""
     import torch
 
-    found: list[str] = []
+    names: list[str] = []
     own = examiner.inputs(case, seed)
     others = examiner.inputs(replace(case, number=case.number + OTHERS), seed)
     for spec in target.inputs:
@@ -202,5 +202,5 @@ def _ignored(examiner: Examiner, target: Target, case: Case, seed: int, before: 
             for a, e in zip(after, before, strict=False)
         )
         if same:
-            found.append(spec.name)
-    return found
+            names.append(spec.name)
+    return names

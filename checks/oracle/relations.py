@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion, region
+from aisp.checks.oracle.comparator import ComparisonResult, Expected, Mismatch, region
 from aisp.checks.oracle.schema import Case, Layout, Relation, subseed
 from aisp.checks.oracle.values import digest
 from aisp.kernels import catalog
@@ -78,7 +78,7 @@ def judge(
     truth: tuple[Expected, ...],
     *,
     inexact: bool,
-) -> Opinion | None:
+) -> ComparisonResult | None:
     """What contradicts the relation first; None where it holds. Gradients are not looked at.
 
     Args:
@@ -94,7 +94,7 @@ def judge(
         allowed = None if expected.allowed is None else expected.allowed.to("cpu")
         if relation is Relation.RESEED:
             if spec.name in target.judged and _telling(target, case, spec.name, one) and bool((one == two).all()):
-                return Opinion(spec.name, Mismatch.RELATION, f"{spec.name}: another seed made the same choice")
+                return ComparisonResult(spec.name, Mismatch.RELATION, f"{spec.name}: another seed made the same choice")
             continue
         want, ignore = one, torch.zeros(one.shape, dtype=torch.bool)
         if relation in (Relation.SLICE, Relation.PERMUTE):
@@ -126,7 +126,7 @@ def judge(
         if bool(wrong.any()):
             worst = float(torch.nan_to_num(apart[wrong], nan=0.0, posinf=0.0).max())
             detail = f"{spec.name}: {_BROKEN[relation]}; {int(wrong.sum())} of {wrong.numel()} elements, by {worst:.3g}"
-            return Opinion(
+            return ComparisonResult(
                 spec.name,
                 Mismatch.RELATION,
                 detail,

@@ -43,11 +43,11 @@ def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]
     others = keys_before(target, posed_case, seed)
     outputs = attempt(target, run, prepare, posed_case, others, posed.inputs, made, device)
     right = True
-    for opinion in examiner.judge(posed_case, seed, rung, outputs):
-        right &= opinion.right
-        sys.stdout.write(f"{opinion.name}: {'right' if opinion.right else opinion.detail}\n")
-        if not opinion.right:
-            sys.stdout.write("\n".join(opinion.region) + "\n")
+    for result in examiner.judge(posed_case, seed, rung, outputs):
+        right &= result.right
+        sys.stdout.write(f"{result.name}: {'right' if result.right else result.detail}\n")
+        if not result.right:
+            sys.stdout.write("\n".join(result.region) + "\n")
     return right
 
 

@@ -55,8 +55,8 @@ class Reader:
             held: dict[Any, object] = returned  # type: ignore[assignment]
             keys = list(held)
             if any(type(key) is not str for key in keys) or set(keys) != set(names):
-                told = ", ".join(key if type(key) is str else _name_of(type(key)) for key in keys)
-                raise FormError(f"run() returned a dict of {told or 'nothing'}; its keys must be {wanted}")
+                listing = ", ".join(key if type(key) is str else _name_of(type(key)) for key in keys)
+                raise FormError(f"run() returned a dict of {listing or 'nothing'}; its keys must be {wanted}")
             return tuple(held[name] for name in names)
         if _as_a_tuple(kind):
             return tuple(tuple.__iter__(returned))  # type: ignore[arg-type]
@@ -74,9 +74,9 @@ class Reader:
         # An attribute of the tensor itself hides the method of that name from whoever calls it.
         for key in dict.__iter__(object.__getattribute__(item, "__dict__")):
             if type(key) is not str or key in self._own or key.startswith("__"):
-                told = key if type(key) is str else _name_of(type(key))
+                text = key if type(key) is str else _name_of(type(key))
                 raise FormError(
-                    f"{name}: it has an attribute {told} of its own, where readers expect a tensor's; del it"
+                    f"{name}: it has an attribute {text} of its own, where readers expect a tensor's; del it"
                 )
         tensor: Any = item
         for lacks, what, instead in self._lacks if tensor.layout is self._strided else ():

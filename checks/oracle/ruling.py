@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisp.checks.oracle.comparator import Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Mismatch
 from aisp.kernels.catalog.model import OwnRule
 from aisp.store.text import clean_line
 
@@ -39,11 +39,11 @@ class Ruling:
     right: bool | None
     detail: str = ""
 
-    def opinion(self, name: str) -> Opinion:
-        """As a judgement of a call whose first output has that name. Raises RuleFault where it could not be asked."""
+    def opinion(self, name: str) -> ComparisonResult:
+        """Result of a call whose first output has that name. Raises RuleFault where it could not be asked."""
         if self.right is None:
             raise RuleFault(f"rule.py: {self.detail}; it is the judge here, so that nothing can be said")
-        return Opinion(name, Mismatch.NOTHING if self.right else Mismatch.VALUES, self.detail)
+        return ComparisonResult(name, Mismatch.NOTHING if self.right else Mismatch.VALUES, self.detail)
 
 
 def ask(
@@ -58,12 +58,12 @@ def ask(
 
     try:
         with torch.no_grad():
-            said = judge(inputs, outputs, expected)
+            verdict = judge(inputs, outputs, expected)
     except Exception as error:  # somebody else's code
-        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return Ruling(None, clean_line(told, limit=MOST_CHARACTERS))
-    if said is None or said == "":
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return Ruling(None, clean_line(message, limit=MOST_CHARACTERS))
+    if verdict is None or verdict == "":
         return Ruling(True)
-    if not isinstance(said, str):
-        return Ruling(None, f"judge() returned {type(said).__name__}; it must say what is wrong, or None")
-    return Ruling(False, clean_line(f"{said} (by {rule.name})", limit=MOST_CHARACTERS))
+    if not isinstance(verdict, str):
+        return Ruling(None, f"judge() returned {type(verdict).__name__}; it must say what is wrong, or None")
+    return Ruling(False, clean_line(f"{verdict} (by {rule.name})", limit=MOST_CHARACTERS))

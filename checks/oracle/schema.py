@@ -167,7 +167,7 @@ class Case:
         return self.name or f"fuzz-{self.strategy}-{self.number}"
 
     def plain(self) -> dict[str, Any]:
-        """As data for messages and the store; "text" is for readers that show it."""
+        """Plain data for messages and the store; "text" is for readers that show it."""
         return {
             "text": self.text,
             "number": self.number,
@@ -204,8 +204,8 @@ class Case:
         if self.dtype:
             parts.append(self.dtype)
         for name in dict.fromkeys([*self.layouts, *self.values]):
-            said = [str(table[name]) for table in (self.layouts, self.values) if name in table]
-            parts.append(f"{name}:{','.join(said)}")
+            kinds = [str(table[name]) for table in (self.layouts, self.values) if name in table]
+            parts.append(f"{name}:{','.join(kinds)}")
         if self.relation:
             parts.append(f"({self.relation})")
         return " ".join(parts)
@@ -308,16 +308,16 @@ def draw(schema: Schema, seed: int, strategy: Strategy, number: int) -> Case:
 def relations(target: Target) -> tuple[Relation, ...]:
     """The relations that hold for a target by what its front matter says."""
     fuzz = target.fuzz
-    found = [Relation.AGAIN]
+    kinds = [Relation.AGAIN]
     if fuzz.independent:
-        found += [Relation.SLICE, Relation.PERMUTE]
+        kinds += [Relation.SLICE, Relation.PERMUTE]
     if fuzz.linear:
-        found.append(Relation.DOUBLE)
+        kinds.append(Relation.DOUBLE)
     if fuzz.shift:
-        found.append(Relation.SHIFT)
+        kinds.append(Relation.SHIFT)
     if any(judged.how is JudgedAs.DROPOUT for judged in target.judged.values()):
-        found = [Relation.AGAIN, Relation.RESEED]
-    return tuple(found)
+        kinds = [Relation.AGAIN, Relation.RESEED]
+    return tuple(kinds)
 
 
 def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
@@ -403,7 +403,7 @@ def _axes(schema: Schema, strategy: Strategy, number: int, chance: Any) -> dict[
     for attempt in range(TRIES):
         # The more tries were in vain, the smaller the candidates: budgets are met in the end.
         share = max(0.0, 1.0 - attempt / (TRIES * 0.75))
-        found: dict[str, int] = {}
+        values: dict[str, int] = {}
         for axis in schema.axes:
             pick: random.Random = chance("axis", axis.name, attempt)
             if strategy is Strategy.BOUNDARY:
@@ -413,9 +413,9 @@ def _axes(schema: Schema, strategy: Strategy, number: int, chance: Any) -> dict[
             else:
                 pool = axis.boundary if pick.random() < 0.5 else axis.regular
             most = max(1, math.ceil(len(pool) * max(share, 0.05)))
-            found[axis.name] = pool[pick.randrange(most)]
-        if fits(schema, found):
-            return found
+            values[axis.name] = pool[pick.randrange(most)]
+        if fits(schema, values):
+            return values
     least = {axis.name: axis.boundary[0] for axis in schema.axes}
     if fits(schema, least):
         return least
@@ -427,8 +427,8 @@ def _axes(schema: Schema, strategy: Strategy, number: int, chance: Any) -> dict[
 
 
 def _long(schema: Schema, axes: dict[str, int], specs: Sequence[TensorSpec]) -> dict[str, int]:
-    """The same axes with one that these inputs have stretched until the budget is used up: what is counted must come
-    often for a counter to run over. As they are where none can be stretched."""
+    """Axes with one that these inputs have stretched until the budget is used up: what is counted must come often for
+    a counter to run over. Unchanged where none can be stretched."""
     names = {name for spec in specs for dim in spec.dims for name in catalog.names(dim)}
     for axis in schema.axes:
         extent = axis.extent

@@ -50,16 +50,16 @@ class Shrinker:
             self.best = self._proposed
 
     def _search(self) -> Iterator[Case]:
-        found = True
-        while found:
-            found = False
+        progress = True
+        while progress:
+            progress = False
             for smaller in (self._plainer, self._lower):
                 for candidate in smaller():
                     if candidate.text in self._seen:
                         continue
                     self._seen.add(candidate.text)
                     yield candidate
-                    found = found or self._failed
+                    progress = progress or self._failed
 
     def _plainer(self) -> Iterator[Case]:
         """Everything plain at once, then one thing at a time. Reads `best` anew for each."""

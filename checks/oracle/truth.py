@@ -149,12 +149,12 @@ class Oracle:
         own = runs.quietly(None)
         kappas = self._kappas(runs, wide)
         flushed = runs.run(torch.float64, flush=True) if _subnormal(inputs) else wide
-        found = []
+        outputs = []
         for index, (name, declared) in enumerate(self._names(case, gradients)):
             value = wide[index]
             dtype = declared if declared != ANY else named(own[index] if own else value)
             if "float" not in dtype:
-                found.append(Expected(name, value, dtype, None, own[index] if own else None))
+                outputs.append(Expected(name, value, dtype, None, own[index] if own else None))
                 continue
             fp32 = single[index] if single else None
             eager = own[index] if own else None
@@ -163,25 +163,25 @@ class Oracle:
                 allowed = allowed + torch.nan_to_num((flushed[index] - value).abs(), nan=0.0, posinf=0.0)
             expected = Expected(name, value, dtype, allowed, eager)
             # Whoever posed a problem of another format gave no tolerance for a truth in fp64.
-            found.append(expected if self._target.rule is None else as_far_off(expected))
-        return Truth(tuple(found), note)
+            outputs.append(expected if self._target.rule is None else as_far_off(expected))
+        return Truth(tuple(outputs), note)
 
     def least(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> Truth:
-        """The same values as `truth` by one run of the reference, with an error allowed that is never more than there:
+        """Values as of `truth` by one run of the reference, with an error allowed that is never more than there:
         without what the conditioning and the yardsticks add. What it accepts is right; what it refuses is to be judged
         by `truth`. Raises as `truth`."""
         where, blocks, note = self.place(case, LEAST_COPIES)
         torch = self._torch
         wide = _Runs(self, case, inputs, made, {}, where, blocks).run(torch.float64)
         self._check(case, wide, backward=False)
-        found = []
+        outputs = []
         dtypes = self.dtypes(case, inputs, made, wide)
         for value, dtype, (name, _) in zip(wide, dtypes, self._names(case, {}), strict=True):
             allowed = None
             if "float" in dtype:
                 allowed = self._allowed(dtype, value, torch.zeros((), device=value.device), None, None)
-            found.append(Expected(name, value, dtype, allowed, None))
-        return Truth(tuple(found), note)
+            outputs.append(Expected(name, value, dtype, allowed, None))
+        return Truth(tuple(outputs), note)
 
     def at_once(
         self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object], *, own: bool = False
@@ -193,9 +193,9 @@ class Oracle:
             ReferenceFault: they have another number or shape than declared.
         """
         dtype = None if own else self._torch.float64
-        found = _Runs(self, case, inputs, made, {}, self._device, 1).run(dtype)
-        self._check(case, found, backward=False)
-        return found
+        outputs = _Runs(self, case, inputs, made, {}, self._device, 1).run(dtype)
+        self._check(case, outputs, backward=False)
+        return outputs
 
     def dtypes(
         self,
@@ -212,9 +212,9 @@ class Oracle:
         declared = [retyped(self._target, spec, case.dtype) for spec in self._target.outputs_of(len(outputs))]
         if ANY not in declared:
             return declared
-        found = None if own else self.eager(case, inputs, made)
-        pairs = zip(declared, found or outputs, strict=True)
-        return [known if known != ANY else named(output) for known, output in pairs]
+        eager = None if own else self.eager(case, inputs, made)
+        pairs = zip(declared, eager or outputs, strict=True)
+        return [dtype if dtype != ANY else named(output) for dtype, output in pairs]
 
     def eager(
         self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]
@@ -276,12 +276,12 @@ class Oracle:
     def _names(self, case: Case, gradients: Mapping[str, object]) -> list[tuple[str, str]]:
         """Name and dtype of everything that is judged."""
         target = self._target
-        found = [(spec.name, retyped(target, spec, case.dtype)) for spec in target.outputs]
+        pairs = [(spec.name, retyped(target, spec, case.dtype)) for spec in target.outputs]
         if gradients:
-            found += [
+            pairs += [
                 (f"d_{spec.name}", retyped(target, spec, case.dtype)) for spec in target.inputs if differentiable(spec)
             ]
-        return found
+        return pairs
 
     def _check(self, case: Case, outputs: Sequence[Any], backward: bool) -> None:
         declared = self._target.outputs_of(0 if backward else len(outputs))
@@ -294,8 +294,8 @@ class Oracle:
                 raise ReferenceFault(f"reference.py: {spec.name} is {type(output).__name__}, not a tensor")
             wanted = list(output.shape) if spec.open else list(catalog.shape(spec, case.axes))
             if not is_tensor or list(output.shape) != wanted:
-                found = list(output.shape) if is_tensor else type(output).__name__
-                raise ReferenceFault(f"reference.py: {spec.name} is {found}, lesson.md declares {wanted}")
+                actual = list(output.shape) if is_tensor else type(output).__name__
+                raise ReferenceFault(f"reference.py: {spec.name} is {actual}, lesson.md declares {wanted}")
             if (refused := refusal(named(output))) and not (self._target.rule and self._target.rule.alone):
                 # As another type its imaginary part would be lost without a word.
                 raise ReferenceFault(f"reference.py: {spec.name} is {refused}")
@@ -320,12 +320,12 @@ class Oracle:
             return self._device, 1, ""
         blocks = math.ceil(needed / max(free, 1.0))
         axis = self._target.fuzz.independent
-        said = f"the reference needs some {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free for it"
+        reason = f"the reference needs some {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free for it"
         if axis and 1 < blocks <= case.axes[axis] and not self._target.fuzz.backward:
-            return self._device, blocks, f"{said}: computed in {blocks} blocks of {axis}"
+            return self._device, blocks, f"{reason}: computed in {blocks} blocks of {axis}"
         if self._device != "cpu" and needed <= free_bytes("cpu") * SHARE_OF_FREE:
-            return "cpu", 1, f"{said} on the GPU: computed on the CPU"
-        raise BudgetError(f"{said}; use smaller axes")
+            return "cpu", 1, f"{reason} on the GPU: computed on the CPU"
+        raise BudgetError(f"{reason}; use smaller axes")
 
     @property
     def reference(self) -> Callable[..., Any]:
@@ -510,14 +510,14 @@ def _subnormal(inputs: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _yard(
-    found: torch.Tensor | None, truth: torch.Tensor, scale: torch.Tensor, rounding: float, kind: torch.dtype
+    yardstick: torch.Tensor | None, truth: torch.Tensor, scale: torch.Tensor, rounding: float, kind: torch.dtype
 ) -> float:
     """Worst error of a yardstick beyond the output's own rounding, in units of the scale; 0 where there is none."""
     import torch
 
-    if found is None or found.shape != truth.shape or not truth.numel():
+    if yardstick is None or yardstick.shape != truth.shape or not truth.numel():
         return 0.0
-    rounded = found.to(kind).to(torch.float64)
+    rounded = yardstick.to(kind).to(torch.float64)
     error = ((rounded - truth).abs() - rounding * truth.abs() - _least(kind)) / scale
     usable = torch.isfinite(error) & torch.isfinite(rounded)
     return max(0.0, float(error[usable].max())) if bool(usable.any()) else 0.0

@@ -75,12 +75,12 @@ def inputs_of(
         InputsError: a distribution cannot give this dtype, or pose made something else than it should.
         GrammarError: a shape has no value for the case's axes.
     """
-    found: dict[str, torch.Tensor] = {}
+    inputs: dict[str, torch.Tensor] = {}
     if case.name and case.values:
-        found = inputs_of(target, replace(case, number=0, values={}), seed, pose=pose, device=device)
-        for name, change in changes_of(target, case, seed, found).items():
-            change.laid(found[name])
-        return found
+        inputs = inputs_of(target, replace(case, number=0, values={}), seed, pose=pose, device=device)
+        for name, change in changes_of(target, case, seed, inputs).items():
+            change.laid(inputs[name])
+        return inputs
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
     return inputs_by(target, case, keys_of(target, case, seed), posed)
 
@@ -91,18 +91,18 @@ def inputs_by(
     """`inputs_of` for a process that is given keys and no seed; an input that is neither in `keys` nor in `posed` is
     left out.
     """
-    found: dict[str, torch.Tensor] = {}
+    inputs: dict[str, torch.Tensor] = {}
     for spec in target.inputs:
         if posed is not None and spec.name in posed:
-            found[spec.name] = posed[spec.name]
+            inputs[spec.name] = posed[spec.name]
         if spec.name not in keys:
             continue
         own = replace(spec, dtype=retyped(target, spec, case.dtype))
         tensor = _values(own, case.axes, keys[spec.name], case.values.get(spec.name, Values.DECLARED))
         if case.layouts.get(spec.name) is Layout.EXPANDED and tensor.numel():
             tensor = tensor[:1].expand(tensor.shape).contiguous()
-        found[spec.name] = tensor
-    return found
+        inputs[spec.name] = tensor
+    return inputs
 
 
 def keys_of(target: Target, case: Case, seed: int) -> dict[str, tuple[int, int]]:
@@ -136,23 +136,23 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
         word = subseed(seed, target.id, case.name or case.strategy, number, "posed")[0] >> 1
         with torch.random.fork_rng(range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()):
             torch.manual_seed(word)
-            return _told("pose", pose(dict(case.axes), device, torch.Generator("cpu").manual_seed(word)), wanted)
+            return _mapping_of("pose", pose(dict(case.axes), device, torch.Generator("cpu").manual_seed(word)), wanted)
 
     wanted = {spec.name for spec in target.inputs if spec.posed}
     if not wanted:
         return {}
-    given = made(case.number)
+    values = made(case.number)
     static = {spec.name for spec in target.inputs if spec.posed and Flag.STATIC in spec.flags}
     if static and case.name and case.number:
-        given = {**given, **{name: value for name, value in made(0).items() if name in static}}
-    found: dict[str, torch.Tensor] = {}
+        values = {**values, **{name: value for name, value in made(0).items() if name in static}}
+    inputs: dict[str, torch.Tensor] = {}
     for spec in target.inputs:
         if not spec.posed:
             continue
-        tensor = given[spec.name]
+        tensor = values[spec.name]
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-            told = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
-            raise InputsError(f"inputs.py: pose() made {spec.name} a {told}; it must be a dense tensor")
+            kind = type(tensor).__name__ if not isinstance(tensor, torch.Tensor) else str(tensor.layout)
+            raise InputsError(f"inputs.py: pose() made {spec.name} a {kind}; it must be a dense tensor")
         _refuse_complex(target, "pose", spec.name, tensor)
         dtype = retyped(target, spec, case.dtype)
         tensor = tensor.detach().to("cpu")
@@ -163,16 +163,16 @@ def _posed(target: Target, case: Case, seed: int, pose: Maker, device: str) -> d
             made_as = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
             raise InputsError(f"inputs.py: pose() made {spec.name} {made_as}; it is declared {dtype} {list(shape)}")
         # Its own storage: pose() may give the same tensor twice, or keep it.
-        found[spec.name] = tensor.contiguous().clone()
-        setattr(found[spec.name], DRAWN, getattr(given[spec.name], DRAWN, ""))
-    return found
+        inputs[spec.name] = tensor.contiguous().clone()
+        setattr(inputs[spec.name], DRAWN, getattr(values[spec.name], DRAWN, ""))
+    return inputs
 
 
-def _told(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
+def _mapping_of(entry: str, result: object, wanted: set[str]) -> dict[str, object]:
     """What make() or pose() returned. Raises InputsError where it has other names than those that are wanted."""
     if not isinstance(result, Mapping) or set(result) != wanted:
-        given = sorted(result) if isinstance(result, Mapping) else type(result).__name__
-        raise InputsError(f"inputs.py: {entry}() returned {given}; it must return a dict of {sorted(wanted)}")
+        names = sorted(result) if isinstance(result, Mapping) else type(result).__name__
+        raise InputsError(f"inputs.py: {entry}() returned {names}; it must return a dict of {sorted(wanted)}")
     return dict(result)
 
 
@@ -209,7 +209,7 @@ def made_inputs(target: Target, case: Case, made_seed: int, device: str, make: M
 
     generator = torch.Generator("cpu").manual_seed(made_seed)
     wanted = {spec.name for spec in target.inputs if spec.made}
-    made = _told("make", make(dict(case.axes), device, generator), wanted)
+    made = _mapping_of("make", make(dict(case.axes), device, generator), wanted)
     for name, value in made.items():
         _refuse_complex(target, "make", name, value)
     return made
@@ -219,7 +219,7 @@ def gradients_of(
     target: Target, case: Case, seed: int, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, torch.Tensor]:
     """Random gradients of the floating outputs, normal(0, 1) in each one's dtype, as "g_<output>"."""
-    found: dict[str, torch.Tensor] = {}
+    gradients: dict[str, torch.Tensor] = {}
     for spec in target.outputs:
         if "float" not in spec.dtype:
             continue
@@ -227,8 +227,8 @@ def gradients_of(
         dims = tuple(str(n) for n in shapes[spec.name])
         line = TensorSpec(f"g_{spec.name}", dtype, dims, "normal", ("0", "1"))
         key = subseed(seed, target.id, case.strategy, case.number, "gradient", spec.name)
-        found[line.name] = drawn(line, {}, key)
-    return found
+        gradients[line.name] = drawn(line, {}, key)
+    return gradients
 
 
 def digest(tensor: torch.Tensor) -> str:
@@ -443,15 +443,15 @@ def changes_of(
     Args:
         posed: set 0. Of inputs that pose() makes those are changed that are plain draws, as their distribution allows.
     """
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     able = [described for spec in target.inputs if (described := _described(target, spec, case, posed or {}))]
     for spec, shape, kind in able:
         key = subseed(seed, target.id, case.name, case.number, spec.name)
         most = math.prod(shape) if Flag.STATIC in spec.flags else MOST_CHANGED // len(able)
         at, width = _stretches(shape, most, key)
         part = replace(spec, dims=(str(len(at)), str(width)))
-        found[spec.name] = Change(at, _values(part, case.axes, key, kind))
-    return found
+        changes[spec.name] = Change(at, _values(part, case.axes, key, kind))
+    return changes
 
 
 def _described(

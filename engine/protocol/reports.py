@@ -269,7 +269,7 @@ class Probed(Report, tag="probed", frozen=True, kw_only=True):
 
 
 class JudgedOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, or one input's gradient, of one try: checks.oracle.comparator.Opinion.plain()."""
+    """One output, or one input's gradient, of one try: checks.oracle.comparator.ComparisonResult.plain()."""
 
     name: str
     finding: str

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aisp.checks.oracle import comparator, lint, ruling, values
-from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Expected, Mismatch
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily, prepared_anew
 from aisp.checks.oracle.fixed import Probe
@@ -478,14 +478,14 @@ class Verifier:
         return tuple(output.to(self._device) for output in outputs)
 
 
-def _worst(opinions: Sequence[Opinion]) -> float | None:
+def _worst(opinions: Sequence[ComparisonResult]) -> float | None:
     """The worst error over all outputs; None where one is wrong beyond any number, and where none was compared."""
     if any(opinion.max_error is None and not opinion.right for opinion in opinions):
         return None
     return max((opinion.max_error for opinion in opinions if opinion.max_error is not None), default=None)
 
 
-def _judged(policy: TolerancePolicy, opinions: Sequence[Opinion], **more: Any) -> reports.Judged:
+def _judged(policy: TolerancePolicy, opinions: Sequence[ComparisonResult], **more: Any) -> reports.Judged:
     bad = next((opinion for opinion in opinions if not opinion.right), None)
     return reports.Judged(
         policy=policy,
@@ -497,7 +497,7 @@ def _judged(policy: TolerancePolicy, opinions: Sequence[Opinion], **more: Any) -
     )
 
 
-def _told(opinion: Opinion) -> dict[str, Any]:
+def _told(opinion: ComparisonResult) -> dict[str, Any]:
     """An opinion as it travels."""
     plain = opinion.plain()
     wanted = reports.JudgedOutput.__struct_fields__

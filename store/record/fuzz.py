@@ -144,7 +144,7 @@ class Failure(msgspec.Struct, frozen=True):
         input_hashes: sha256 of every input's values, by name.
         output_hash: sha256 of the wrong output's values; "" where there is none (a crash).
         finding: checks.oracle.comparator.Mismatch.
-        statistics: figures of the errors, see checks.oracle.comparator.Opinion.
+        statistics: figures of the errors, see checks.oracle.comparator.ComparisonResult.
         histogram: elements by error, ERROR_BINS.
         region: a picture of where the wrong elements stand, a text line per row.
         script: Python that shows the failure.

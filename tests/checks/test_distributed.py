@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aisp.checks import distributed
-from aisp.checks.distributed import Said, traffic, unfinished
+from aisp.checks.distributed import Operation, traffic, unfinished
 from aisp.checks.registry import ArmFacts, RunFacts, Site, Status, Unavailable
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
@@ -312,21 +312,21 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather() -> None:
         assert traffic("all_reduce", 96, members) == parts
 
 
-def said(kind: str, *, awaited: bool = False, apart: bool = False, handle: object = True) -> Said:
-    return Said(kind, (0, 1), 10, 40, handle, awaited, apart)
+def operation(kind: str, *, awaited: bool = False, apart: bool = False, handle: object = True) -> Operation:
+    return Operation(kind, (0, 1), 10, 40, handle, awaited, apart)
 
 
 def test_what_is_unfinished_is_what_has_a_handle_that_nobody_asked() -> None:
-    reduce, barrier = said("all_reduce"), said("barrier")
-    assert unfinished([reduce, said("all_gather", awaited=True), barrier]) == [reduce, barrier]
-    assert unfinished([said("all_reduce", handle=None), said("send", apart=True)]) == []
+    reduce, barrier = operation("all_reduce"), operation("barrier")
+    assert unfinished([reduce, operation("all_gather", awaited=True), barrier]) == [reduce, barrier]
+    assert unfinished([operation("all_reduce", handle=None), operation("send", apart=True)]) == []
 
 
 def test_a_message_that_was_answered_has_arrived() -> None:
-    send = said("send")
-    assert unfinished([send, said("recv", awaited=True)]) == []
-    assert unfinished([said("recv", awaited=True), send]) == [send]
-    assert unfinished([send, said("recv")])[0] is send
+    send = operation("send")
+    assert unfinished([send, operation("recv", awaited=True)]) == []
+    assert unfinished([operation("recv", awaited=True), send]) == [send]
+    assert unfinished([send, operation("recv")])[0] is send
 
 
 # -- the judges --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from aisp.checks.oracle import comparator
-from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Expected, Mismatch
 from aisp.checks.oracle.schema import Strategy
 from aisp.checks.oracle.values import digest
 from aisp.store.record import ERROR_BINS
@@ -190,7 +190,10 @@ def test_an_opinion_is_plain_data() -> None:
     opinion = comparator.compare(expected(f64(1.0)), f32(2.0))
     plain = json.loads(json.dumps(opinion.plain(), allow_nan=False))
     assert plain["finding"] == "values"
-    assert Opinion(**{**plain, "histogram": tuple(plain["histogram"]), "region": tuple(plain["region"])}) == opinion
+    assert (
+        ComparisonResult(**{**plain, "histogram": tuple(plain["histogram"]), "region": tuple(plain["region"])})
+        == opinion
+    )
 
 
 def test_the_picture_shows_where_the_wrong_ones_stand() -> None:
@@ -228,7 +231,7 @@ X = torch.tensor([[5.0, 7.0, 7.0, 7.0, 1.0], [2.0, 2.0, 9.0, 0.0, 2.0]])
 BEST = torch.tensor([[7.0, 7.0, 7.0], [9.0, 2.0, 2.0]])
 
 
-def pointed(*rows: list[int], x: torch.Tensor = X, best: torch.Tensor = BEST) -> Opinion:
+def pointed(*rows: list[int], x: torch.Tensor = X, best: torch.Tensor = BEST) -> ComparisonResult:
     positions = torch.tensor(rows)
     truth = (
         expected(best.double(), 1e-6, name="v"),
@@ -291,7 +294,7 @@ def dropped(keep: float, truth: torch.Tensor = TRUTH) -> torch.Tensor:
     return torch.where(chosen, truth, 0.0).float()
 
 
-def judge_dropout(answer: torch.Tensor, truth: torch.Tensor = TRUTH, keep: int = 80) -> Opinion:
+def judge_dropout(answer: torch.Tensor, truth: torch.Tensor = TRUTH, keep: int = 80) -> ComparisonResult:
     what = case({"M": 64, "N": 64, "KEEP": keep})
     (opinion,) = comparator.judge(DROPOUT, what, {"y": answer}, (expected(truth, 1e-6),), {})
     return opinion

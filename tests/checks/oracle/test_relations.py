@@ -11,7 +11,7 @@ import torch
 
 from aisp.checks.oracle import relations
 from aisp.checks.oracle.calling import attempt, keys_before
-from aisp.checks.oracle.comparator import Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Mismatch
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.schema import Case, Layout, Relation, Values
 from aisp.kernels.catalog import Target
@@ -33,7 +33,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x, dim=-1)
 
 
-def related(of: Target, reference: Run, run: Run, what: Case, rung: str = "optimized") -> Opinion | str | None:
+def related(of: Target, reference: Run, run: Run, what: Case, rung: str = "optimized") -> ComparisonResult | str | None:
     """What a second call contradicts, None where nothing; the reason where the case has no such relation.
 
     The first call must be right: a rung that is refused for its values would need no relation.
@@ -51,8 +51,8 @@ def related(of: Target, reference: Run, run: Run, what: Case, rung: str = "optim
     return found[0] if found else None
 
 
-def broken(found: Opinion | str | None, told: str) -> Opinion:
-    assert isinstance(found, Opinion)
+def broken(found: ComparisonResult | str | None, told: str) -> ComparisonResult:
+    assert isinstance(found, ComparisonResult)
     assert found.finding is Mismatch.RELATION
     assert told in found.detail
     assert "#" in "".join(found.region)
@@ -141,7 +141,7 @@ def test_a_dropout_that_ignores_its_seed_shows_when_it_gets_another() -> None:
 
     what = case({"M": 8, "N": 64}, relation=Relation.RESEED)
     found = related(DROPOUT, kept, lambda x, seed: drop(x, 1), what)
-    assert isinstance(found, Opinion)
+    assert isinstance(found, ComparisonResult)
     assert found.detail == "y: another seed made the same choice"
     assert related(DROPOUT, kept, lambda x, seed: drop(x, int(seed)), what) is None
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aisp.checks.oracle import comparator
-from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Expected, Mismatch
 from aisp.kernels.catalog.model import Target
 from tests.checks.oracle.targets import case, f32, f64, target
 
@@ -24,7 +24,7 @@ def normal(*shape: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def judge(actual: torch.Tensor, expected: torch.Tensor, tolerance: float, *, full: bool = False) -> Opinion:
+def judge(actual: torch.Tensor, expected: torch.Tensor, tolerance: float, *, full: bool = False) -> ComparisonResult:
     dtype = str(actual.dtype).removeprefix("torch.")
     of = replace(target(), tolerance={dtype: tolerance})
     truth = comparator.stated(of, [Expected("y", expected, dtype, None)])
@@ -32,12 +32,12 @@ def judge(actual: torch.Tensor, expected: torch.Tensor, tolerance: float, *, ful
     return opinion
 
 
-def wrong(opinion: Opinion) -> tuple[int, int]:
+def wrong(opinion: ComparisonResult) -> tuple[int, int]:
     """How many elements are wrong, and of how many."""
     return int(opinion.statistics["wrong"]), int(opinion.statistics["count"])
 
 
-def worst(opinion: Opinion) -> tuple[int, ...]:
+def worst(opinion: ComparisonResult) -> tuple[int, ...]:
     """Where the worst one stands, by the sentence."""
     return tuple(ast.literal_eval(opinion.detail.removeprefix("y").partition(":")[0]))
 
@@ -348,9 +348,9 @@ def test_form_names_what_was_given_and_what_is_declared() -> None:
     given = torch.zeros(2, 3)
     assert comparator.form("y", given, (2, 3), "float32") is None
     shape = comparator.form("y", given.t(), (2, 3), "float32")
-    assert shape == Opinion("y", Mismatch.SHAPE, "y: shape [3, 2], the lesson declares [2, 3]")
+    assert shape == ComparisonResult("y", Mismatch.SHAPE, "y: shape [3, 2], the lesson declares [2, 3]")
     dtype = comparator.form("y", given.half(), (2, 3), "float32")
-    assert dtype == Opinion("y", Mismatch.DTYPE, "y: dtype float16, the lesson declares float32")
+    assert dtype == ComparisonResult("y", Mismatch.DTYPE, "y: dtype float16, the lesson declares float32")
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------

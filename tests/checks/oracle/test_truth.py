@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aisp.checks.oracle import comparator, truth, values
-from aisp.checks.oracle.comparator import Mismatch, Opinion
+from aisp.checks.oracle.comparator import ComparisonResult, Mismatch
 from aisp.checks.oracle.schema import Case, Strategy
 from aisp.checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
 from aisp.kernels.catalog import Target
@@ -38,7 +38,7 @@ def posed(of: Target, run: Any, what: Case, **inputs: torch.Tensor) -> tuple[dic
     return given, found.outputs[0]
 
 
-def said(one: Expected, answer: torch.Tensor) -> Opinion:
+def said(one: Expected, answer: torch.Tensor) -> ComparisonResult:
     return comparator.compare(one, answer)
 
 
