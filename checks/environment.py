@@ -137,19 +137,19 @@ class Standing(Sensor[StandingFacts]):
         self._device = torch.cuda.current_device if site.device == "cuda" else None
         self._start: _Key | None = None
         self._seen: dict[_Key, int] = {}
-        self._given: set[int] = set()
+        self._first_cores: set[int] = set()
         self._cores: set[int] = set()
         self._looks = 0
-        self._asked = 0  # the most threads that were ever asked for, if only for the time of a call
+        self._most_threads = 0  # the most threads that were ever asked for, if only for the time of a call
 
     def before_import(self) -> None:
         """The standing that the engine gave."""
         self._start = self._now()
-        self._given = self._of_threads()
+        self._first_cores = self._of_threads()
         original = self._torch.set_num_threads
 
         def noted(count: int) -> None:
-            self._asked = max(self._asked, int(count))
+            self._most_threads = max(self._most_threads, int(count))
             original(count)
 
         self._torch.set_num_threads = noted
@@ -186,11 +186,11 @@ class Standing(Sensor[StandingFacts]):
                 CountedState(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device, calls=calls)
                 for (nice, policy, threads, cores, device), calls in list(self._seen.items())[:32]
             ],
-            given=sorted(self._given),
+            given=sorted(self._first_cores),
             cores=sorted(self._cores),
             uuid=uuid,
             versions=versions,
-            asked=self._asked,
+            asked=self._most_threads,
         )
 
     def _note(self) -> None:

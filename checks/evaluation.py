@@ -545,7 +545,7 @@ class Edits(Audit[NotesFacts]):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._given = {self.prefix + name for name in site.target.files}
+        self._target_files = {self.prefix + name for name in site.target.files}
         self._state = _state_folder(site.folder)
         self._folders = _own_folders(site)
 
@@ -575,7 +575,7 @@ class Edits(Audit[NotesFacts]):
             self.note("edits", f"{shown}: {done}", frame)
 
     def _counts(self, path: str) -> bool:
-        if path + os.sep == self.prefix or path in self._given:
+        if path + os.sep == self.prefix or path in self._target_files:
             return True
         if path.startswith(self.prefix):
             # A new module that would be imported instead of another; compiled files and data are the lesson's affair.
@@ -929,7 +929,6 @@ def _reaching(own: str, run: RunFacts) -> tuple[list[str], list[str]]:
 
 
 def _imports(node: ast.AST) -> list[str]:
-    """Modules that an import statement names."""
     import ast  # see _reaching
 
     if isinstance(node, ast.Import):

@@ -131,7 +131,7 @@ class Elsewhere(Sensor[ElsewhereFacts]):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._known: list[int] = []
+        self._children: list[int] = []
         self._last: dict[int, int] = {}
         self._ended_ns = 0
         self._seen_ns = 0
@@ -149,10 +149,10 @@ class Elsewhere(Sensor[ElsewhereFacts]):
         ended_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
         worked, self._ended_ns = ended_ns - self._ended_ns, ended_ns
         if not has_children():
-            self._known, self._last = [], {}
+            self._children, self._last = [], {}
             return worked
         now: dict[int, int] = {}
-        for pid in self._known:
+        for pid in self._children:
             try:
                 now[pid] = processor_ns(pid)
             except OSError:
@@ -166,9 +166,9 @@ class Elsewhere(Sensor[ElsewhereFacts]):
         if call.stage != "timed":
             return
         now = time.monotonic_ns()
-        if has_children() and (not self._known or len(self._rows) % 16 == 0):
-            self._known = descendants(os.getpid())
-            for pid in self._known:
+        if has_children() and (not self._children or len(self._rows) % 16 == 0):
+            self._children = descendants(os.getpid())
+            for pid in self._children:
                 if pid not in self._last:
                     try:
                         self._last[pid] = processor_ns(pid)  # what it did before is not of this sample
@@ -187,7 +187,7 @@ class Elsewhere(Sensor[ElsewhereFacts]):
         inside_ms = max(claimed_ms, sample.host_ms * calls) * self._cores  # at most, with every core at work
         worked_ms = self._worked_ns() / 1e6
         outside_ms = max(0.0, worked_ms - inside_ms) + self._gap_ns / 1e6
-        self._rows.append((outside_ms, claimed_ms, len(self._known)))
+        self._rows.append((outside_ms, claimed_ms, len(self._children)))
         self._seen_ns = time.monotonic_ns()
 
     def facts(self) -> ElsewhereFacts:

@@ -702,7 +702,6 @@ def _ask_rank(check: Check, arm: ArmFacts, run: RunFacts, rank: int) -> Answer:
 
 
 def _gravest(answers: Iterable[Answer]) -> Answer:
-    """The first of the gravest."""
     return min(answers, key=lambda answer: GRAVEST_FIRST.index(answer[0]))
 
 

@@ -447,7 +447,7 @@ class Profilers(Sensor[ProfilersFacts]):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._outside: list[str] = []
-        self._found: dict[str, str] = {}
+        self._running: dict[str, str] = {}
         self._calls = 0
 
     def before_import(self) -> None:
@@ -457,7 +457,7 @@ class Profilers(Sensor[ProfilersFacts]):
     def _look(self, when: str) -> None:
         for name in _profilers():
             if name not in self._outside:
-                self._found.setdefault(name, when)
+                self._running.setdefault(name, when)
 
     def after_import(self) -> None:
         """See Sensor."""
@@ -484,7 +484,7 @@ class Profilers(Sensor[ProfilersFacts]):
 
     def facts(self) -> ProfilersFacts:
         """See ProfilersFacts."""
-        return ProfilersFacts(outside=self._outside, on=self._found)
+        return ProfilersFacts(outside=self._outside, on=self._running)
 
 
 def profilers(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -547,7 +547,6 @@ def boost(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _ms(value: float) -> str:
-    """A time as people write it."""
     if value < 0.001:
         return f"{value * 1e6:.0f} ns"
     if value < 0.1:

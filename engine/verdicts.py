@@ -38,7 +38,7 @@ class RooflineBound(Protocol):
         timing: Timing,
         host_ms: float | None,
         sm_clock_mhz: float | None,
-    ) -> records.Light | None: ...
+    ) -> records.RooflineBound | None: ...
 
 
 def arm_record(

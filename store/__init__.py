@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from aisp.store.reader import History
     from aisp.store.record import ContradictionError
     from aisp.store.ulid import new_ulid
-    from aisp.store.writer import Opened, Store
+    from aisp.store.writer import OpenReport, Store
 
 __all__ = [
     "ContradictionError",
     "ForeignDatabaseError",
     "History",
     "NewerSchemaError",
-    "Opened",
+    "OpenReport",
     "Store",
     "StoreCorruptError",
     "StoreError",
@@ -47,7 +47,7 @@ __all__ = [
 _HOMES = {
     "ContradictionError": "aisp.store.record",
     "History": "aisp.store.reader",
-    "Opened": "aisp.store.writer",
+    "OpenReport": "aisp.store.writer",
     "Store": "aisp.store.writer",
     "new_ulid": "aisp.store.ulid",
     "snapshot_hash": "aisp.store.content",

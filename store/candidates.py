@@ -116,7 +116,7 @@ class Level(enum.StrEnum):
     FULL = "full"  # with fresh replicas, for a verdict
 
 
-class Standing(enum.StrEnum):
+class CandidateState(enum.StrEnum):
     """Where a row is. The last two are its end."""
 
     PLANNED = "planned"
@@ -127,11 +127,11 @@ class Standing(enum.StrEnum):
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen unless it is asked for again."""
-        return self in (Standing.DONE, Standing.DEAD)
+        return self in (CandidateState.DONE, CandidateState.DEAD)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CandidateRequest:
     """A candidate that somebody wants to have judged.
 
     Attributes:
@@ -172,7 +172,7 @@ class Row:
     level: Level
     conditions: str
     priority: int
-    state: Standing
+    state: CandidateState
     attempts: int
     owner: str
     expires_s: float
@@ -305,7 +305,7 @@ class Candidates:
         *,
         target: str,
         sources: str,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[CandidateRequest],
         level: Level = Level.QUICK,
         conditions: str = "",
         priority: int = 0,
@@ -329,11 +329,11 @@ class Candidates:
             TakenError: a candidate has the digest of another content.
             TooManyError: more than `MOST_WAITING` would wait.
         """
-        found = [(clean_line(one.name), snapshot_hash(one.files), _packed(one)) for one in wanted]
+        entries = [(clean_line(one.name), snapshot_hash(one.files), _packed(one)) for one in wanted]
         now = time.time()
         numbers = []
         with self._write() as db:
-            for name, candidate, content in found:
+            for name, candidate, content in entries:
                 key = [label(target), sources, candidate, level.value, label(conditions)]
                 self._keep(name, candidate, content)
                 (number,) = db.execute(
@@ -350,24 +350,23 @@ class Candidates:
             self._bound()
             return [self._row(number) for number in numbers]
 
-    def taken(self, wanted: Sequence[Wanted]) -> list[bool]:
+    def taken(self, wanted: Sequence[CandidateRequest]) -> list[bool]:
         """Which of these candidates cannot be planned, since their digest is that of another content: of one that is
         kept here, or of an earlier one of them. Raises ValueError for an impossible name."""
         first: dict[str, Mapping[str, bytes]] = {}
-        found = []
+        clashes = []
         for one in wanted:
             candidate = snapshot_hash(one.files)
             with contextlib.suppress(LookupError):
                 first.setdefault(candidate, self.files(candidate))
-            found.append(first.setdefault(candidate, one.files) != one.files)
-        return found
+            clashes.append(first.setdefault(candidate, one.files) != one.files)
+        return clashes
 
     def _keep(self, name: str, candidate: str, content: bytes) -> None:
-        """Keep a body under its digest, unless it is there."""
         if self._db.execute("INSERT OR IGNORE INTO bodies VALUES (?, ?)", [candidate, content]).rowcount:
             return
-        there, given = self.files(candidate), _unpacked(content)
-        if there != given:
+        there, files = self.files(candidate), _unpacked(content)
+        if there != files:
             raise TakenError(f"{name} has the digest of another candidate, {candidate}; change a comment in it")
 
     def again(self, numbers: Sequence[int]) -> None:
@@ -423,26 +422,26 @@ class Candidates:
             conditions: only rows whose conditions begin so.
         """
         now = time.time()
-        given = {
+        filters = {
             "number IN (SELECT number FROM entries WHERE batch = ?)": batch,
             "target = ?": target,
             "level = ?": level,
             "instr(conditions, ?) = 1": conditions,
         }
-        chosen = {condition: label(value) for condition, value in given.items() if value is not None}
+        chosen = {condition: label(value) for condition, value in filters.items() if value is not None}
         where = "".join(f" AND {condition}" for condition in chosen)
         with self._write() as db:
-            found = db.execute(
+            rows = db.execute(
                 f"SELECT number FROM candidates WHERE state = 'planned'{where} ORDER BY priority DESC, number LIMIT ?",
                 [*chosen.values(), most],
             ).fetchall()
-            for (number,) in found:
+            for (number,) in rows:
                 db.execute(
                     "UPDATE candidates SET state = 'leased', attempts = attempts + 1, owner = ?, expires_s = ?,"
                     " changed_s = ? WHERE number = ?",
                     [label(owner), now + for_s, now, number],
                 )
-            return [self._row(number) for (number,) in found]
+            return [self._row(number) for (number,) in rows]
 
     def renew(self, owner: str, *, for_s: float = LEASE_S) -> int:
         """Let all leases of an owner last longer; how many it has."""
@@ -452,7 +451,7 @@ class Candidates:
                 [time.time() + for_s, label(owner)],
             ).rowcount
 
-    def asked(self, owner: str, numbers: Sequence[int], asked_as: str) -> None:
+    def note_request(self, owner: str, numbers: Sequence[int], asked_as: str) -> None:
         """Note, before the engine is asked, which target it will be asked to run for these rows of the owner."""
         with self._write() as db:
             for number in numbers:
@@ -493,13 +492,13 @@ class Candidates:
             self._row(number)
             return bool(changed)
 
-    def fail(self, number: int, owner: str, reason: str, *, final: bool = False) -> Standing:
+    def fail(self, number: int, owner: str, reason: str, *, final: bool = False) -> CandidateState:
         """The owner's attempt came to nothing, by no fault of the candidate: it waits again, or is dead after
         `MOST_ATTEMPTS`, or at once where this is `final`. Where the row is no longer the owner's, nothing changes.
         Returns where it is now. Raises LookupError for no such row."""
         with self._write():
             row = self._row(number)
-            if row.state is not Standing.LEASED or row.owner != label(owner):
+            if row.state is not CandidateState.LEASED or row.owner != label(owner):
                 return row.state
             state = self._give_back(row, clean_line(reason, limit=2000), final=final)
             # What the engine was asked came to nothing: nobody is to find it again.
@@ -519,18 +518,18 @@ class Candidates:
     def requeue_expired(self) -> Requeued:
         """Let rows wait again whose lease has run out or whose owner is gone (`is_gone`)."""
         now = time.time()
-        found = {Standing.PLANNED: 0, Standing.DEAD: 0}
+        counts = {CandidateState.PLANNED: 0, CandidateState.DEAD: 0}
         with self._write() as db:
-            rows = [_made(found) for found in db.execute(f"{_SELECT} WHERE c.state = 'leased'").fetchall()]
+            rows = [_made(row) for row in db.execute(f"{_SELECT} WHERE c.state = 'leased'").fetchall()]
             gone = {owner: is_gone(owner) for owner in {row.owner for row in rows}}
             for row in rows:
                 if row.expires_s <= now or gone[row.owner]:
                     what = "whoever judged it has gone" if gone[row.owner] else "its lease has run out"
-                    found[self._give_back(row, f"attempt {row.attempts} of {MOST_ATTEMPTS}: {what}")] += 1
-        return Requeued(found[Standing.PLANNED], found[Standing.DEAD])
+                    counts[self._give_back(row, f"attempt {row.attempts} of {MOST_ATTEMPTS}: {what}")] += 1
+        return Requeued(counts[CandidateState.PLANNED], counts[CandidateState.DEAD])
 
-    def _give_back(self, row: Row, reason: str, *, final: bool = False) -> Standing:
-        state = Standing.DEAD if final or row.attempts >= MOST_ATTEMPTS else Standing.PLANNED
+    def _give_back(self, row: Row, reason: str, *, final: bool = False) -> CandidateState:
+        state = CandidateState.DEAD if final or row.attempts >= MOST_ATTEMPTS else CandidateState.PLANNED
         self._db.execute(
             "UPDATE candidates SET state = ?, owner = '', expires_s = 0, reason = ?, changed_s = ? WHERE number = ?",
             [state.value, reason, time.time(), row.number],
@@ -548,55 +547,55 @@ class Candidates:
         """The names of a batch with their rows, in the order in which they were planned; several names may have one
         row. Empty for a batch that there is not."""
         with self._lock, typed_errors(self.path):
-            found = self._db.execute(
+            records = self._db.execute(
                 f"SELECT e.name, {_SELECT.removeprefix('SELECT ')} JOIN entries e ON e.number = c.number"
                 " WHERE e.batch = ? AND (? = '' OR c.level = ?) ORDER BY c.number, e.name",
                 [label(batch), level or "", level or ""],
             ).fetchall()
-        return [(str(name), _made(rest)) for name, *rest in found]
+        return [(str(name), _made(rest)) for name, *rest in records]
 
     def open_rows(self, conditions: str) -> int:
         """How many rows have not ended whose conditions begin so."""
         beginning = label(conditions)
         with self._lock, typed_errors(self.path):
-            found = [
+            counts = [
                 self._db.execute(
                     f"SELECT count(*) FROM candidates WHERE state = '{state}' AND substr(conditions, 1, ?) = ?",
                     [len(beginning), beginning],
                 ).fetchone()[0]
-                for state in (Standing.PLANNED, Standing.LEASED)  # one after the other: each has an index
+                for state in (CandidateState.PLANNED, CandidateState.LEASED)  # one after the other: each has an index
             ]
-        return sum(found)
+        return sum(counts)
 
     def batches(self) -> list[str]:
         """The names of all batches that have rows, those that were planned last first."""
         with self._lock, typed_errors(self.path):
-            found = self._db.execute("SELECT batch FROM entries GROUP BY batch ORDER BY max(number) DESC, batch")
-            return [str(name) for (name,) in found.fetchall()]
+            rows = self._db.execute("SELECT batch FROM entries GROUP BY batch ORDER BY max(number) DESC, batch")
+            return [str(name) for (name,) in rows.fetchall()]
 
-    def counts(self, batch: str | None = None) -> dict[Standing, int]:
+    def counts(self, batch: str | None = None) -> dict[CandidateState, int]:
         """How many rows are where, of a batch or of all."""
         inside = "" if batch is None else " WHERE number IN (SELECT number FROM entries WHERE batch = ?)"
         with self._lock, typed_errors(self.path):
-            found = self._db.execute(
+            rows = self._db.execute(
                 f"SELECT state, count(*) FROM candidates{inside} GROUP BY state",
                 [] if batch is None else [label(batch)],
             ).fetchall()
-        return dict.fromkeys(Standing, 0) | {Standing(state): int(count) for state, count in found}
+        return dict.fromkeys(CandidateState, 0) | {CandidateState(state): int(count) for state, count in rows}
 
     def files(self, candidate: str) -> dict[str, bytes]:
         """The sources of that hash. Raises LookupError for none."""
         with self._lock, typed_errors(self.path):
-            found = self._db.execute("SELECT content FROM bodies WHERE candidate = ?", [candidate]).fetchone()
-        if found is None:
+            row = self._db.execute("SELECT content FROM bodies WHERE candidate = ?", [candidate]).fetchone()
+        if row is None:
             raise LookupError(f"no candidate {clean_line(candidate)}")
-        return _unpacked(found[0])
+        return _unpacked(row[0])
 
     def _row(self, number: int) -> Row:
-        found = self._db.execute(f"{_SELECT} WHERE c.number = ?", [number]).fetchone()
-        if found is None:
+        row = self._db.execute(f"{_SELECT} WHERE c.number = ?", [number]).fetchone()
+        if row is None:
             raise LookupError(f"no row {number} among the candidates")
-        return _made(found)
+        return _made(row)
 
     @contextlib.contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -612,7 +611,7 @@ class Candidates:
                 raise
 
 
-def _packed(one: Wanted) -> bytes:
+def _packed(one: CandidateRequest) -> bytes:
     size = sum(map(len, one.files.values()))
     if size > MOST_BYTES:
         raise ValueError(f"{clean_line(one.name)} has {size:,} bytes of sources, and at most {MOST_BYTES:,} are taken")
@@ -631,7 +630,7 @@ def _made(values: Sequence[Any]) -> Row:
         **{
             **row,
             "level": Level(row["level"]),
-            "state": Standing(row["state"]),
+            "state": CandidateState(row["state"]),
             "outcome": None if outcome is None else json.loads(outcome),
         }
     )

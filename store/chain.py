@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aisp.store.migrations import CHAIN_SINCE, version, wall
-from aisp.store.seal import sealed, sha256, solid
+from aisp.store.seal import sealed, sha256, without_nulls
 
 SHORT = 12
 """Hex digits of a head where people read it; JSON has all 64."""
@@ -67,7 +67,7 @@ class Head:
         return self.link[:SHORT]
 
     def plain(self) -> dict[str, str | int]:
-        """As data for JSON."""
+        """Plain data for JSON."""
         return {"head": self.link, "entries": self.entries, "since": self.since, "earlier": self.earlier}
 
 
@@ -105,8 +105,8 @@ def find(connection: sqlite3.Connection, link: str) -> int | None:
     if version(connection) < CHAIN_SINCE:
         return None
     sql = "SELECT seq FROM chain WHERE substr(link, 1, ?) = ? ORDER BY seq DESC LIMIT 1"
-    found = connection.execute(sql, [len(link), link.lower()]).fetchone()
-    return int(found[0]) if found else None
+    row = connection.execute(sql, [len(link), link.lower()]).fetchone()
+    return int(row[0]) if row else None
 
 
 # -- writing: inside the transaction that writes what the entry is about ----------------------------------------------
@@ -161,11 +161,11 @@ def append_restored(connection: sqlite3.Connection, replaced: Head | None) -> No
 
 def _quarantines(connection: sqlite3.Connection, number: int | None = None) -> dict[int, tuple[str, str]]:
     """Subject and digest of one quarantine, or of all, by number."""
-    where, given = ("", []) if number is None else (" WHERE number = ?", [number])
-    cursor = connection.execute(f"SELECT * FROM quarantines{where} ORDER BY number", given)
+    where, parameters = ("", []) if number is None else (" WHERE number = ?", [number])
+    cursor = connection.execute(f"SELECT * FROM quarantines{where} ORDER BY number", parameters)
     names = [column[0] for column in cursor.description]
     rows = [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
-    return {row["number"]: (quarantine_subject(row["target"], row["rung"]), sealed(solid(row))) for row in rows}
+    return {row["number"]: (quarantine_subject(row["target"], row["rung"]), sealed(without_nulls(row))) for row in rows}
 
 
 def quarantine_subject(target: str, rung: str) -> str:
@@ -212,7 +212,7 @@ def _of_other_kinds(kind: object, number: object, subject: object, digest: objec
 
 def _unlike_records(connection: sqlite3.Connection) -> Iterator[Misfit]:
     for kind, table in TABLES.items():
-        known: set[int] = set()
+        numbers: set[int] = set()
         for seq, number, subject, digest, row_number, row_digest in connection.execute(
             f"SELECT chain.seq, chain.number, subject, digest, {table}.number, sha256 FROM chain "
             f"LEFT JOIN {table} ON {table}.id = subject WHERE chain.kind = ? ORDER BY chain.seq",
@@ -222,7 +222,7 @@ def _unlike_records(connection: sqlite3.Connection) -> Iterator[Misfit]:
             if row_number is None:
                 yield Misfit(kind, subject, f"removed: it was number {number}, {entry}")
                 continue
-            if row_number in known:
+            if row_number in numbers:
                 yield Misfit(kind, subject, f"written again: {entry} is not the first that speaks of it")
             elif row_digest is None:
                 yield Misfit(kind, subject, f"it had ended, by {entry}, and is on its way again")
@@ -230,32 +230,32 @@ def _unlike_records(connection: sqlite3.Connection) -> Iterator[Misfit]:
                 yield Misfit(kind, subject, f"sealed anew: its digest is not that of {entry}")
             if row_number != number:
                 yield Misfit(kind, subject, f"moved: it is number {row_number} and was number {number}, by {entry}")
-            known.add(row_number)
+            numbers.add(row_number)
         for number, record in connection.execute(
             f"SELECT number, id FROM {table} WHERE sha256 IS NOT NULL ORDER BY number"
         ):
-            if number not in known:
+            if number not in numbers:
                 yield Misfit(kind, record, f"added: no entry of the chain speaks of number {number}")
 
 
 def _unlike_quarantines(connection: sqlite3.Connection) -> Iterator[Misfit]:
     """What entries say of each quarantine, the last one counting, against the table."""
-    known: dict[int, tuple[str, str]] = {}
+    entries: dict[int, tuple[str, str]] = {}
     for kind, number, subject, digest in connection.execute(
         "SELECT kind, number, subject, digest FROM chain WHERE kind IN (?, ?) ORDER BY seq",
         [Kind.QUARANTINE.value, Kind.WITHDRAWN.value],
     ):
         if kind == Kind.WITHDRAWN:
-            known.pop(number, None)
+            entries.pop(number, None)
         else:
-            known[number] = (subject, digest)
+            entries[number] = (subject, digest)
     there = _quarantines(connection)
-    for number, (subject, digest) in known.items():
+    for number, (subject, digest) in entries.items():
         if number not in there:
             yield Misfit(Kind.QUARANTINE, subject, f"removed: it was quarantine number {number}")
         elif there[number][1] != digest:
             yield Misfit(Kind.QUARANTINE, subject, f"changed: quarantine number {number} is not what the chain says")
-    for number in there.keys() - known.keys():
+    for number in there.keys() - entries.keys():
         yield Misfit(
             Kind.QUARANTINE, there[number][0], f"added: no entry of the chain speaks of quarantine number {number}"
         )

@@ -61,7 +61,7 @@ def kept(run: Run) -> bool | None:
 
 
 def keeps(manifest: Mapping[str, object], seed: int | None) -> bool | None:
-    """The same of a run's manifest and master seed."""
+    """Check a run's manifest and master seed, as `kept` does."""
     promised, held_out, nonce = (manifest.get(name) for name in (COMMITMENT, HELD_OUT, NONCE))
     if promised is None or seed is None:
         return None

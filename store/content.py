@@ -87,10 +87,10 @@ def canonical_json(value: Mapping[str, object], what: str) -> str:
 def _plain(array: npt.ArrayLike, dtype: str) -> bytes:
     import numpy as np  # see the module; so below
 
-    given = np.asarray(array)
-    if given.ndim != 1:
-        raise ContradictionError(f"an array of shape {given.shape} where one row was expected")
-    return np.ascontiguousarray(given, dtype=dtype).tobytes()
+    values = np.asarray(array)
+    if values.ndim != 1:
+        raise ContradictionError(f"an array of shape {values.shape} where one row was expected")
+    return np.ascontiguousarray(values, dtype=dtype).tobytes()
 
 
 def _pack(
@@ -255,9 +255,9 @@ def unpack_findings(row: Mapping[str, Any]) -> list[list[str]]:
 
     Raises ValueError where it is not what `pack_findings` made.
     """
-    found = json.loads(row["notable"])
+    findings = json.loads(row["notable"])
     if row["others"] is not None:
-        found = sorted(found + json.loads(inflated(row["others"])), key=operator.itemgetter(0))
-        if [item[0] for item in found] != list(range(row["count"])):
+        findings = sorted(findings + json.loads(inflated(row["others"])), key=operator.itemgetter(0))
+        if [item[0] for item in findings] != list(range(row["count"])):
             raise ValueError(f"there are not {row['count']} findings in their order")
-    return [item[1:] for item in found]
+    return [item[1:] for item in findings]

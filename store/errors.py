@@ -54,15 +54,15 @@ class NewerSchemaError(StoreError):
     """The file was written by a newer aisp.
 
     Attributes:
-        found: schema version of the file.
-        known: newest schema version that this aisp knows.
+        version: schema version of the file.
+        latest: newest schema version that this aisp knows.
     """
 
-    def __init__(self, path: Path, found: int, known: int) -> None:
-        self.found = found
-        self.known = known
+    def __init__(self, path: Path, version: int, latest: int) -> None:
+        self.version = version
+        self.latest = latest
         super().__init__(
-            f"{path} has schema version {found} and this aisp knows {known}: "
+            f"{path} has schema version {version} and this aisp knows {latest}: "
             "update aisp, or set AISP_STATE to another folder"
         )
 
@@ -129,11 +129,11 @@ def hindrance(path: Path) -> str:
             return f"{path.parent} is on a read-only file system; mount it for writing"
     for place, needed in ((path.parent, os.W_OK | os.X_OK), (path, os.R_OK | os.W_OK)):
         with contextlib.suppress(OSError):
-            found = place.stat()
+            status = place.stat()
             if not os.access(place, needed):
-                if found.st_uid != os.geteuid():
-                    return f"{place} belongs to uid {found.st_uid}, and its mode is {found.st_mode & 0o777:o}"
-                return f"the mode of {place} is {found.st_mode & 0o777:o}; `chmod u+rwX {place}` lets you"
+                if status.st_uid != os.geteuid():
+                    return f"{place} belongs to uid {status.st_uid}, and its mode is {status.st_mode & 0o777:o}"
+                return f"the mode of {place} is {status.st_mode & 0o777:o}; `chmod u+rwX {place}` lets you"
     return ""
 
 
@@ -141,10 +141,10 @@ def _flags(path: Path) -> list[tuple[str, str]]:
     """Flags of a file that forbid to write it, by statx: to open and close a database would give up its locks."""
     import ctypes  # only on the error path
 
-    found = ctypes.create_string_buffer(256)
+    buffer = ctypes.create_string_buffer(256)
     with contextlib.suppress(AttributeError, OSError):
-        if ctypes.CDLL(None).statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_MODE, found) == 0:
-            attributes = int.from_bytes(found.raw[8:16], sys.byteorder)
+        if ctypes.CDLL(None).statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_MODE, buffer) == 0:
+            attributes = int.from_bytes(buffer.raw[8:16], sys.byteorder)
             return [words for bit, words in _FLAGS.items() if attributes & bit]
     return []
 

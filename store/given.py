@@ -25,10 +25,10 @@ def regular_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes
     links = 0 if follow else os.O_NOFOLLOW
     descriptor = os.open(path, os.O_RDONLY | links | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
-        parts, size = [], found.st_size
+        parts, size = [], status.st_size
         if size <= most_bytes:
             size = 0  # of /proc no size is right
             while size <= most_bytes and (part := os.read(descriptor, min(_PIECE_BYTES, most_bytes + 1 - size))):
@@ -83,14 +83,14 @@ def json_of(data: bytes, *, halves: bool = False) -> Any:
     """What JSON says. Raises ValueError for all else: no UTF-8, nested too deeply, NaN, infinities, and texts that no
     terminal takes, since they have half a surrogate pair (unless `halves`: the names of files may)."""
     try:
-        found = json.loads(data.decode("utf-8"), parse_constant=_no_number)
+        document = json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except UnicodeDecodeError:
         raise ValueError("it is no text in UTF-8, and so no JSON") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not halves and _HALF.search(data):
-        refuse_halves(found)
-    return found
+        refuse_halves(document)
+    return document
 
 
 def refuse_halves(value: object) -> None:

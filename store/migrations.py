@@ -434,13 +434,13 @@ def differing(connection: sqlite3.Connection) -> list[str]:
         step(made)
     wanted, there = _objects(made.conn), _objects(connection)
     made.conn.close()
-    found = [f"the {kind} {name} is missing" for kind, name in wanted.keys() - there.keys()]
-    found += [f"the {kind} {name} is none of ours" for kind, name in there.keys() - wanted.keys()]
+    differences = [f"the {kind} {name} is missing" for kind, name in wanted.keys() - there.keys()]
+    differences += [f"the {kind} {name} is none of ours" for kind, name in there.keys() - wanted.keys()]
     both = wanted.keys() & there.keys()
-    found += [
+    differences += [
         f"the {kind} {name} is not the one we make" for kind, name in both if wanted[kind, name] != there[kind, name]
     ]
-    return sorted(found)
+    return sorted(differences)
 
 
 def _objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
@@ -456,15 +456,15 @@ def version(connection: sqlite3.Connection) -> int:
 
 def check_ours(connection: sqlite3.Connection, path: Path) -> int:
     """Version of the file, once it is known to be a store of ours or empty. Raises ForeignDatabaseError."""
-    found = version(connection)
+    schema = version(connection)
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-    if application != APPLICATION_ID and not (empty and application == 0 and found == 0):
+    if application != APPLICATION_ID and not (empty and application == 0 and schema == 0):
         raise ForeignDatabaseError(
             f"{path} is a database of another program (application id {application:#x}): "
             "move it away, or set AISP_STATE to another folder"
         )
-    return found
+    return schema
 
 
 def stamp() -> str:
@@ -479,16 +479,16 @@ def wall() -> str:
 
 def free_name(wanted: Path) -> Path:
     """`wanted`, or with -2, -3 ... behind its stamp where that is taken."""
-    found, number = wanted, 1
+    path, number = wanted, 1
     name = wanted.name.removesuffix(BACKUP)
-    while found.exists():
+    while path.exists():
         number += 1
-        found = wanted.with_name(f"{name}-{number}{wanted.name[len(name) :]}")
-    return found
+        path = wanted.with_name(f"{name}-{number}{wanted.name[len(name) :]}")
+    return path
 
 
 def backup_name(path: Path, schema: int) -> Path:
-    """Where a copy of the store at `path` goes unless told otherwise."""
+    """Where a copy of the store at `path` goes by default."""
     return free_name(path.with_name(f"{path.name}.v{schema}-{stamp()}{BACKUP}"))
 
 
@@ -506,24 +506,24 @@ def migrate(db: Database, path: Path, backup: Callable[[Path], object]) -> int |
         NewerSchemaError, ForeignDatabaseError: the file is untouched.
         StoreFullError: no room for the backup or a step; the file has the last whole step.
     """
-    found = check_ours(db.conn, path)
-    if found > LATEST:
-        raise NewerSchemaError(path, found, LATEST)
-    if found == LATEST:
+    schema = check_ours(db.conn, path)
+    if schema > LATEST:
+        raise NewerSchemaError(path, schema, LATEST)
+    if schema == LATEST:
         return None
-    earlier = found
-    if found:
-        backup(backup_name(path, found))
+    earlier = schema
+    if schema:
+        backup(backup_name(path, schema))
     # A file that is killed half made is as if it had never been, and no older store to be kept.
-    together: list[Sequence[Callable[[Database], None]]] = [[step] for step in STEPS[found:]] if found else [STEPS]
+    together: list[Sequence[Callable[[Database], None]]] = [[step] for step in STEPS[schema:]] if schema else [STEPS]
     with typed_errors(path):
         for steps in together:
             db.conn.execute("BEGIN IMMEDIATE")
             try:
                 for step in steps:
                     step(db)
-                found += len(steps)
-                db.execute(f"PRAGMA user_version = {found}")
+                schema += len(steps)
+                db.execute(f"PRAGMA user_version = {schema}")
                 db.conn.execute("COMMIT")
             finally:
                 if db.conn.in_transaction:

@@ -160,13 +160,13 @@ def write(history: History, run_id: str, made_by: str) -> str:
 
 def _spelled(record: Run) -> dict[str, Any]:
     """The record as data for JSON, which has no infinity: a text stands for it. Roles follow from names."""
-    found: dict[str, Any] = msgspec.to_builtins(record)
-    for arm in found["arms"]:
+    document: dict[str, Any] = msgspec.to_builtins(record)
+    for arm in document["arms"]:
         del arm["role"], arm["twin"]
         for name, value in arm.items():
             if isinstance(value, float) and value in (float("inf"), float("-inf")):
                 arm[name] = str(value)
-    return found
+    return document
 
 
 def _as_source(data: bytes) -> dict[str, str]:
@@ -184,7 +184,6 @@ def _as_arrays(row: Row, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _whole_hash(document: Mapping[str, Any]) -> str:
-    """sha256 over all of a document but itself."""
     rest = {name: value for name, value in document["hashes"].items() if name != "package"}
     return sha256(content.canonical_json({**document, "hashes": rest}, "a package").encode("ascii"))
 
@@ -276,9 +275,9 @@ def _checked(document: _Document) -> Package:
         raise PackageError(f"its run is {run.state}: only runs that have ended are packed")
     if wrong := next(_impossible(run), ""):
         raise PackageError(f"{wrong}, which no run of aisp has")
-    asked = sum(_most_bytes(name, some.count) for some in _all_arrays(document) for name in some.arrays)
-    if asked > ARRAY_BYTES:
-        raise PackageError(f"its arrays would take {asked} bytes; {ARRAY_BYTES} are the most")
+    size = sum(_most_bytes(name, some.count) for some in _all_arrays(document) for name in some.arrays)
+    if size > ARRAY_BYTES:
+        raise PackageError(f"its arrays would take {size} bytes; {ARRAY_BYTES} are the most")
     strange = sorted(set(document.samples) - {arm.rung for arm in run.arms})
     if strange:
         raise PackageError(f"it has samples of {clean_line(', '.join(strange))}, which is none of the run's rungs")
@@ -396,15 +395,15 @@ def take_in(store: Path, package: Package) -> bool:
                 raise PackageError(f"run {package.run.id} was made by this store: it is in its history already")
             raise PackageError(f"run {package.run.id} was made by this store, and is another there: {_NOT_BOTH}")
     with Store.open(upkeep.foreign_file(store)) as foreign:
-        known = foreign.knows(package.run.id)
-        if package.sources is not None and not known:
+        present = foreign.knows(package.run.id)
+        if package.sources is not None and not present:
             foreign.put_snapshot(package.sources)
-        if package.environment and not known:
+        if package.environment and not present:
             foreign.put_environment(package.environment)
         try:
             foreign.finish(package.run, package.samples, package.telemetry)
         except ContradictionError as error:
-            if not known:
+            if not present:
                 raise PackageError(f"it contradicts itself: {clean_line(str(error), limit=500)}") from None
             raise PackageError(f"another run {package.run.id} was imported before: {_NOT_BOTH}") from None
-    return not known
+    return not present

@@ -51,7 +51,7 @@ class _File(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class Detached:
     """What became of the file that was open.
 
     Attributes:
@@ -75,10 +75,10 @@ class Place:
         self._logged = logged
         real = os.path.realpath(path)  # SQLite names the log after the file that a link leads to
         self.log, self._memory = Path(f"{real}-wal"), Path(f"{real}-shm")
-        found = _file(path)
-        if found is None or found[:2] not in _open_files():
+        file = _file(path)
+        if file is None or file[:2] not in _open_files():
             raise StoreGoneError(f"{path} was moved or removed while it was opened")
-        self._seen = found
+        self._seen = file
         self._sides = self._look_at_sides()
 
     def fits(self) -> bool:
@@ -97,9 +97,9 @@ class Place:
 
     def note(self) -> None:
         """Take the file as it is now for our own doing."""
-        found = _file(self.path)
-        if found is not None and self._seen.same(found):
-            self._seen = found
+        file = _file(self.path)
+        if file is not None and self._seen.same(file):
+            self._seen = file
         self._sides = self._look_at_sides()
 
     def fold(self, connection: sqlite3.Connection) -> None:
@@ -115,7 +115,7 @@ class Place:
                 connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
                 self.note()
 
-    def part(self, connection: sqlite3.Connection) -> Parted:
+    def part(self, connection: sqlite3.Connection) -> Detached:
         """Leave the file that is open whole, and nothing of it at the path; `connection` is closed.
 
         Raises:
@@ -134,25 +134,27 @@ class Place:
         else:
             text = f"{self.path} was moved to {name.removesuffix(_DELETED)}: what it had is there, whole"
         self._close(connection)
-        return Parted(text)
+        return Detached(text)
 
-    def _part_in_place(self, connection: sqlite3.Connection) -> Parted:
+    def _part_in_place(self, connection: sqlite3.Connection) -> Detached:
         """Part with a file that is at its path but was written by somebody else, or has lost its log."""
         if _file(self.path) == self._seen:
             self._fold_whole(connection)
             self._close(connection)
-            return Parted(f"the log of {self.path} was removed: what it held was written into the store", in_place=True)
+            text = f"the log of {self.path} was removed: what it held was written into the store"
+            return Detached(text, in_place=True)
         self._settle()
         if self._whole():
             # Touched, or folded by another program: the log belongs to it.
             self._fold_whole(connection)
             self._close(connection)
-            return Parted(f"{self.path} was written by another program: it is whole with its log", in_place=True)
+            return Detached(f"{self.path} was written by another program: it is whole with its log", in_place=True)
         # The pages of the log belong to what the file was. Emptied, the log cannot be folded into what it is now.
         if self._look_at_sides()[0] == self._sides[0]:
             os.truncate(self.log, 0)
         self._close(connection)
-        return Parted(f"{self.path} was overwritten by another program: its log, of before, was dropped", in_place=True)
+        text = f"{self.path} was overwritten by another program: its log, of before, was dropped"
+        return Detached(text, in_place=True)
 
     def _settle(self) -> None:
         """Wait until nobody writes to the file at the path any more."""
@@ -180,13 +182,13 @@ class Place:
     def _close(self, connection: sqlite3.Connection) -> None:
         """Close, and leave no log and no shared memory of ours beside another file: it would share them."""
         ours = _open_files()
-        sides = [side for side in (self.log, self._memory) if (found := _file(side)) and found[:2] in ours]
+        sides = [side for side in (self.log, self._memory) if (file := _file(side)) and file[:2] in ours]
         connection.close()
         for side in sides:
             side.unlink(missing_ok=True)
 
     def _look_at_sides(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(found[:2] if (found := _file(side)) else None for side in (self.log, self._memory))
+        return tuple(file[:2] if (file := _file(side)) else None for side in (self.log, self._memory))
 
 
 def keep_orphan(path: Path) -> Path | None:
@@ -200,10 +202,10 @@ def keep_orphan(path: Path) -> Path | None:
     real = os.path.realpath(path)
     log = Path(f"{real}-wal")
     Path(f"{real}-shm").unlink(missing_ok=True)
-    found = _file(log)
-    if found is None:
+    file = _file(log)
+    if file is None:
         return None
-    if not found.size_bytes:
+    if not file.size_bytes:
         log.unlink()
         return None
     return log.rename(migrations.free_name(log.with_name(f"{log.name}.kept-{migrations.stamp()}")))
@@ -212,10 +214,10 @@ def keep_orphan(path: Path) -> Path | None:
 def _file(path: Path) -> _File | None:
     """What lies there; None where nothing does."""
     try:
-        found = os.stat(path)  # noqa: PTH116  called twice per commit, and twice as fast as Path.stat
+        status = os.stat(path)  # noqa: PTH116  called twice per commit, and twice as fast as Path.stat
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return _File(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _open_files() -> dict[tuple[int, int], tuple[str, int]]:
@@ -223,10 +225,10 @@ def _open_files() -> dict[tuple[int, int], tuple[str, int]]:
 
     To open and close a database once more would give up every lock that SQLite holds on it.
     """
-    found = {}
+    files = {}
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  names of a folder that changes meanwhile
         with contextlib.suppress(OSError):
             link = f"/proc/self/fd/{name}"
             status = os.stat(link)  # noqa: PTH116
-            found[status.st_dev, status.st_ino] = (os.readlink(link), status.st_nlink)  # noqa: PTH115
-    return found
+            files[status.st_dev, status.st_ino] = (os.readlink(link), status.st_nlink)  # noqa: PTH115
+    return files

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KeptT = TypeVar("KeptT", Fuzz, Failure)
-Asked = ParamSpec("Asked")
-Answered = TypeVar("Answered")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 5.0
 _NEAR_IDS = 3
@@ -145,23 +145,23 @@ class Kept:
 
 
 def _or_foreign(
-    ask: Callable[Concatenate[History, Asked], Answered],
-) -> Callable[Concatenate[History, Asked], Answered]:
+    ask: Callable[Concatenate[History, Parameters], Result],
+) -> Callable[Concatenate[History, Parameters], Result]:
     """A question about one run, snapshot or environment: what the store does not know, the foreign runs may."""
 
     @functools.wraps(ask)
-    def asked(self: History, /, *given: Asked.args, **more: Asked.kwargs) -> Answered:
+    def ask_both(self: History, /, *positional: Parameters.args, **more: Parameters.kwargs) -> Result:
         try:
-            return ask(self, *given, **more)
+            return ask(self, *positional, **more)
         except LookupError:
             foreign = self.beside()
             if foreign is None:
                 raise
             with contextlib.suppress(LookupError):
-                return ask(foreign, *given, **more)
+                return ask(foreign, *positional, **more)
             raise
 
-    return asked
+    return ask_both
 
 
 class History:
@@ -324,16 +324,16 @@ class History:
     def last_batch(self, suite: str) -> tuple[str, str] | None:
         """Id of the newest run of a suite of which a target's run was planned, and the sha256 of what was asked for."""
         with self._reading() as connection:
-            found = None if connection is None else connection.execute(BATCH_SQL, [content.label(suite)]).fetchone()
-            return None if found is None else (str(found[0]), str(found[1]))
+            row = None if connection is None else connection.execute(BATCH_SQL, [content.label(suite)]).fetchone()
+            return None if row is None else (str(row[0]), str(row[1]))
 
     def durations_s(self, *, quick: bool) -> dict[tuple[str, bytes], float]:
         """By target and folder: how long the newest good run in this mode took, in seconds."""
         with self._reading() as connection:
             if connection is None:
                 return {}
-            found = connection.execute(DURATIONS_SQL, [quick]).fetchall()
-            return {(row[0], bytes(row[1])): row[2] / 1e3 for row in found}
+            rows = connection.execute(DURATIONS_SQL, [quick]).fetchall()
+            return {(row[0], bytes(row[1])): row[2] / 1e3 for row in rows}
 
     def quarantines(self) -> list[Quarantine]:
         """Every rung that was caught and has not passed since with other code, the newest first."""
@@ -417,7 +417,7 @@ class History:
                 # A row that cannot be read leaves all of them in doubt, and the one is found by itself.
                 with contextlib.suppress(Exception):
                     doubtful = _doubtful_runs(connection, sorted(doubtful), set() if whole is None else whole)
-            found = []
+            rows = []
             for number, record_id in listed:
                 why = ""
                 if number in doubtful:
@@ -425,8 +425,8 @@ class History:
                         why = examined(connection, number)
                     except Exception as error:
                         why = damage_of(error, self.path)
-                found.append((int(number), str(record_id), why))
-            return found
+                rows.append((int(number), str(record_id), why))
+            return rows
 
     # -- ceilings --------------------------------------------------------------------------------------------
 
@@ -475,8 +475,8 @@ class History:
         with self._reading() as connection:
             if connection is None:
                 return []
-            given = [content.label(target)] if target else []
-            rows = load_fuzzes(connection, FUZZES_OF_TARGET_SQL if target else FUZZES_SQL, [*given, limit])
+            parameters = [content.label(target)] if target else []
+            rows = load_fuzzes(connection, FUZZES_OF_TARGET_SQL if target else FUZZES_SQL, [*parameters, limit])
             return _whole(rows, fuzz_of, self.damaged)
 
     def fuzz(self, fuzz_id: str) -> Fuzz:
@@ -520,15 +520,15 @@ class History:
     def environment(self, environment_hash: str) -> dict[str, object]:
         """What a run ran on. Raises LookupError, StoreCorruptError."""
         with self._reading() as connection:
-            found = (
+            row = (
                 connection
                 and connection.execute("SELECT content FROM environments WHERE hash = ?", [environment_hash]).fetchone()
             )
-            if not found:
+            if not row:
                 raise LookupError(f"no environment {environment_hash!r} in {self.path}")
-            if sha256(found[0].encode("utf-8")) != environment_hash:
+            if sha256(row[0].encode("utf-8")) != environment_hash:
                 raise StoreCorruptError(f"environment {environment_hash} is not what was written")
-            environment: dict[str, object] = json.loads(found[0])
+            environment: dict[str, object] = json.loads(row[0])
             return environment
 
     def snapshots_of(self, target: str) -> list[tuple[str, str, str]]:
@@ -567,10 +567,10 @@ class History:
     def _refuse_damage(self, connection: sqlite3.Connection, error: Exception) -> None:
         """Raise StoreCorruptError where it is not a mistake of ours that met `error`, but a damaged page: it gives any
         value in the place of any other."""
-        ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
-        if found != "ok":
-            told = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store --verify` names what is"
-            raise StoreCorruptError(told) from error
+        ((result,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if result != "ok":
+            message = f"{self.path} is damaged: {damage_of(error, self.path)}; `aisp store --verify` names what is"
+            raise StoreCorruptError(message) from error
 
     def _open(self) -> sqlite3.Connection | None:
         try:
@@ -594,17 +594,17 @@ class History:
 
     def _usable(self, connection: sqlite3.Connection) -> bool:
         """Whether there is a schema to read. Raises NewerSchemaError where it is not one that we can."""
-        found = migrations.version(connection)
-        if found == self._version:
+        schema = migrations.version(connection)
+        if schema == self._version:
             return True
         if migrations.check_ours(connection, self.path) == 0:
             return False  # made, but not yet filled by the engine
-        if found > migrations.LATEST:
+        if schema > migrations.LATEST:
             for table, needed in NEEDED_COLUMNS.items():
                 there = {row["name"] for row in fetch(connection, f"PRAGMA table_info({table})")}
                 if not needed <= there:
-                    raise NewerSchemaError(self.path, found, migrations.LATEST)
-        self._version = found
+                    raise NewerSchemaError(self.path, schema, migrations.LATEST)
+        self._version = schema
         return True
 
     def _records(
@@ -633,10 +633,10 @@ class History:
     def _peak_number(self, connection: sqlite3.Connection | None, peak_id: str) -> int | None:
         if connection is None or migrations.version(connection) < PEAKS_SINCE:
             return None
-        found = _beginning(connection, "peaks", peak_id)
-        if len(found) > 1:
-            raise LookupError(_too_many("peak", peak_id, [row[1] for row in found]))
-        return found[0][0] if found else None
+        rows = _beginning(connection, "peaks", peak_id)
+        if len(rows) > 1:
+            raise LookupError(_too_many("peak", peak_id, [row[1] for row in rows]))
+        return rows[0][0] if rows else None
 
     def _number(self, connection: sqlite3.Connection | None, run_id: str) -> int:
         if connection is None:
@@ -654,49 +654,49 @@ def _note_damage(damaged: dict[str, str], record_id: str, error: ContradictionEr
     damaged[record_id] = str(error)
 
 
-def _beginning(connection: sqlite3.Connection, table: str, given: str) -> list[tuple[int, str]]:
+def _beginning(connection: sqlite3.Connection, table: str, prefix: str) -> list[tuple[int, str]]:
     """(number, id) of the row of this id, else of the first few whose ids begin so; of none for an empty text."""
-    wanted = content.label(given)
+    wanted = content.label(prefix)
     exact = connection.execute(f"SELECT number, id FROM {table} WHERE id = ?", [wanted]).fetchone()
     if exact:
         return [(int(exact[0]), str(exact[1]))]
     start = wanted.upper()
     if not start:
         return []
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT number, id FROM {table} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
         [start, start + _LAST_CHARACTER, _NEAR_IDS + 1],
     ).fetchall()
-    return [(int(row[0]), str(row[1])) for row in found]
+    return [(int(row[0]), str(row[1])) for row in rows]
 
 
-def _too_many(kind: str, given: str, beginning: Sequence[str]) -> str:
+def _too_many(kind: str, prefix: str, beginning: Sequence[str]) -> str:
     more = ", ..." if len(beginning) > _NEAR_IDS else ""
-    return f"{given!r} begins more than one {kind} id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
+    return f"{prefix!r} begins more than one {kind} id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
 
 
-def _no_store(kind: str, given: str, path: Path) -> str:
-    return f"no {kind} {given!r}: there is no store at {path} yet"
+def _no_store(kind: str, name: str, path: Path) -> str:
+    return f"no {kind} {name!r}: there is no store at {path} yet"
 
 
-def _number_of(connection: sqlite3.Connection, kind: str, given: str) -> int:
+def _number_of(connection: sqlite3.Connection, kind: str, prefix: str) -> int:
     """Number of the row of that id, or of the one id that begins so. Raises LookupError."""
     table, hint = _TABLES[kind]
     # An older file lacks the tables of fuzzes.
     there = kind == "run" or migrations.version(connection) >= FUZZES_SINCE
-    found = _beginning(connection, table, given) if there else []
-    if len(found) == 1:
-        return found[0][0]
-    if found:
-        raise LookupError(_too_many(kind, given, [row[1] for row in found]))
+    rows = _beginning(connection, table, prefix) if there else []
+    if len(rows) == 1:
+        return rows[0][0]
+    if rows:
+        raise LookupError(_too_many(kind, prefix, [row[1] for row in rows]))
     import difflib  # only on the error path
 
     newest = f"SELECT id FROM {table} ORDER BY number DESC LIMIT 1000"
     ids = [row[0] for row in connection.execute(newest).fetchall()] if there else []
-    near = difflib.get_close_matches(given.upper(), ids, n=_NEAR_IDS, cutoff=0.6)
+    near = difflib.get_close_matches(prefix.upper(), ids, n=_NEAR_IDS, cutoff=0.6)
     if near:
-        raise LookupError(f"no {kind} {given!r}; did you mean {' or '.join(near)}?")
-    raise LookupError(f"no {kind} {given!r}; {f'the newest is {ids[0]}' if ids else 'there are none yet'}, {hint}")
+        raise LookupError(f"no {kind} {prefix!r}; did you mean {' or '.join(near)}?")
+    raise LookupError(f"no {kind} {prefix!r}; {f'the newest is {ids[0]}' if ids else 'there are none yet'}, {hint}")
 
 
 def read_fuzz(connection: sqlite3.Connection, fuzz_id: str) -> Fuzz:
@@ -713,13 +713,13 @@ def read_failure(connection: sqlite3.Connection, failure_id: str) -> Failure:
 
 def _whole(rows: Sequence[Row], read: Callable[[Row], KeptT], damaged: dict[str, str]) -> list[KeptT]:
     """The records of the rows that are what was written; the others are named in `damaged`."""
-    found = []
+    records = []
     for row in rows:
         try:
-            found.append(read(row))
+            records.append(read(row))
         except ContradictionError as error:
             _note_damage(damaged, str(row["id"]), error)
-    return found
+    return records
 
 
 def _sample_rows(connection: sqlite3.Connection, number: int) -> dict[str, Row]:
@@ -743,8 +743,8 @@ def _telemetry(connection: sqlite3.Connection, number: int) -> Telemetry | None:
 
 def read_snapshot(connection: sqlite3.Connection, snapshot_hash: str) -> dict[str, bytes]:
     """The sources of a snapshot by name. Raises LookupError; StoreCorruptError where they changed on disk."""
-    known = connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [snapshot_hash]).fetchone()
-    if known is None:
+    row = connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [snapshot_hash]).fetchone()
+    if row is None:
         raise LookupError(f"no snapshot {snapshot_hash!r}: its sources were never put into this store")
     rows = connection.execute(
         "SELECT name, content FROM snapshot_files LEFT JOIN sources ON sha256 = source "
@@ -779,26 +779,26 @@ def _damage(connection: sqlite3.Connection, number: int) -> str:
 
 
 def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole: set[str]) -> set[int]:
-    """Those of the runs of which a hash does not fit, or what was drawn; or there is none yet. `_damage` says what.
+    """Runs of which a hash does not fit, or what was drawn; or there is none yet. `_damage` says what.
 
     Looks at bytes and makes no records of them, in some statements for all. `whole` is explained at `History.examine`.
     """
     runs = seal.raw_runs(connection, numbers)
-    found = set(numbers) - runs.keys()
+    doubtful = set(numbers) - runs.keys()
     samples: dict[int, dict[str, str]] = {number: {} for number in numbers}
     telemetry = dict.fromkeys(numbers, "")
     for chunk, marks in seal.chunks(numbers):
         for row in _each(connection, f"SELECT * FROM samples WHERE run IN ({marks})", chunk):
             samples[row["run"]][row["rung"]] = row["sha256"]
             if not content.samples_fit(row):
-                found.add(row["run"])
+                doubtful.add(row["run"])
         for row in _each(connection, f"SELECT * FROM telemetry WHERE run IN ({marks})", chunk):
             telemetry[row["run"]] = row["sha256"]
             if not content.telemetry_fits(row):
-                found.add(row["run"])
+                doubtful.add(row["run"])
     for number, run in runs.items():
         if run.seal is None or not run.fits(samples[number], telemetry[number]):
-            found.add(number)
+            doubtful.add(number)
     for number, run in runs.items():
         for is_whole, digest in zip((_snapshot_whole, _environment_whole, _manifest_whole), run.shared, strict=True):
             if digest in whole:
@@ -806,19 +806,19 @@ def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole
             if is_whole(connection, digest):
                 whole.add(digest)
             else:
-                found.add(number)
+                doubtful.add(number)
     for chunk, marks in seal.chunks(numbers):
         for row in _each(connection, f"{COMMITTED_SQL} ({marks})", chunk):
-            if row["number"] in found:  # what would be compared is not what was written
+            if row["number"] in doubtful:  # what would be compared is not what was written
                 continue
             if commitment.keeps(json.loads(row["content"]), int(row["seed"])) is False:
-                found.add(row["number"])
-    return found
+                doubtful.add(row["number"])
+    return doubtful
 
 
-def _each(connection: sqlite3.Connection, sql: str, given: Sequence[int]) -> Iterator[Row]:
+def _each(connection: sqlite3.Connection, sql: str, numbers: Sequence[int]) -> Iterator[Row]:
     """Rows by column name, one at a time: all arrays of a hundred runs may be much."""
-    cursor = connection.execute(sql, given)
+    cursor = connection.execute(sql, numbers)
     names = [column[0] for column in cursor.description]
     return (dict(zip(names, values, strict=True)) for values in cursor)
 
@@ -835,8 +835,8 @@ def _snapshot_whole(connection: sqlite3.Connection, digest: str) -> bool:
 
 
 def _manifest_whole(connection: sqlite3.Connection, digest: str) -> bool:
-    found = connection.execute("SELECT content FROM manifests WHERE hash = ?", [digest]).fetchone()
-    return found is not None and sha256(found[0].encode("utf-8")) == digest
+    row = connection.execute("SELECT content FROM manifests WHERE hash = ?", [digest]).fetchone()
+    return row is not None and sha256(row[0].encode("utf-8")) == digest
 
 
 def _damage_of_peak(connection: sqlite3.Connection, number: int) -> str:
@@ -857,8 +857,8 @@ def _damage_of_failure(connection: sqlite3.Connection, number: int) -> str:
 
 def _environment_whole(connection: sqlite3.Connection, digest: str) -> bool:
     """Whether the environment is what was written; one that was never put here cannot have changed."""
-    found = connection.execute("SELECT content FROM environments WHERE hash = ?", [digest]).fetchone()
-    return found is None or sha256(found[0].encode("utf-8")) == digest
+    row = connection.execute("SELECT content FROM environments WHERE hash = ?", [digest]).fetchone()
+    return row is None or sha256(row[0].encode("utf-8")) == digest
 
 
 def read_peaks(connection: sqlite3.Connection, numbers: Sequence[int], damaged: dict[str, str]) -> Iterator[Peak]:

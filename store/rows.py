@@ -43,7 +43,6 @@ from aisp.store.record import (
     Failure,
     Finding,
     Fuzz,
-    Light,
     LinkUse,
     Naive,
     Peak,
@@ -51,11 +50,12 @@ from aisp.store.record import (
     Quarantine,
     Rank,
     Ranks,
+    RooflineBound,
     RuleSaid,
     Run,
     Step,
 )
-from aisp.store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, solid
+from aisp.store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, without_nulls
 
 RUN_COLUMNS = (
     *(
@@ -80,7 +80,7 @@ COMPARISON_COLUMNS = Comparison.__struct_fields__
 STEP_COLUMNS = tuple(name for name in Step.__struct_fields__ if name != "detail")
 CEILING_COLUMNS = Ceiling.__struct_fields__
 PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
-LIGHT_MEMBERS = Light.__struct_fields__
+LIGHT_MEMBERS = RooflineBound.__struct_fields__
 LINK_MEMBERS = LinkUse.__struct_fields__
 QUALITY_MEMBERS = Quality.__struct_fields__
 NAIVE_MEMBERS = Naive.__struct_fields__
@@ -152,7 +152,7 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return value
     if isinstance(value, str):
         return label(value)
-    if isinstance(value, Light | Quality | Naive | RuleSaid | Ranks):
+    if isinstance(value, RooflineBound | Quality | Naive | RuleSaid | Ranks):
         return _json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
@@ -170,11 +170,11 @@ def _whole(name: str, value: object) -> int:
         raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
 
 
-def _json(record: Light | Quality | Naive | RuleSaid | Ranks) -> str:
-    return json.dumps(_known(record), sort_keys=True, separators=(",", ":"))
+def _json(record: RooflineBound | Quality | Naive | RuleSaid | Ranks) -> str:
+    return json.dumps(_members_of(record), sort_keys=True, separators=(",", ":"))
 
 
-def _known(record: msgspec.Struct) -> dict[str, Any]:
+def _members_of(record: msgspec.Struct) -> dict[str, Any]:
     """The members of a record without what is unknown."""
     members: dict[str, Any] = {}
     for name, value in msgspec.structs.asdict(record).items():
@@ -184,9 +184,9 @@ def _known(record: msgspec.Struct) -> dict[str, Any]:
         elif isinstance(value, bool):
             members[name] = value
         elif isinstance(value, msgspec.Struct):
-            members[name] = _known(value)
+            members[name] = _members_of(value)
         elif isinstance(value, tuple):
-            members[name] = [_known(each) for each in value]
+            members[name] = [_members_of(each) for each in value]
         elif value is not None and math.isfinite(value):
             members[name] = float(value)
     return members
@@ -196,16 +196,16 @@ def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
     return _made(json.loads(text), names)
 
 
-def _made(found: object, names: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise ValueError(f"{found!r} is no JSON object")
+def _made(document: object, names: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ValueError(f"{document!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
     made |= dict.fromkeys(("right_by_stated", "right_by_derived", "outside_read", "outside_sets", "cores"), int)
     made |= {"link": _link, "over": Limiter, "each": _each}
     made |= dict.fromkeys(("right", "alone", "measured"), _truth) | dict.fromkeys(
         ("name", "detail", "ours", "inside"), str
     )
-    return {name: made.get(name, float)(found[name]) for name in names if name in found}
+    return {name: made.get(name, float)(document[name]) for name in names if name in document}
 
 
 def _truth(value: object) -> bool:
@@ -214,12 +214,12 @@ def _truth(value: object) -> bool:
     return value
 
 
-def _light(text: str | None) -> Light | None:
-    return None if text is None else Light(**_members(text, LIGHT_MEMBERS))
+def _light(text: str | None) -> RooflineBound | None:
+    return None if text is None else RooflineBound(**_members(text, LIGHT_MEMBERS))
 
 
-def _link(found: object) -> LinkUse:
-    return LinkUse(**_made(found, LINK_MEMBERS))
+def _link(document: object) -> LinkUse:
+    return LinkUse(**_made(document, LINK_MEMBERS))
 
 
 def _quality(text: str | None) -> Quality | None:
@@ -238,10 +238,10 @@ def _ranks(text: str | None) -> Ranks | None:
     return None if text is None else Ranks(**_members(text, RANKS_MEMBERS))
 
 
-def _each(found: object) -> tuple[Rank, ...]:
-    if not isinstance(found, list):
-        raise ValueError(f"{found!r} is no list of ranks")
-    return tuple(Rank(**_made(rank, RANK_MEMBERS)) for rank in found)
+def _each(document: object) -> tuple[Rank, ...]:
+    if not isinstance(document, list):
+        raise ValueError(f"{document!r} is no list of ranks")
+    return tuple(Rank(**_made(rank, RANK_MEMBERS)) for rank in document)
 
 
 def _findings(findings: Sequence[Finding]) -> Row | None:
@@ -391,7 +391,7 @@ class PeakRows:
 
     def digest(self) -> str:
         """sha256 over the content; NULL and empty text are left out, as in a run's."""
-        return sealed({"peak": solid(self.peak), "ceilings": [solid(row) for row in self.ceilings]})
+        return sealed({"peak": without_nulls(self.peak), "ceilings": [without_nulls(row) for row in self.ceilings]})
 
 
 def _arm(row: Row) -> Arm:
@@ -429,7 +429,7 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
     Call it inside a transaction, so that all tables are seen at one moment. What an older file has no
     column for is None.
     """
-    found: dict[int, RunRows] = {}
+    runs: dict[int, RunRows] = {}
     version = schema_version(connection)
     columns = ", ".join(f'runs."{name}" AS "{name}"' for name in RUN_COLUMNS)
     for chunk, marks in chunks(numbers):
@@ -440,7 +440,7 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
             chunk,
         ):
             number, content, sealed = row.pop("number"), row.pop("content"), row.pop("sha256")
-            found[number] = RunRows(row, content, [], [], [], sealed=sealed)
+            runs[number] = RunRows(row, content, [], [], [], sealed=sealed)
         for table, kept in (
             ("arms", ARM_COLUMNS),
             ("comparisons", COMPARISON_COLUMNS),
@@ -456,28 +456,28 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
                 chunk,
             ):
                 number = row.pop("run")
-                if number in found:  # a child without its run is damage that quick_check does not look for
-                    getattr(found[number], table).append(row | lacking)
+                if number in runs:  # a child without its run is damage that quick_check does not look for
+                    getattr(runs[number], table).append(row | lacking)
         if version < FINDINGS_SINCE:
             continue
         for row in fetch(connection, f"SELECT run, count, notable, others FROM findings WHERE run IN ({marks})", chunk):
             number = row.pop("run")
-            if number in found:
-                found[number].findings = row
-    return {number: found[number] for number in numbers if number in found}
+            if number in runs:
+                runs[number].findings = row
+    return {number: runs[number] for number in numbers if number in runs}
 
 
 def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, dict[int, str]]:
     """Comparisons whose figures may not be shown: by run and position, with what to say instead."""
-    found: dict[int, dict[int, str]] = {}
+    hidden: dict[int, dict[int, str]] = {}
     if schema_version(connection) < FINDINGS_SINCE or not fetch(connection, "SELECT 1 FROM quarantines LIMIT 1"):
-        return found
+        return hidden
     for chunk, marks in chunks(numbers):
         sql = f"SELECT * FROM ({HIDDEN}) WHERE run IN ({marks}) ORDER BY run, position, rung"
         for row in fetch(connection, sql, chunk):
-            told = f"quarantined: {row['check']}: {row['evidence']}"
-            found.setdefault(row["run"], {}).setdefault(row["position"], told)
-    return found
+            sentence = f"quarantined: {row['check']}: {row['evidence']}"
+            hidden.setdefault(row["run"], {}).setdefault(row["position"], sentence)
+    return hidden
 
 
 def without_figures(record: Run) -> Run:
@@ -605,9 +605,9 @@ def _failure_columns(record: Failure) -> Row:
     return {name: label(getattr(record, name)) for name in ("id", "target", "rung", "wall")}
 
 
-def _same(row: Row, said: Row) -> None:
+def _same(row: Row, expected: Row) -> None:
     """Refuse a row whose columns are not what its content says."""
-    differ = [name for name, value in said.items() if row[name] != value]
+    differ = [name for name, value in expected.items() if row[name] != value]
     if differ:
         raise ContradictionError(f"its {', '.join(differ)} is not what its content says")
 

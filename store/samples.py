@@ -69,7 +69,7 @@ class Samples:
 
     @property
     def ranks(self) -> int:
-        """Of how many ranks there are times of their own; 0 where one process is the arm."""
+        """Number of ranks with times of their own; 0 where one process is the arm."""
         return int(self.rank_ms.shape[1])
 
     @property
@@ -85,7 +85,7 @@ class Samples:
             if not getattr(self, name).size:
                 object.__setattr__(self, name, np.empty((len(self.device_ms), 0)))
         if len({getattr(self, name).shape for name in RANK_COLUMNS}) > 1:
-            raise ContradictionError("what the ranks did is not told of the same samples and ranks everywhere")
+            raise ContradictionError("what the ranks did is not reported of the same samples and ranks everywhere")
         lengths = {len(getattr(self, name)) for name in self.__slots__}
         if len(lengths) > 1:
             raise ContradictionError(f"sample arrays differ in length: {sorted(lengths)}")

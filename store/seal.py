@@ -57,7 +57,7 @@ def sealed(content: Mapping[str, object]) -> str:
     return sha256(_CANONICAL.encode(content).encode("ascii"))
 
 
-def solid(row: Row) -> Row:
+def without_nulls(row: Row) -> Row:
     """What a hash covers of a row: all that is neither NULL nor empty."""
     return {
         name: value.hex() if isinstance(value, bytes) else value
@@ -84,10 +84,10 @@ def digest(
         findings: `findings_hash`, "" where there are none.
     """
     content: dict[str, object] = {
-        "run": solid(run),
-        "arms": [solid(row) for row in arms],
-        "comparisons": [solid(row) for row in comparisons],
-        "steps": [solid(row) for row in steps],
+        "run": without_nulls(run),
+        "arms": [without_nulls(row) for row in arms],
+        "comparisons": [without_nulls(row) for row in comparisons],
+        "steps": [without_nulls(row) for row in steps],
         "samples": dict(samples),
         "telemetry": telemetry,
     }
@@ -136,13 +136,13 @@ def chunks(numbers: Sequence[int]) -> Iterator[tuple[Sequence[int], str]]:
 
 def array_hashes(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, tuple[dict[str, str], str]]:
     """What the rows of each run say of its samples, by rung, and of its telemetry; the arrays are not looked at."""
-    found: dict[int, tuple[dict[str, str], str]] = {number: ({}, "") for number in numbers}
+    hashes: dict[int, tuple[dict[str, str], str]] = {number: ({}, "") for number in numbers}
     for chunk, marks in chunks(numbers):
         for run, rung, sha in connection.execute(SAMPLES_SQL.format(marks=marks), chunk):
-            found[run][0][rung] = sha
+            hashes[run][0][rung] = sha
         for run, sha in connection.execute(f"SELECT run, sha256 FROM telemetry WHERE run IN ({marks})", chunk):
-            found[run] = (found[run][0], sha)
-    return found
+            hashes[run] = (hashes[run][0], sha)
+    return hashes
 
 
 @dataclass(slots=True)
@@ -171,59 +171,59 @@ class RawRun:
     def _content(self, samples: Mapping[str, str], telemetry: str, findings: str) -> str:
         """The JSON that `digest` makes its hash over, put together from that of the rows."""
         hashes = ",".join([f"{text_json(rung)}:{text_json(samples[rung])}" for rung in sorted(samples)])
-        said = f'"findings":{text_json(findings)},' if findings else ""
+        member = f'"findings":{text_json(findings)},' if findings else ""
         return (
-            f'{{"arms":[{",".join(self.arms)}],"comparisons":[{",".join(self.comparisons)}],{said}"run":{self.run},'
+            f'{{"arms":[{",".join(self.arms)}],"comparisons":[{",".join(self.comparisons)}],{member}"run":{self.run},'
             f'"samples":{{{hashes}}},"steps":[{",".join(self.steps)}],"telemetry":{text_json(telemetry)}}}'
         )
 
     def _findings_hash(self) -> str:
-        """As `findings_hash`, of as many findings as the row says, which is not hashed. Raises ValueError."""
+        """Hash as `findings_hash`, of as many findings as the row says, which is not hashed. Raises ValueError."""
         assert self.findings is not None
         notable, others = self.findings["notable"].encode("utf-8"), inflated(self.findings["others"])
-        texts, said = (notable, others), self.findings["count"]
+        texts, count = (notable, others), self.findings["count"]
         seen = sum(text.startswith(b"[[") + len(_NEXT_ITEM.findall(text)) for text in texts)
         # Reading all of the JSON costs as much as all else: it settles what a strange name of a check leaves open.
-        if seen != said and sum(len(json.loads(text)) for text in texts) != said:
+        if seen != count and sum(len(json.loads(text)) for text in texts) != count:
             raise ValueError("the findings are not as many as is said")
         return sha256(notable + b"\0" + others)
 
 
 def raw_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RawRun]:
     """The rows of the runs with these numbers; unknown numbers are left out. Call it inside a transaction."""
-    found: dict[int, RawRun] = {}
+    runs: dict[int, RawRun] = {}
     findings = version(connection) >= FINDINGS_SINCE
     for chunk, marks in chunks(numbers):
         for (number, sealed_, *shared), run in _selected(
             connection, "runs", ("number", "sha256", *SHARED), f"number IN ({marks})", chunk
         ):
-            found[number] = RawRun(run, sealed_, tuple(shared))
+            runs[number] = RawRun(run, sealed_, tuple(shared))
         for table in ("arms", "comparisons", "steps"):
             where = f"run IN ({marks}) ORDER BY run, position"
             for (number,), row in _selected(connection, table, ("run",), where, chunk):
-                if number in found:  # a child without its run is damage that quick_check does not look for
-                    getattr(found[number], table).append(row)
+                if number in runs:  # a child without its run is damage that quick_check does not look for
+                    getattr(runs[number], table).append(row)
         if findings:
             sql = f"SELECT run, count, notable, others FROM findings WHERE run IN ({marks})"
             for run, count, notable, others in connection.execute(sql, chunk):
-                if run in found:
-                    found[run].findings = {"count": count, "notable": notable, "others": others}
-    return found
+                if run in runs:
+                    runs[run].findings = {"count": count, "notable": notable, "others": others}
+    return runs
 
 
 def _selected(
-    connection: sqlite3.Connection, table: str, first: Sequence[str], where: str, given: Sequence[int]
+    connection: sqlite3.Connection, table: str, first: Sequence[str], where: str, numbers: Sequence[int]
 ) -> Iterator[tuple[Sequence[Any], str]]:
-    """Those columns of each row, and as JSON what the hash covers of it."""
+    """Columns of each row, and as JSON what the hash covers of it."""
     there = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     names = sorted(name for name in there if name not in _OUTSIDE[table])
     columns = ", ".join(f'"{name}"' for name in (*first, *names))
-    rows = connection.execute(f"SELECT {columns} FROM {table} WHERE {where}", given).fetchall()
+    rows = connection.execute(f"SELECT {columns} FROM {table} WHERE {where}", numbers).fetchall()
     return zip([row[: len(first)] for row in rows], solid_json(names, [row[len(first) :] for row in rows]), strict=True)
 
 
 def solid_json(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
-    """JSON of what `solid` leaves of each row, as `sealed` writes it; `names` are those of the columns, sorted.
+    """JSON of what `without_nulls` leaves of each row, as `sealed` writes it; `names` are those of the columns, sorted.
 
     A run has a hundred values. Column by column, each of one type, they take a fourth of the time.
     """
@@ -257,7 +257,7 @@ _SPELL: Mapping[type, Callable[[Any], str]] = {
 
 
 def changed(connection: sqlite3.Connection, numbers: Sequence[int]) -> set[int]:
-    """Those of the runs with these numbers that have ended and are not what was written.
+    """Runs with these numbers that have ended and are not what was written.
 
     None in a file of a newer aisp: what that seals is not known here. Call it inside a transaction.
     """

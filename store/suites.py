@@ -59,12 +59,12 @@ class Packages:
     Attributes:
         here: packages of this machine, oldest first.
         elsewhere: packages that another machine wrote: to be looked at, never a trend's.
-        told: a sentence for each one that could not be read, or that is from elsewhere.
+        problems: a sentence for each one that could not be read, or that is from elsewhere.
     """
 
     here: list[Package] = field(default_factory=list)
     elsewhere: list[Package] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def write(folder: Path, documents: Mapping[str, Document | str]) -> Path:
@@ -110,35 +110,36 @@ def _encoded(document: Document | str) -> bytes:
 
 
 def read_index(folder: Path, machine: Mapping[str, str] | None = None) -> Packages:
-    """The packages in a suite's folder; one that cannot be read is told in a sentence, and the rest goes on.
+    """The packages in a suite's folder; one that cannot be read is named in a sentence, and the rest goes on.
 
     They are read from their own folders: `index.json` is made from these and is never needed.
 
     Args:
         machine: this one, as packages name theirs; None to take in all.
     """
-    found = Packages()
+    packages = Packages()
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     except FileNotFoundError:
-        return found
+        return packages
     except OSError as error:
-        found.told.append(f"{_name(folder)}: cannot be read: {clean_line(error.strerror or str(error))}")
-        return found
+        packages.problems.append(f"{_name(folder)}: cannot be read: {clean_line(error.strerror or str(error))}")
+        return packages
     for name in names:
         if name.startswith(_PARTIAL):
             run = name.removeprefix(_PARTIAL).rpartition("-")[0]
-            found.told.append(f"{clean_line(run)}: half written, the process that wrote it ended; remove {name}")
+            packages.problems.append(f"{clean_line(run)}: half written, the process that wrote it ended; remove {name}")
             continue
         package = _read(folder / name)
         if isinstance(package, str):
-            found.told.append(f"{clean_line(name)}: {package}")
+            packages.problems.append(f"{clean_line(name)}: {package}")
         elif differs := _differs(package.summary["machine"], machine):
-            found.told.append(f"{clean_line(name)}: from another machine ({differs}): not part of this one's history")
-            found.elsewhere.append(Package(package.folder, package.summary, package.regression, elsewhere=True))
+            foreign = f"from another machine ({differs}): not part of this one's history"
+            packages.problems.append(f"{clean_line(name)}: {foreign}")
+            packages.elsewhere.append(Package(package.folder, package.summary, package.regression, elsewhere=True))
         else:
-            found.here.append(package)
-    return found
+            packages.here.append(package)
+    return packages
 
 
 def _read(folder: Path) -> Package | str:

@@ -82,14 +82,14 @@ _WALKS = (
 
 def backups(path: Path) -> list[Path]:
     """Backups beside the store, oldest first."""
-    found = path.parent.glob(f"{glob.escape(path.name)}.*.bak")
-    return sorted(found, key=lambda backup: (backup.stat().st_mtime_ns, backup.name))
+    files = path.parent.glob(f"{glob.escape(path.name)}.*.bak")
+    return sorted(files, key=lambda backup: (backup.stat().st_mtime_ns, backup.name))
 
 
 def asides(path: Path) -> list[Path]:
     """Files that gave way to a backup or a fresh store, oldest first."""
-    found = path.parent.glob(f"{glob.escape(path.name)}*")
-    ours = [file for file in found if re.search(r"\.(corrupt|replaced)-\w+(-\d+)?$", file.name)]
+    files = path.parent.glob(f"{glob.escape(path.name)}*")
+    ours = [file for file in files if re.search(r"\.(corrupt|replaced)-\w+(-\d+)?$", file.name)]
     return sorted(ours, key=lambda aside: (aside.stat().st_mtime_ns, aside.name))
 
 
@@ -133,8 +133,8 @@ def _there(path: Path, side: str) -> bool:
 
 
 def _fingerprint(path: Path) -> str:
-    found = path.stat()
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}\n"
+    status = path.stat()
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}\n"
 
 
 def _want_room(folder: Path, needed: int, what: str) -> None:
@@ -155,9 +155,9 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
 def quick_check(connection: sqlite3.Connection, path: Path) -> None:
     """Read the whole file. Raises StoreCorruptError where SQLite finds its structure broken."""
     # All of it is fetched: a statement that is under way would keep the file open, and its log beside it.
-    ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if found != "ok":
-        raise StoreCorruptError(f"{path} is damaged: {found}")
+    ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if result != "ok":
+        raise StoreCorruptError(f"{path} is damaged: {result}")
 
 
 # -- backups -----------------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ def prune(path: Path, keep: int = BACKUPS_KEPT) -> list[Path]:
         if named:
             by_schema.setdefault(int(named[1]), []).append(backup)
     gone = []
-    for schema, found in by_schema.items():
+    for schema, group in by_schema.items():
         if schema <= migrations.LATEST:
-            gone += found[: -(keep if schema == migrations.LATEST else 1)]
+            gone += group[: -(keep if schema == migrations.LATEST else 1)]
     with typed_errors(path):
         for backup in gone:
             backup.unlink(missing_ok=True)
@@ -270,7 +270,7 @@ class Replaced:
     missing: Missing
 
 
-def give_way(path: Path) -> Replaced:
+def replace_damaged(path: Path) -> Replaced:
     """Set the damaged file at `path` aside; a copy of the newest whole backup, if there is one, takes its place."""
     partial = Path(f"{path}.partial")
     chosen = None
@@ -388,17 +388,17 @@ def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
 
 def missing(aside: Path, path: Path) -> Missing:
     """Runs in the damaged or replaced file `aside` that the store at `path` lacks, as far as they can be read."""
-    found, certain = _ids(aside)
+    ids, certain = _ids(aside)
     if path.exists():
         there, readable = _ids(path)
-        found -= there
+        ids -= there
         certain = certain and readable
-    return Missing(tuple(sorted(found)), certain)
+    return Missing(tuple(sorted(ids)), certain)
 
 
 def _ids(path: Path) -> tuple[set[str], bool]:
     """Ids of the runs in a file that may be damaged, and whether these are surely all."""
-    found: list[set[str]] = []
+    by_walk: list[set[str]] = []
     certain = True
     if path.stat().st_size == 0:
         return set(), False  # SQLite takes it for a new one, and would delete the log beside it
@@ -406,7 +406,7 @@ def _ids(path: Path) -> tuple[set[str], bool]:
     side_files = {side: Path(f"{path}{side}").exists() for side in _SIDE_FILES}
     for walk in _WALKS:
         ids: set[str] = set()
-        found.append(ids)
+        by_walk.append(ids)
         try:
             with _read_only(path) as connection:
                 connection.text_factory = bytes
@@ -421,7 +421,7 @@ def _ids(path: Path) -> tuple[set[str], bool]:
     for side, there in side_files.items():
         if not there:
             Path(f"{path}{side}").unlink(missing_ok=True)  # made by reading
-    return set().union(*found), certain and all(ids == found[0] for ids in found)
+    return set().union(*by_walk), certain and all(ids == by_walk[0] for ids in by_walk)
 
 
 # -- is it what was written? -------------------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ class Damage:
     Attributes:
         kind: run, peak, fuzz, failure, quarantine, source, snapshot, environment or manifest; "chain" for what binds
             them together, "file" for the structure of the database.
-        id: of the record, or the hash of the content; "" where what is meant cannot be told.
+        id: of the record, or the hash of the content; "" where what is meant is unclear.
         reason: one sentence.
     """
 
@@ -498,49 +498,49 @@ def verify(
     """
     if not path.exists():
         raise LookupError(f"there is no store at {path} yet")
-    found = Verified(path, 0)
+    report = Verified(path, 0)
     counts: dict[str, int] = {}
     bookmark = _Bookmark(path)
-    with _examined(path, found.damage, "file") as connection:
-        found.schema_version = migrations.check_ours(connection, path)
-        if found.schema_version > migrations.LATEST:
-            raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
+    with _examined(path, report.damage, "file") as connection:
+        report.schema_version = migrations.check_ours(connection, path)
+        if report.schema_version > migrations.LATEST:
+            raise NewerSchemaError(path, report.schema_version, migrations.LATEST)
         counts = _counts(connection)
         if anew:
             bookmark.drop()
         else:
-            bookmark.open(connection, found)
+            bookmark.open(connection, report)
     from concurrent.futures import ThreadPoolExecutor  # imports logging
 
     # SQLite's check reads the whole file in one go, and lets other threads be.
     with ThreadPoolExecutor(1) as beside:
         structure_of = beside.submit(_structure, path, head)
         for kind in KINDS:
-            _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress)
+            _verify_records(path, kind, report, counts.get(kind, 0), bookmark, progress)
         progress("page", 0, 0)
         structure = structure_of.result()
-    if found.begun and (structure.damage or structure.misfits):
+    if report.begun and (structure.damage or structure.misfits):
         return verify(path, progress, head=head, anew=True)  # what was looked at before may have changed since
-    found.damage[:0] = [each for each in structure.damage if each not in found.damage]
-    found.head, found.entry = structure.head, structure.entry
-    if found.head:
-        found.checked = {"chain": found.head.entries, **found.checked}
-        progress("chain", found.head.entries, found.head.entries)
+    report.damage[:0] = [each for each in structure.damage if each not in report.damage]
+    report.head, report.entry = structure.head, structure.entry
+    if report.head:
+        report.checked = {"chain": report.head.entries, **report.checked}
+        progress("chain", report.head.entries, report.head.entries)
     for kind, key, table in _CONTENT:
-        found.checked[kind] = 0
-        with _examined(path, found.damage, kind, "the rest of them") as connection:
-            if found.schema_version:
-                _verify_content(connection, kind, key, table, found)
-        progress(kind, found.checked[kind], found.checked[kind])
+        report.checked[kind] = 0
+        with _examined(path, report.damage, kind, "the rest of them") as connection:
+            if report.schema_version:
+                _verify_content(connection, kind, key, table, report)
+        progress(kind, report.checked[kind], report.checked[kind])
     # What is wrong with a record itself says more than that the chain says otherwise.
-    known = {(each.kind, each.id) for each in found.damage}
-    found.damage += [
+    damaged = {(each.kind, each.id) for each in report.damage}
+    report.damage += [
         Damage(each.kind, each.id, each.reason)
         for each in structure.misfits
-        if not each.id or (each.kind, each.id) not in known
+        if not each.id or (each.kind, each.id) not in damaged
     ]
     bookmark.drop()
-    return found
+    return report
 
 
 @dataclass(slots=True)
@@ -559,24 +559,24 @@ class _Structure:
 
 
 def _structure(path: Path, head: str) -> _Structure:
-    found = _Structure()
-    with _examined(path, found.damage, "file") as connection:
+    structure = _Structure()
+    with _examined(path, structure.damage, "file") as connection:
         for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
             if line != "ok":
-                found.damage.append(Damage("file", "", str(line)))
+                structure.damage.append(Damage("file", "", str(line)))
         for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-            found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
-    with _examined(path, found.damage, "file", "its schema") as connection:
-        found.damage += [Damage("file", "", f"its schema: {told}") for told in migrations.differing(connection)]
-    with _examined(path, found.damage, "file", "what its records name") as connection:
+            structure.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+    with _examined(path, structure.damage, "file", "its schema") as connection:
+        structure.damage += [Damage("file", "", f"its schema: {text}") for text in migrations.differing(connection)]
+    with _examined(path, structure.damage, "file", "what its records name") as connection:
         if path.name != foreign_file(path).name:  # a package may come without them
-            found.damage += _references(connection)
-    with _examined(path, found.damage, "chain", "what follows in it") as connection:
+            structure.damage += _references(connection)
+    with _examined(path, structure.damage, "chain", "what follows in it") as connection:
         connection.execute("BEGIN")  # the chain and the tables are of one moment
-        found.misfits += chain.examine(connection)
-        found.head = chain.head(connection)
-        found.entry = chain.find(connection, head) if head else None
-    return found
+        structure.misfits += chain.examine(connection)
+        structure.head = chain.head(connection)
+        structure.entry = chain.find(connection, head) if head else None
+    return structure
 
 
 @contextlib.contextmanager
@@ -591,8 +591,8 @@ def _examined(path: Path, damage: list[Damage], kind: str, what: str = "") -> It
     except (StoreLockedError, StoreUnwritableError, ForeignDatabaseError, NewerSchemaError):
         raise
     except Exception as error:
-        told = damage_of(error, path)
-        damage.append(Damage(kind, "", f"{what} cannot be read: {told}" if what else told))
+        reason = damage_of(error, path)
+        damage.append(Damage(kind, "", f"{what} cannot be read: {reason}" if what else reason))
 
 
 _REFERENCES = (  # kind, table, column, what it names, where that must be
@@ -605,13 +605,13 @@ _REFERENCES = (  # kind, table, column, what it names, where that must be
 def _references(connection: sqlite3.Connection) -> list[Damage]:
     """Records that name what is not in the file any more, where no foreign key says so."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    found = []
+    damage = []
     for kind, table, column, what, target in _REFERENCES:
         if {table, target} <= there:
             lacking = f"{column} <> '' AND {column} NOT IN (SELECT hash FROM {target})"
             rows = connection.execute(f"SELECT id FROM {table} WHERE {lacking} ORDER BY number").fetchall()
-            found += [Damage(kind, record, f"its {what} not in the file any more") for (record,) in rows]
-    return found
+            damage += [Damage(kind, record, f"its {what} not in the file any more") for (record,) in rows]
+    return damage
 
 
 def _counts(connection: sqlite3.Connection) -> dict[str, int]:
@@ -627,23 +627,23 @@ def _counts(connection: sqlite3.Connection) -> dict[str, int]:
 def _verify_records(
     path: Path,
     kind: str,
-    found: Verified,
+    report: Verified,
     count: int,
     bookmark: _Bookmark,
     progress: Callable[[str, int, int], None],
 ) -> None:
     """All records of a kind; those after the bookmark's."""
     after = bookmark.done.get(kind, 0)
-    found.checked[kind] = bookmark.checked.get(kind, 0)
+    report.checked[kind] = bookmark.checked.get(kind, 0)
     try:
         for last, checked, damaged in _pages(path, kind, after):
             after = last
-            found.checked[kind] += checked
-            found.damage += [Damage(kind, record, why) for record, why in damaged]
-            bookmark.keep(kind, after, found)
-            progress(kind, found.checked[kind], count)
+            report.checked[kind] += checked
+            report.damage += [Damage(kind, record, why) for record, why in damaged]
+            bookmark.keep(kind, after, report)
+            progress(kind, report.checked[kind], count)
     except StoreCorruptError as error:
-        found.damage.append(Damage(kind, "", f"those after number {after} cannot be read: {error}"))
+        report.damage.append(Damage(kind, "", f"those after number {after} cannot be read: {error}"))
     except BaseException:
         bookmark.write()
         raise
@@ -674,45 +674,45 @@ class _Bookmark:
         self.done: dict[str, int] = {}
         self.checked: dict[str, int] = {}
         self._path, self._file = path, Path(f"{path}.verifying")
-        self._known: dict[str, object] | None = None
+        self._header: dict[str, object] | None = None
         self._next_write = time.monotonic() + _BOOKMARK_S
 
-    def open(self, connection: sqlite3.Connection, found: Verified) -> None:
+    def open(self, connection: sqlite3.Connection, report: Verified) -> None:
         """Take up what an interrupted call left, where it is about this store, and begin to keep a bookmark."""
         head = chain.head(connection)
         if head is None:
             return
         status = self._path.stat()
-        self._known = {"file": [status.st_dev, status.st_ino], "schema": found.schema_version}
-        self._known |= {"entries": head.entries, "link": head.link, "begun": migrations.wall()}
+        self._header = {"file": [status.st_dev, status.st_ino], "schema": report.schema_version}
+        self._header |= {"entries": head.entries, "link": head.link, "begun": migrations.wall()}
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             kept = json_of(regular_bytes(self._file, _MOST_BOOKMARK_BYTES))
-            same = all(kept[name] == self._known[name] for name in ("file", "schema"))
+            same = all(kept[name] == self._header[name] for name in ("file", "schema"))
             if same and chain.find(connection, kept["link"]) == kept["entries"]:
                 damage = [Damage(*each) for each in kept["damage"]]
                 self.done, self.checked = dict(kept["done"]), dict(kept["checked"])
-                self._known, found.begun = {name: kept[name] for name in self._known}, kept["begun"]
-                found.damage += damage
+                self._header, report.begun = {name: kept[name] for name in self._header}, kept["begun"]
+                report.damage += damage
 
-    def keep(self, kind: str, after: int, found: Verified) -> None:
+    def keep(self, kind: str, after: int, report: Verified) -> None:
         """Note that all of a kind up to that number was looked at."""
-        if self._known is None:
+        if self._header is None:
             return
-        self.done[kind], self.checked[kind] = after, found.checked[kind]
-        self._known["damage"] = [[each.kind, each.id, each.reason] for each in found.damage if each.kind in KINDS]
+        self.done[kind], self.checked[kind] = after, report.checked[kind]
+        self._header["damage"] = [[each.kind, each.id, each.reason] for each in report.damage if each.kind in KINDS]
         if time.monotonic() >= self._next_write:
             self.write()
 
     def write(self) -> None:
         """Put it on the disk. Where that cannot be done, the next call begins anew."""
-        if self._known is None or not self.done:
+        if self._header is None or not self.done:
             return
         self._next_write = time.monotonic() + _BOOKMARK_S
         with contextlib.suppress(OSError):
             status = self._path.stat()
-            if [status.st_dev, status.st_ino] == self._known["file"]:  # else its folder is another one by now
-                told = {**self._known, "done": self.done, "checked": self.checked}
-                write_whole(self._file, json.dumps(told).encode("ascii"), 0o600)
+            if [status.st_dev, status.st_ino] == self._header["file"]:  # else its folder is another one by now
+                document = {**self._header, "done": self.done, "checked": self.checked}
+                write_whole(self._file, json.dumps(document).encode("ascii"), 0o600)
 
     def drop(self) -> None:
         """Remove it."""
@@ -720,15 +720,15 @@ class _Bookmark:
             self._file.unlink(missing_ok=True)
 
 
-def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: str, found: Verified) -> None:
+def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: str, report: Verified) -> None:
     connection.text_factory = bytes  # a flipped bit need not be UTF-8
     if kind == "snapshot":
-        _verify_snapshots(connection, found)
+        _verify_snapshots(connection, report)
         return
     for name, content in connection.execute(f"SELECT {key}, content FROM {table}"):
-        found.checked[kind] += 1
+        report.checked[kind] += 1
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest().encode() != name:
-            found.damage.append(Damage(kind, _named(name), "its content has another hash"))
+            report.damage.append(Damage(kind, _named(name), "its content has another hash"))
 
 
 def _named(digest: object) -> str:
@@ -736,21 +736,21 @@ def _named(digest: object) -> str:
     return digest.decode("ascii", "backslashreplace") if isinstance(digest, bytes) else str(digest)
 
 
-def _verify_snapshots(connection: sqlite3.Connection, found: Verified) -> None:
+def _verify_snapshots(connection: sqlite3.Connection, report: Verified) -> None:
     """Compare each snapshot with the names and hashes of its files, and the labels of these with their names."""
     from aisp.store import content  # numpy, which restoring and copying do without
 
     files = "SELECT name, CAST(source AS TEXT), label FROM snapshot_files WHERE snapshot = ? ORDER BY name"
     for (digest,) in connection.execute("SELECT hash FROM snapshots").fetchall():
-        found.checked["snapshot"] += 1
+        report.checked["snapshot"] += 1
         named = _named(digest)
         rows = connection.execute(files, [named]).fetchall()
         whole = all(isinstance(value, bytes) for row in rows for value in row)
         listed = ((name, source.decode("ascii", "replace")) for name, source, _ in rows)
         if not whole or content.manifest_hash(listed) != named:
-            found.damage.append(Damage("snapshot", named, "its files are others than its hash says"))
+            report.damage.append(Damage("snapshot", named, "its files are others than its hash says"))
         elif any(content.path_label(name).encode() != label for name, _, label in rows):
-            found.damage.append(Damage("snapshot", named, "a file's label is not its name"))
+            report.damage.append(Damage("snapshot", named, "a file's label is not its name"))
 
 
 # -- space -------------------------------------------------------------------------------------------------------------
@@ -821,7 +821,7 @@ def release_ballast(path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class Told:
+class Notice:
     """News for the person: under which key, in which words ("" takes earlier ones back), how bad."""
 
     key: str
@@ -845,28 +845,28 @@ class Upkeep:
         now = time.monotonic()
         return now >= self._next_ballast or (idle_s >= QUIET_S and now >= self._next_backup)
 
-    def tend(self, store: Store, idle_s: float) -> list[Told]:
+    def tend(self, store: Store, idle_s: float) -> list[Notice]:
         """Do what is due. Blocks for as long as copying the store takes.
 
         Raises StoreGoneError, before anything is written, where the file at the path is not the one that is open.
         """
         store.look()
         now = time.monotonic()
-        told = []
+        notices = []
         if now >= self._next_ballast:
             self._next_ballast = now + RETRY_S
             with contextlib.suppress(OSError):
                 there = ballast_file(store.path).exists()
                 if make_ballast(store.path):
                     if self._had_ballast and not there:
-                        told.append(Told("disk", ""))
+                        notices.append(Notice("disk", ""))
                     self._had_ballast = True
         if idle_s >= QUIET_S and now >= self._next_backup:
             self._next_backup = now + RETRY_S
-            told += self._back_up(store)
-        return told
+            notices += self._back_up(store)
+        return notices
 
-    def _back_up(self, store: Store) -> list[Told]:
+    def _back_up(self, store: Store) -> list[Notice]:
         try:
             with typed_errors(store.path):
                 if not backup_due(store.path):
@@ -875,8 +875,8 @@ class Upkeep:
                 prune(store.path)
         except StoreError as error:
             self._backup_failed = True
-            return [Told("backup", f"the store could not be backed up: {error}", "error")]
+            return [Notice("backup", f"the store could not be backed up: {error}", "error")]
         if self._backup_failed:
             self._backup_failed = False
-            return [Told("backup", "")]
+            return [Notice("backup", "")]
         return []

@@ -99,7 +99,7 @@ _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenReport:
     """What opening had to do. All None: the file was there and whole, or there was none.
 
     Attributes:
@@ -120,7 +120,7 @@ class Opened:
 class Store:
     """The open database. `opened` says what opening it took. A context manager: leaving closes it."""
 
-    def __init__(self, path: Path, db: Database, opened: Opened) -> None:
+    def __init__(self, path: Path, db: Database, opened: OpenReport) -> None:
         self.path = path
         self.opened = opened
         self._db = db
@@ -129,7 +129,7 @@ class Store:
         self._closed = False
         (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         self._place = place.Place(path, logged=mode == "wal")
-        self._parted: place.Parted | None = None
+        self._parted: place.Detached | None = None
         self.finished: list[str] = []  # ids of the runs whose end was written, for an engine that follows the store
         self.environments: dict[str, Mapping[str, object]] = {}  # all that were put, for the same engine
 
@@ -175,11 +175,11 @@ class Store:
     @classmethod
     def _open(cls, path: Path, connect: Callable[[], Database]) -> Store:
         with typed_errors(path):
-            opened = Opened(log_kept=place.keep_orphan(path))
+            opened = OpenReport(log_kept=place.keep_orphan(path))
         try:
             db = connect()
         except StoreCorruptError:
-            done = upkeep.give_way(path)
+            done = upkeep.replace_damaged(path)
             opened = replace(opened, restored_from=done.backup, set_aside=done.aside, missing=done.missing)
             db = connect()
         try:
@@ -226,7 +226,7 @@ class Store:
                 raise StoreGoneError(f"{self.path} was parted with: open what is there now")
             self._place.look()
 
-    def part(self) -> place.Parted | None:
+    def part(self) -> place.Detached | None:
         """Leave the open file, since another one, or none, is at the path: open a new Store there.
 
         Returns None, and goes on, where the file at the path is the open one (again). Calling again is fine.
@@ -288,10 +288,10 @@ class Store:
                 [state.value, start_ns, run_id],
             )
             if moved.rowcount == 0:
-                found = db.execute("SELECT state FROM runs WHERE id = ?", [run_id]).fetchone()
-                if found is None:
+                row = db.execute("SELECT state FROM runs WHERE id = ?", [run_id]).fetchone()
+                if row is None:
                     raise LookupError(f"no run {run_id!r} to advance: plan() comes first")
-                raise ContradictionError(f"run {run_id} ended {found[0]} and cannot become {state}")
+                raise ContradictionError(f"run {run_id} ended {row[0]} and cannot become {state}")
 
     def finish(self, run: Run, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> None:
         """Write a run's end: record, arms, comparisons, steps, findings, samples, telemetry and the hash over them.
@@ -316,9 +316,9 @@ class Store:
         if not run.state.final:
             raise ValueError(f"run {run.id} is {run.state}; finish() takes runs that have ended")
         rows = RunRows.of(run)
-        known = {row["rung"] for row in rows.arms}
+        rungs = {row["rung"] for row in rows.arms}
         packed = {content.label(rung): content.pack_samples(taken) for rung, taken in samples.items()}
-        strange = sorted(set(packed) - known)
+        strange = sorted(set(packed) - rungs)
         if strange:
             raise ContradictionError(f"run {run.id}: samples of {', '.join(strange)}, which is none of its arms")
         gpu = content.pack_telemetry(telemetry) if telemetry is not None else None
@@ -341,8 +341,8 @@ class Store:
         """End every unfinished run of other engines as engine_lost. Returns their ids, oldest first."""
         lost: list[str] = []
         with self._transaction() as db:
-            found = sorted(row[0] for row in db.execute(UNFINISHED_SQL, [epoch]).fetchall())
-            for number, rows in load_runs(db.conn, found).items():
+            numbers = sorted(row[0] for row in db.execute(UNFINISHED_SQL, [epoch]).fetchall())
+            for number, rows in load_runs(db.conn, numbers).items():
                 try:
                     ended = rows.record().lost(LOST_REASON, LOST_REASON)
                 except ContradictionError:
@@ -372,13 +372,13 @@ class Store:
                 where it has passed with another one meanwhile: what was caught stays caught.
         """
         with self._lock, typed_errors(self.path):
-            found = load_quarantines(
+            entries = load_quarantines(
                 self._db.conn,
                 f"folder = ? AND ({IN_FORCE} OR (code = ? AND code <> ''))",
                 [folder, content.label(code)],
             )
         by_rung: dict[str, Quarantine] = {}
-        for quarantine in found:
+        for quarantine in entries:
             if quarantine.rung not in by_rung or quarantine.code == code:
                 by_rung[quarantine.rung] = quarantine
         return by_rung
@@ -387,7 +387,7 @@ class Store:
         """Rungs whose quarantine this run ends, and the id of the clean run before it: the same code, valid and right
         in two runs one after the other, with the check that caught it asked in both.
         """
-        findings = [[found.check, content.label(found.arm), found.status, found.evidence] for found in run.findings]
+        findings = [[each.check, content.label(each.arm), each.status, each.evidence] for each in run.findings]
         with self._lock, typed_errors(self.path):
             return _forgiven(self._db, run, findings)
 
@@ -438,21 +438,21 @@ class Store:
                 [run.folder, content.label(run.target), run.device, run.id, limit],
             ).fetchall()
             changed = seal.changed(connection, [row[0] for row in rows])
-            known: dict[str, Any] = {}
-            found: list[dict[str, Any]] = []
+            environments: dict[str, Any] = {}
+            runs: list[dict[str, Any]] = []
             for number, run_id, wall, quick, case, verdict, validity, environment in rows:
                 if number in changed:
                     continue
-                if environment not in known:
+                if environment not in environments:
                     text = connection.execute(
                         "SELECT content FROM environments WHERE hash = ?", [environment]
                     ).fetchone()
                     whole = text is not None and sha256(text[0].encode("utf-8")) == environment
-                    known[environment] = json.loads(text[0]) if whole else {}
+                    environments[environment] = json.loads(text[0]) if whole else {}
                 arms = connection.execute(
                     "SELECT rung, median_ms, sources FROM arms WHERE run = ? ORDER BY position", [number]
                 ).fetchall()
-                found.append(
+                runs.append(
                     {
                         "id": run_id,
                         "wall": wall,
@@ -460,11 +460,11 @@ class Store:
                         "case": case,
                         "verdict": verdict,
                         "validity": validity,
-                        "environment": known[environment],
+                        "environment": environments[environment],
                         "arms": {rung: {"median_ms": ms, "sources": sources} for rung, ms, sources in arms},
                     }
                 )
-        return found
+        return runs
 
     # -- ceilings --------------------------------------------------------------------------------------------
 
@@ -479,9 +479,9 @@ class Store:
         rows = PeakRows.of(peak)
         digest = rows.digest()
         with self._transaction() as db:
-            found = db.execute("SELECT sha256 FROM peaks WHERE id = ?", [rows.peak["id"]]).fetchone()
-            if found:
-                if found[0] == digest:
+            earlier = db.execute("SELECT sha256 FROM peaks WHERE id = ?", [rows.peak["id"]]).fetchone()
+            if earlier:
+                if earlier[0] == digest:
                     return
                 raise ContradictionError(f"peak {peak.id} was written before, otherwise; a peak is never rewritten")
             number = db["peaks"].insert({**rows.peak, "sha256": digest}).last_rowid
@@ -495,7 +495,7 @@ class Store:
         none. The processes are 0 where its arms were not measured in turns.
         """
         rule = run.manifest.get("stop_rule")
-        said = content.canonical_json({"stop_rule": rule}, "a stop rule")
+        rule_text = content.canonical_json({"stop_rule": rule}, "a stop rule")
         with self._lock, typed_errors(self.path):
             connection = self._db.conn
             row = connection.execute(
@@ -504,7 +504,7 @@ class Store:
                 "AND duration_ms IS NOT NULL "
                 "AND json_extract(content, '$.stop_rule') IS json_extract(?, '$.stop_rule') "
                 "ORDER BY number DESC LIMIT 1",
-                [content.label(run.target), run.folder, run.device, run.quick, content.label(run.case), said],
+                [content.label(run.target), run.folder, run.device, run.quick, content.label(run.case), rule_text],
             ).fetchone()
             if row is None:
                 return None
@@ -530,16 +530,16 @@ class Store:
 
         with self._lock, typed_errors(self.path):
             connection = self._db.conn
-            found = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
-            return next(read_peaks(connection, [row[0] for row in found], {}), None)
+            rows = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
+            return next(read_peaks(connection, [row[0] for row in rows], {}), None)
 
     def spreads(self, device: str, gpu: str, held: bool) -> list[tuple[float, float]]:
         """How processes of the same code differed in the newest good runs of a device, as Quality has it: standard
         deviation between them and its degrees of freedom. Of a GPU: those of its model; `gpu` is "" for a CPU. `held`:
         those whose samples have no host time in them, else those that have."""
         with self._lock, typed_errors(self.path):
-            found = self._db.conn.execute(SPREADS_SQL, [device, content.label(gpu), held, MOST_SPREADS]).fetchall()
-        return [(float(deviation), float(freedom)) for deviation, freedom in found]
+            rows = self._db.conn.execute(SPREADS_SQL, [device, content.label(gpu), held, MOST_SPREADS]).fetchall()
+        return [(float(deviation), float(freedom)) for deviation, freedom in rows]
 
     # -- fuzzes ----------------------------------------------------------------------------------------------
 
@@ -567,10 +567,10 @@ class Store:
                 raise ContradictionError(f"fuzz {record.id}: {rung.rung} has no failure {', '.join(lacking)}")
         row, rows = fuzz_row(record), [failure_row(failure) for failure in failures]
         with self._transaction() as db:
-            found = db.execute("SELECT number, sha256 FROM fuzzes WHERE id = ?", [row["id"]]).fetchone()
-            if found:
-                kept = db.execute("SELECT sha256 FROM failures WHERE fuzz = ? ORDER BY number", [found[0]]).fetchall()
-                if found[1] == row["sha256"] and [sha for (sha,) in kept] == [each["sha256"] for each in rows]:
+            earlier = db.execute("SELECT number, sha256 FROM fuzzes WHERE id = ?", [row["id"]]).fetchone()
+            if earlier:
+                kept = db.execute("SELECT sha256 FROM failures WHERE fuzz = ? ORDER BY number", [earlier[0]]).fetchall()
+                if earlier[1] == row["sha256"] and [sha for (sha,) in kept] == [each["sha256"] for each in rows]:
                     return
                 raise ContradictionError(f"fuzz {record.id} was written before, otherwise; a fuzz is never rewritten")
             _put_lacking(db, sources)
@@ -581,14 +581,14 @@ class Store:
                 chain.append(db.conn, chain.Kind.FAILURE, kept_as, each["id"], each["sha256"])
 
     def fuzz(self, fuzz_id: str) -> Fuzz:
-        """As `History.fuzz`."""
+        """See `History.fuzz`."""
         from aisp.store.reader import read_fuzz  # the reader is not part of writing but for this
 
         with self._lock, typed_errors(self.path):
             return read_fuzz(self._db.conn, fuzz_id)
 
     def failure(self, failure_id: str) -> Failure:
-        """As `History.failure`."""
+        """See `History.failure`."""
         from aisp.store.reader import read_failure  # see fuzz()
 
         with self._lock, typed_errors(self.path):
@@ -638,7 +638,7 @@ class Store:
             return upkeep.copy(self._db.conn, wanted)
 
     def head(self) -> chain.Head | None:
-        """As `History.head`."""
+        """See `History.head`."""
         with self._lock, typed_errors(self.path):
             return chain.head(self._db.conn)
 
@@ -731,8 +731,8 @@ class Store:
         for rung in forgiven:
             _withdraw(db, "folder = ? AND rung = ? AND code = ?", [run.folder, rung, code])
         for rung in {content.label(arm.rung) for arm in run.arms} - {*caught, *forgiven}:
-            known = [run.folder, rung, code]
-            if _again(db, by, known):  # whatever it does this time
+            key = [run.folder, rung, code]
+            if _again(db, by, key):  # whatever it does this time
                 continue
             there = db.execute(f'SELECT "check", device FROM quarantines {_OF_RUNG}', [run.folder, rung]).fetchone()
             if there and _clears(run, rung, findings, *there):
@@ -750,7 +750,7 @@ def _put_lacking(db: Database, sources: Sources | None) -> None:
 
 
 def _put_snapshot(db: Database, files: Mapping[str, bytes]) -> str:
-    """As Store.put_snapshot, within a transaction."""
+    """Do as Store.put_snapshot, within a transaction."""
     named = sorted((content.name_bytes(name), data) for name, data in files.items())
     digests = [(name, sha256(data)) for name, data in named]
     whole = content.manifest_hash(digests)
@@ -765,25 +765,26 @@ def _put_snapshot(db: Database, files: Mapping[str, bytes]) -> str:
     return whole
 
 
-def _mark(db: Database, ended_by: str | None, where: str, given: Sequence[object]) -> None:
+def _mark(db: Database, ended_by: str | None, where: str, parameters: Sequence[object]) -> None:
     """End quarantines, or put them in force again, with their entries in the chain."""
     sql = f"UPDATE quarantines SET ended_by = ? {where} RETURNING number"
-    chain.append_quarantines(db.conn, sorted(number for (number,) in db.execute(sql, [ended_by, *given]).fetchall()))
+    rows = db.execute(sql, [ended_by, *parameters]).fetchall()
+    chain.append_quarantines(db.conn, sorted(number for (number,) in rows))
 
 
-def _withdraw(db: Database, where: str, given: Sequence[object]) -> int:
+def _withdraw(db: Database, where: str, parameters: Sequence[object]) -> int:
     """Forget quarantines, with their entries in the chain. Returns how many."""
-    gone = db.execute(f"DELETE FROM quarantines WHERE {where} RETURNING number, target, rung", given).fetchall()
+    gone = db.execute(f"DELETE FROM quarantines WHERE {where} RETURNING number, target, rung", parameters).fetchall()
     for number, target, rung in sorted(gone):
         chain.append(db.conn, chain.Kind.WITHDRAWN, number, chain.quarantine_subject(target, rung), "")
     return len(gone)
 
 
 def _forgiven(db: Database, run: Run, findings: Sequence[Sequence[str]]) -> dict[str, str]:
-    """As `Store.forgiven`. What outlasts a run is no rung's to live down: a person accepts it."""
-    code, found = content.label(run.code), dict[str, str]()
+    """Answer `Store.forgiven`. What outlasts a run is no rung's to live down: a person accepts it."""
+    code, by_rung = content.label(run.code), dict[str, str]()
     if not code:
-        return found
+        return by_rung
     sql = 'SELECT rung, "check", device FROM quarantines WHERE folder = ? AND code = ? AND "check" <> ?'
     for rung, check, device in db.execute(sql, [run.folder, code, INSTALLED_CHECK]).fetchall():
         if not _clean(run, rung, findings, check, device):
@@ -794,8 +795,8 @@ def _forgiven(db: Database, run: Run, findings: Sequence[Sequence[str]]) -> dict
         earlier = load_runs(db.conn, [last[0]])[last[0]].record()
         seen = [[each.check, each.arm, each.status, each.evidence] for each in earlier.findings]
         if _clean(earlier, rung, seen, check, device):
-            found[rung] = earlier.id
-    return found
+            by_rung[rung] = earlier.id
+    return by_rung
 
 
 def _clean(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
@@ -805,35 +806,35 @@ def _clean(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, d
     return here and well and _clears(run, rung, findings, check, device)
 
 
-def _again(db: Database, by: str, known: Sequence[object], like: tuple[str, str] | None = None) -> bool:
+def _again(db: Database, by: str, key: Sequence[object], like: tuple[str, str] | None = None) -> bool:
     """Whether this code of a rung was caught before; its quarantine, the first of its kind, is in force again then.
 
     Args:
         known: folder, rung and code.
         like: by this check on this device; None where any will do.
     """
-    before = db.execute(f'SELECT "check", device FROM quarantines {_OF_CODE}', known).fetchone()
+    before = db.execute(f'SELECT "check", device FROM quarantines {_OF_CODE}', key).fetchone()
     if before is None or (like is not None and tuple(before) != like):
         return False
-    _mark(db, by, f"{_OF_RUNG} AND code <> ?", known)
-    _mark(db, None, f"{_OF_CODE} AND ended_by IS NOT NULL", known)
+    _mark(db, by, f"{_OF_RUNG} AND code <> ?", key)
+    _mark(db, None, f"{_OF_CODE} AND ended_by IS NOT NULL", key)
     return True
 
 
 def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:
     """Whether a rung is in quarantine, or this code of it ever was."""
-    found = db.execute(f"SELECT 1 FROM quarantines {_OF_RUNG}", [folder, rung]).fetchone()
-    return bool(found or db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", [folder, rung, code]).fetchone())
+    row = db.execute(f"SELECT 1 FROM quarantines {_OF_RUNG}", [folder, rung]).fetchone()
+    return bool(row or db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", [folder, rung, code]).fetchone())
 
 
 def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
     """(check, evidence) of the first finding for which a rung goes into quarantine."""
-    found: dict[str, tuple[str, str]] = {}
+    by_rung: dict[str, tuple[str, str]] = {}
     for check, arm, status, evidence in findings:
         rung = arm.removesuffix(TWIN_SUFFIX)
         if status == FindingStatus.CAUGHT and rung and not rung.startswith(_EXEMPT):
-            found.setdefault(rung, (check, evidence))
-    return found
+            by_rung.setdefault(rung, (check, evidence))
+    return by_rung
 
 
 def _suspected(run: Run, findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
@@ -853,16 +854,16 @@ def _clears(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, 
     passed.
     """
     names = (rung, rung + TWIN_SUFFIX)
-    said = {(name, status) for name, arm, status, _ in findings if arm in names}
-    statuses = {status for _, status in said}
+    answers = {(name, status) for name, arm, status, _ in findings if arm in names}
+    statuses = {status for _, status in answers}
     return (
         run.device == device
         and not run.manifest.get("without")
         and all(arm.state is State.OK for arm in run.arms if content.label(arm.rung) in names)
         and run.caught("") is None
-        and bool(said)
+        and bool(answers)
         and not {FindingStatus.CAUGHT, FindingStatus.SUSPECT} & statuses
-        and (check, FindingStatus.UNAVAILABLE) not in said
+        and (check, FindingStatus.UNAVAILABLE) not in answers
     )
 
 

@@ -21,7 +21,7 @@ import msgspec
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
-from aisp.store.record import Arm, Ceiling, Comparison, Finding, Light, Naive, Run, Step, unplanned
+from aisp.store.record import Arm, Ceiling, Comparison, Finding, Naive, RooflineBound, Run, Step, unplanned
 
 
 def planned(*, run_id: str, rungs: Sequence[str] = (), folder: str | bytes = b"", **fields: Any) -> events.RunPlanned:
@@ -77,9 +77,9 @@ def comparison_of(*, verdict: str, **fields: Any) -> Comparison:
     return Comparison(verdict=Verdict(verdict), **fields)
 
 
-def light(*, limiter: str = "", **fields: Any) -> Light:
+def light(*, limiter: str = "", **fields: Any) -> RooflineBound:
     """An arm's bounds."""
-    return Light(limiter=Limiter(limiter) if limiter else None, **fields)
+    return RooflineBound(limiter=Limiter(limiter) if limiter else None, **fields)
 
 
 def naive(*, speedup: float | None = None, **fields: Any) -> Naive:

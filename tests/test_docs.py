@@ -17,7 +17,7 @@ from aisp.engine.doors.fleet import messages, running
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
-from aisp.store.record import Light, Quality
+from aisp.store.record import Quality, RooflineBound
 from aisp.tui.cli.tree import TREE, Entry, cli, renamed
 from tests import recordings, reference
 from tests.engine import fleet_support
@@ -173,7 +173,7 @@ H100: dict[str, object] = {
 def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tmp_path: Path) -> None:
     root = str(tmp_path / "mine")
     make_target(tmp_path / "mine", "one", on="H100")
-    arms = {"optimized": {"light": Light(spec_ms=0.1), "quality": Quality(drift=0.0)}}
+    arms = {"optimized": {"light": RooflineBound(spec_ms=0.1), "quality": Quality(drift=0.0)}}
     common: dict[str, Any] = {"device": "cuda", "sm_clock_mhz": 1980.0, "sources": "x", "arms": arms}
     a = remember(state, "mine:one", environment=H100, **common)
     b = remember(state, "mine:one", environment={**H100, "git": "abc"}, **common)

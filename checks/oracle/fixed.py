@@ -174,7 +174,6 @@ class Probe:
         return values
 
     def _smallest(self) -> dict[str, int]:
-        """The axes of the lesson's smallest case."""
 
         def elements(axes: Mapping[str, int]) -> int:
             specs = [spec for spec in (*self.target.inputs, *self.target.outputs) if spec.shaped]

@@ -29,7 +29,7 @@ from aisp.engine.doors.dispatch import StoppedError as StoppedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import sources
 from aisp.kernels.catalog.parsing import refusal
-from aisp.store.candidates import MOST_BYTES, Candidates, Level, Row, Standing, Wanted, owner_here
+from aisp.store.candidates import MOST_BYTES, CandidateRequest, Candidates, CandidateState, Level, Row, owner_here
 from aisp.store.content import snapshot_hash
 from aisp.store.outcomes import Fault, State
 from aisp.store.results import candidate as results
@@ -227,7 +227,7 @@ def apart(table: Candidates, brought: Sequence[Brought]) -> list[Brought]:
     name alone nobody would know whose result it is."""
     commons: dict[str, Common] = {}
     names: dict[str, Mapping[str, bytes]] = {}
-    taken = iter(table.taken([Wanted(one.name, one.files) for one in brought if not one.refused]))
+    taken = iter(table.taken([CandidateRequest(one.name, one.files) for one in brought if not one.refused]))
     found = []
     for one in brought:
         why = ""
@@ -306,7 +306,7 @@ class Stages(ABC):
                     self.batch,
                     target=common.target,
                     sources=common.sources,
-                    wanted=[Wanted(one.name, one.files) for one in some],
+                    wanted=[CandidateRequest(one.name, one.files) for one in some],
                     level=level,
                     conditions=self._conditions,
                     priority=level is Level.FULL,
@@ -316,7 +316,7 @@ class Stages(ABC):
                     numbers[one.name] = row.number
                     if not row.state.ended and level is Level.QUICK and (outcome := unparsed(one.files)) is not None:
                         self._table.finish(row.number, outcome.document())
-                self._table.again([row.number for row in planned if row.state is Standing.DEAD])
+                self._table.again([row.number for row in planned if row.state is CandidateState.DEAD])
         return numbers
 
     async def _level(self, numbers: Mapping[str, int], level: Level) -> list[Ended]:
@@ -431,7 +431,7 @@ class Judging(Stages, Dispatcher):
         except written.TakenError as error:
             raise NoRunError(clean_line(str(error), limit=1000)) from None
         target = f"{folder.parent.name}:{common.name}"
-        self._table.asked(self._owner, [row.number for row in rows], target)
+        self._table.note_request(self._owner, [row.number for row in rows], target)
         return requests.StartRuns(
             seq=self._engine.next_seq(),
             roots=[str(folder)],

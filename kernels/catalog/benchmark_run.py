@@ -89,11 +89,11 @@ def parse(data: bytes, path: Path) -> tuple[Contract | None, tuple[Problem, ...]
     metadata = document.get("metadata") if document is not None else None
     named = metadata.get("name") if isinstance(metadata, Mapping) else None
     name = named if isinstance(named, str) and named else contracts.name_of(path)
-    found, problems = contracts.checked(plain, name, path)
-    return found, tuple(replace(problem, key=_told(problem.key)) for problem in problems)
+    contract, problems = contracts.checked(plain, name, path)
+    return contract, tuple(replace(problem, key=_place_of(problem.key)) for problem in problems)
 
 
-def _told(key: str) -> str:
+def _place_of(key: str) -> str:
     """Where a contract's key stands in the document, for a message."""
     return ".".join(PLACES.get(key, (key,)))
 
@@ -103,7 +103,7 @@ def _load(reader: Reader, data: bytes) -> dict[str, object] | None:
     try:
         document = yaml_text.load(data, most=MAX_BYTES)
     except yaml_text.YamlTextError as error:
-        reader.wrong("", error.told, error.fix)
+        reader.wrong("", error.reason, error.fix)
         return None
     if not isinstance(document, dict):
         reader.wrong("", f"{shown(document)} is no document", f"begin it with apiVersion: {API_VERSION}")
@@ -115,25 +115,25 @@ def _plain(reader: Reader, document: dict[str, object]) -> dict[str, object]:
     """A contract's plain data from the document's; what has no place in it becomes problems of `reader`."""
     for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(key) != wanted:
-            told = f"{shown(document[key])} is not known" if key in document else "missing"
-            reader.wrong(key, told, f"write {key}: {wanted}")
+            message = f"{shown(document[key])} is not known" if key in document else "missing"
+            reader.wrong(key, message, f"write {key}: {wanted}")
     for key in document:
         if key not in _HEAD:
             reader.wrong(shown(key), "unknown key", suggest(str(key), _HEAD, "remove it"))
-    found: dict[str, object] = {}
+    content: dict[str, object] = {}
     keys = {place: key for key, place in PLACES.items()}
     tables = {place[:depth] for place in PLACES.values() for depth in range(1, len(place))}
     beside = {("metadata", "name"), ("metadata", "labels"), ("metadata", "annotations")}
 
     def walk(table: Mapping[object, object], above: tuple[str, ...]) -> None:
-        known = sorted(
+        names = sorted(
             {place[len(above)] for place in {*keys, *tables, *beside} if place[: len(above)] == above != place}
         )
         for name, value in table.items():
             place = (*above, str(name))
             if place in keys:
                 group, _, own = keys[place].rpartition(".")
-                into = found.setdefault(group, {}) if group else found
+                into = content.setdefault(group, {}) if group else content
                 assert isinstance(into, dict)
                 into[own] = value
             elif place in tables and isinstance(value, Mapping):
@@ -141,12 +141,12 @@ def _plain(reader: Reader, document: dict[str, object]) -> dict[str, object]:
             elif place in tables:
                 reader.wrong(".".join(place), f"{shown(value)} is no table", "write its keys below it, indented")
             elif place not in beside:
-                reader.wrong(".".join(place), "unknown key", suggest(str(name), known, "remove it"))
+                reader.wrong(".".join(place), "unknown key", suggest(str(name), names, "remove it"))
 
     for head in ("metadata", "spec"):
-        given = document.get(head, {})
-        if isinstance(given, Mapping):
-            walk(given, (head,))
+        section = document.get(head, {})
+        if isinstance(section, Mapping):
+            walk(section, (head,))
         else:
-            reader.wrong(head, f"{shown(given)} is no table", "write its keys below it, indented")
-    return found
+            reader.wrong(head, f"{shown(section)} is no table", "write its keys below it, indented")
+    return content

@@ -75,7 +75,7 @@ class _Mention:
 class _Mentions:
     """All such places of one file, and why there may be more: what is computed while it runs."""
 
-    found: list[_Mention] = field(default_factory=list)
+    places: list[_Mention] = field(default_factory=list)
     computed: str = ""
     by_own_name: bool = False  # what is computed is the file's own name with another suffix
 
@@ -110,20 +110,20 @@ class _Snapshot:
     def near(self, unit: str) -> Iterator[tuple[str, _Mention]]:
         """(file, mention) of other units in the files of this one."""
         for name in self.units[unit]:
-            for mention in self.mentions(name).found:
+            for mention in self.mentions(name).places:
                 if mention.unit != unit:
                     yield name, mention
 
     def reach(self, units: Iterable[str]) -> list[str]:
         """These and all that they mention, directly or by others."""
-        found: list[str] = []
+        closure: list[str] = []
         pending = list(units)
         while pending:
             unit = pending.pop(0)
-            if unit not in found:
-                found.append(unit)
+            if unit not in closure:
+                closure.append(unit)
                 pending += [mention.unit for _, mention in self.near(unit)]
-        return found
+        return closure
 
 
 def reached(files: Mapping[str, bytes], rung: str) -> dict[str, bytes]:
@@ -152,17 +152,17 @@ def between(
         BetweenError: a version has no such rung, the lesson is not valid, or what one of them reads cannot be followed
             and would be another version's.
     """
-    given = new if task is None else task
-    common = _Snapshot(given)
+    files = new if task is None else task
+    common = _Snapshot(files)
     for needed in (LESSON, "reference.py"):
-        if needed not in given:
+        if needed not in files:
             raise BetweenError(f"there is no {needed}")
     whole = [unit for unit in common.units if unit not in common.rungs]
     placing = _Placing({*common.units, *_Snapshot(old).units, *_Snapshot(new).units, f"{OLD}.py", f"{NEW}.py"})
     placing.keep(common, whole)
     placing.place(_Snapshot(old), rung, f"{OLD}.py", "then")
     placing.place(_Snapshot(new), rung, f"{NEW}.py", "now")
-    lesson = _lesson(given[LESSON], _notes(old, rung), _notes(new, rung), rung, name, placing.files)
+    lesson = _lesson(files[LESSON], _notes(old, rung), _notes(new, rung), rung, name, placing.files)
     return {LESSON: lesson, **dict(sorted(placing.files.items()))}
 
 
@@ -189,20 +189,20 @@ class _Placing:
         own = _own(snapshot, rung, which)
         reach = snapshot.reach([own])
         names = {own: slot} | {u: self._free(u, prefix) for u in reach if u in snapshot.rungs and u != own}
-        told = f"{which} {rung}"
+        label = f"{which} {rung}"
         grown = True
         while grown:  # what mentions a unit that has another name is changed by that, and needs one too
-            clash = [unit for unit in reach if unit not in names and self._clashes(snapshot, unit, names, told)]
+            clash = [unit for unit in reach if unit not in names and self._clashes(snapshot, unit, names, label)]
             names |= {unit: self._free(unit, prefix) for unit in clash}
             grown = bool(clash)
-        self._followed(snapshot, reach, names, own, told)
-        self._write(snapshot, reach, names, told)
+        self._followed(snapshot, reach, names, own, label)
+        self._write(snapshot, reach, names, label)
 
     def _clashes(self, snapshot: _Snapshot, unit: str, names: Mapping[str, str], what: str) -> bool:
         """Whether the folder has the unit's name, and other contents under it than the unit would have."""
-        given = {name: self._changed(snapshot, name, names, what) for name in snapshot.units[unit]}
+        contents = {name: self._changed(snapshot, name, names, what) for name in snapshot.units[unit]}
         there = {name: data for name, data in self.files.items() if _unit_of(name) == unit}
-        return bool(there) and there != given
+        return bool(there) and there != contents
 
     def _followed(
         self, snapshot: _Snapshot, reach: Iterable[str], names: Mapping[str, str], own: str, what: str
@@ -230,15 +230,15 @@ class _Placing:
     def _changed(snapshot: _Snapshot, name: str, names: Mapping[str, str], what: str) -> bytes:
         """A file with every mention of a renamed unit changed."""
         data = snapshot.units[_unit_of(name)][name]
-        found = [m for m in snapshot.mentions(name).found if names.get(m.unit, m.unit) != m.unit]
-        for mention in sorted(found, key=lambda mention: mention.start, reverse=True):
+        renames = [m for m in snapshot.mentions(name).places if names.get(m.unit, m.unit) != m.unit]
+        for mention in sorted(renames, key=lambda mention: mention.start, reverse=True):
             if mention.renamed is None:
                 raise BetweenError(
                     f"{what} needs another {mention.unit} than the other version, and line {mention.line} of {name} "
                     "names it in a way that cannot be changed safely"
                 )
             data = data[: mention.start] + mention.renamed(names[mention.unit]) + data[mention.end :]
-        if found and name.endswith(".py"):
+        if renames and name.endswith(".py"):
             try:
                 parsed(data)
             except REFUSALS as error:
@@ -279,16 +279,16 @@ def _in_python(snapshot: _Snapshot, name: str, data: bytes) -> _Mentions:
     except REFUSALS:
         return mentions
     skipped = len(_BOM) if data.startswith(_BOM) else 0
-    starts = [skipped, *(found.end() for found in _LINE.finditer(data))]
-    # Columns are counted in UTF-8: in a file of another encoding no place can be told.
+    starts = [skipped, *(newline.end() for newline in _LINE.finditer(data))]
+    # Columns are counted in UTF-8: in a file of another encoding no place is certain.
     cookies = [match[1] for line in data.split(b"\n", 2)[:2] if (match := _COOKIE.match(line))]
     exact = all(cookie.lower().replace(b"_", b"-") in (b"utf-8", b"utf8", b"utf-8-sig") for cookie in cookies)
 
     def add(unit: str, line: int, start: int, end: int, renamed: Callable[[str], bytes] | None) -> None:
-        mentions.found.append(_Mention(unit, start, end, renamed if exact else None, line))
+        mentions.places.append(_Mention(unit, start, end, renamed if exact else None, line))
 
-    def computed(line: int, told: str, *, own: bool = False) -> None:
-        mentions.computed = mentions.computed or f"line {line} of {name}: {told}"
+    def computed(line: int, reason: str, *, own: bool = False) -> None:
+        mentions.computed = mentions.computed or f"line {line} of {name}: {reason}"
         mentions.by_own_name = mentions.by_own_name or own
 
     formatted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
@@ -305,19 +305,19 @@ def _in_python(snapshot: _Snapshot, name: str, data: bytes) -> _Mentions:
                 begin, _ = _span(starts, node)
                 words = _FROM.match(data, begin)
                 word = _WORD.match(data, words.end()) if words else None
-                known = word is not None and word[0] == top.encode() and not _shadows(top)
+                plainly = word is not None and word[0] == top.encode() and not _shadows(top)
                 span = word.span() if word is not None else (begin, begin)
-                add(unit, node.lineno, *span, (lambda new: _stem(new).encode()) if known else None)
+                add(unit, node.lineno, *span, (lambda new: _stem(new).encode()) if plainly else None)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            unit, told = _named(snapshot, name, node.value)
+            unit, reason = _named(snapshot, name, node.value)
             if unit:
                 renamed = None
-                if id(node) not in formatted and not told:
+                if id(node) not in formatted and not reason:
                     rest = node.value.removeprefix(unit)
                     renamed = _text_of(rest)
                 add(unit, node.lineno, *_span(starts, node), renamed)
-            elif told:
-                computed(node.lineno, told, own=node.value.startswith("."))
+            elif reason:
+                computed(node.lineno, reason, own=node.value.startswith("."))
         elif isinstance(node, ast.Attribute) and node.attr in _COMPUTES:
             computed(node.lineno, node.attr, own=node.attr in ("with_suffix", "with_stem"))
         elif isinstance(node, ast.Name) and node.id in _COMPUTES_ALONE:
@@ -326,7 +326,7 @@ def _in_python(snapshot: _Snapshot, name: str, data: bytes) -> _Mentions:
 
 
 def _named(snapshot: _Snapshot, name: str, text: str) -> tuple[str, str]:
-    """The unit that a text names, if it does; and why what it names cannot be told, or not be changed."""
+    """The unit that a text names, if it does; and why what it names is unknown, or cannot be changed."""
     if text in snapshot.names and text != LESSON:
         return _unit_of(text), ""
     if f"{text}/" in snapshot.units:
@@ -346,18 +346,18 @@ def _in_cuda(snapshot: _Snapshot, name: str, data: bytes) -> _Mentions:
     """What a CUDA or C++ file includes of its folder."""
     mentions = _Mentions()
     folder = name.rpartition("/")[0]
-    for found in _INCLUDE.finditer(data):
-        line = data.count(b"\n", 0, found.start()) + 1
-        if found[2] is not None:
+    for include in _INCLUDE.finditer(data):
+        line = data.count(b"\n", 0, include.start()) + 1
+        if include[2] is not None:
             mentions.computed = mentions.computed or f"line {line} of {name}: a macro"
             continue
-        given = found[1].decode("utf-8", "replace")
-        if folder and f"{folder}/{given}" in snapshot.names:
+        path = include[1].decode("utf-8", "replace")
+        if folder and f"{folder}/{path}" in snapshot.names:
             continue
-        if given in snapshot.names:
-            unit = _unit_of(given)
-            rest = given.removeprefix(unit)
-            mentions.found.append(_Mention(unit, *found.span(1), _include_of(rest), line))
+        if path in snapshot.names:
+            unit = _unit_of(path)
+            rest = path.removeprefix(unit)
+            mentions.places.append(_Mention(unit, *include.span(1), _include_of(rest), line))
     return mentions
 
 

@@ -60,7 +60,7 @@ def is_path(word: str) -> bool:
 def is_group(word: str, ids: Sequence[str]) -> bool:
     """Whether `word` may mean several targets: all, a chapter or a glob, and no target's id."""
     return word not in ids and (
-        word == ALL or not _GLOB_SIGNS.isdisjoint(word) or any(chapter_of(known) == word for known in ids)
+        word == ALL or not _GLOB_SIGNS.isdisjoint(word) or any(chapter_of(each) == word for each in ids)
     )
 
 
@@ -70,18 +70,18 @@ def meant(word: str, ids: Sequence[str]) -> list[str]:
         return [word]
     if word == ALL:
         return list(ids)
-    in_chapter = [known for known in ids if chapter_of(known) == word]
+    in_chapter = [each for each in ids if chapter_of(each) == word]
     if in_chapter:
         return in_chapter
     if not _GLOB_SIGNS.isdisjoint(word):
-        return [known for known in ids if fnmatch.fnmatchcase(known, word) or fnmatch.fnmatchcase(name_of(known), word)]
-    return [known for known in ids if name_of(known) == word]
+        return [each for each in ids if fnmatch.fnmatchcase(each, word) or fnmatch.fnmatchcase(name_of(each), word)]
+    return [each for each in ids if name_of(each) == word]
 
 
 def some(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] | None = None) -> list[str]:
     """The ids that `word` means: those of a group, of "all" perhaps none, or the one as in `one`."""
-    found = meant(word, ids) if is_group(word, ids) else []
-    return found if found or word == ALL else [one(word, ids, broken)]
+    matches = meant(word, ids) if is_group(word, ids) else []
+    return matches if matches or word == ALL else [one(word, ids, broken)]
 
 
 def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] | None = None) -> str:
@@ -95,11 +95,11 @@ def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] |
     Raises:
         TargetError: it means none, several, or one that does not load.
     """
-    found = meant(word, ids)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ambiguous(word, found)
+    matches = meant(word, ids)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ambiguous(word, matches)
     stopped = meant(word, list(broken or ()))
     if broken and len(stopped) == 1:
         first, *more = broken[stopped[0]]
@@ -108,11 +108,11 @@ def one(word: str, ids: Sequence[str], broken: Mapping[str, Sequence[Problem]] |
     raise unknown(word, ids)
 
 
-def ambiguous(word: str, found: Sequence[str]) -> TargetError:
+def ambiguous(word: str, matches: Sequence[str]) -> TargetError:
     """That `word` means several targets, with what each of them is called."""
-    others = f" or {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    others = f" or {len(matches) - MOST_NAMED} more" if len(matches) > MOST_NAMED else ""
     return TargetError(
-        f"{word!r} may be {', '.join(found[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, found
+        f"{word!r} may be {', '.join(matches[:MOST_NAMED])}{others}; give one of them", Miss.AMBIGUOUS, matches
     )
 
 
@@ -122,9 +122,9 @@ def unknown(word: str, ids: Sequence[str]) -> TargetError:
 
     if not _GLOB_SIGNS.isdisjoint(word):
         return TargetError(f"no target fits {word!r}; `aisp list` shows all of them", Miss.UNKNOWN)
-    inside = [known for known in ids if word and word in known]
+    inside = [each for each in ids if word and word in each]
     close = difflib.get_close_matches(word, ids, n=3, cutoff=0.4)
-    by_name = difflib.get_close_matches(word, [name_of(known) for known in ids], n=3, cutoff=0.6)
-    near = list(dict.fromkeys([*inside, *(known for known in ids if name_of(known) in by_name), *close]))[:3]
+    by_name = difflib.get_close_matches(word, [name_of(each) for each in ids], n=3, cutoff=0.6)
+    near = list(dict.fromkeys([*inside, *(each for each in ids if name_of(each) in by_name), *close]))[:3]
     hint = f"did you mean {' or '.join(near)}?" if near else "`aisp list` shows all of them"
     return TargetError(f"no target {word!r}; {hint}", Miss.UNKNOWN, near)

@@ -1,7 +1,7 @@
 """Contracts: what a run must keep to count as a result, as a TOML file that is checked key by key.
 
 `FIELDS` is the one table of keys: it validates, it writes the commented file that `aisp contract --new` starts with,
-and it orders what is told. A contract's values are kept by dotted key ("environment.gpu"). Its hash is over them in a
+and it orders what is shown. A contract's values are kept by dotted key ("environment.gpu"). Its hash is over them in a
 canonical form, so that comments, the order of keys and the order of names do not matter. Whether a run keeps a contract
 is said by `store.results.contract`. Standard library only: frontends import this.
 """
@@ -137,47 +137,47 @@ Read: TypeAlias = Callable[[Reader, dict[str, object], str, str], Value | None]
 def _text(example: str) -> Read:
     def read(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
         fix = f'write {key} = "{example}"'
-        given = reader.take(table, key, (str,), place, fix)
-        if isinstance(given, str) and given.strip():
-            return given.strip()
-        if isinstance(given, str):
+        text = reader.take(table, key, (str,), place, fix)
+        if isinstance(text, str) and text.strip():
+            return text.strip()
+        if isinstance(text, str):
             reader.wrong(place, "empty", fix)
         return None
 
     return read
 
 
-def _words(example: str, *, empty: bool = False, known: tuple[str, ...] = ()) -> Read:
+def _words(example: str, *, empty: bool = False, choices: tuple[str, ...] = ()) -> Read:
     """A list of names in which neither order nor repetition matters."""
 
     def read(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
         fix = f"write {key} = {example}"
         before = len(reader.problems)
-        found = reader.words(table, key, place, fix)
+        words = reader.words(table, key, place, fix)
         if len(reader.problems) > before:
             return None
-        if not found and not empty:
+        if not words and not empty:
             reader.wrong(place, "empty", fix)
             return None
-        if not reader.few(list(found), MAX_WORDS_IN_LIST, place):
+        if not reader.few(list(words), MAX_WORDS_IN_LIST, place):
             return None
-        for word in found:
-            if known and word not in known:
-                reader.wrong(place, f"unknown {key} {shown(word)}", suggest(word, known, fix))
+        for word in words:
+            if choices and word not in choices:
+                reader.wrong(place, f"unknown {key} {shown(word)}", suggest(word, choices, fix))
                 return None
-        return tuple(sorted(set(found)))
+        return tuple(sorted(set(words)))
 
     return read
 
 
-def _one_of(known: tuple[str, ...]) -> Read:
+def _one_of(choices: tuple[str, ...]) -> Read:
     def read(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
-        fix = f"use one of {', '.join(known)}"
-        given = reader.take(table, key, (str,), place, fix)
-        if isinstance(given, str) and given not in known:
-            reader.wrong(place, f"unknown {key} {shown(given)}", suggest(given, known, "use a known one"))
+        fix = f"use one of {', '.join(choices)}"
+        word = reader.take(table, key, (str,), place, fix)
+        if isinstance(word, str) and word not in choices:
+            reader.wrong(place, f"unknown {key} {shown(word)}", suggest(word, choices, "use a known one"))
             return None
-        return given if isinstance(given, str) else None
+        return word if isinstance(word, str) else None
 
     return read
 
@@ -185,13 +185,13 @@ def _one_of(known: tuple[str, ...]) -> Read:
 def _number(example: str, *, least: float, most: float, above: bool = False) -> Read:
     def read(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
         fix = f"write {key} = {example}"
-        given = reader.take(table, key, (int, float), place, fix)
-        if not isinstance(given, int | float):
+        number = reader.take(table, key, (int, float), place, fix)
+        if not isinstance(number, int | float):
             return None
-        if not (least < given if above else least <= given) or not given <= most:  # which a NaN is not
-            reader.wrong(place, f"{shown(given)} is out of range", fix)
+        if not (least < number if above else least <= number) or not number <= most:  # which a NaN is not
+            reader.wrong(place, f"{shown(number)} is out of range", fix)
             return None
-        return float(given)
+        return float(number)
 
     return read
 
@@ -199,34 +199,34 @@ def _number(example: str, *, least: float, most: float, above: bool = False) -> 
 def _whole(example: str, *, least: int, most: int) -> Read:
     def read(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
         fix = f"write {key} = {example}, from {least} to {most}"
-        given = reader.take(table, key, (int,), place, fix)
-        if isinstance(given, int) and not least <= given <= most:
-            reader.wrong(place, f"{shown(given)} is out of range", fix)
+        number = reader.take(table, key, (int,), place, fix)
+        if isinstance(number, int) and not least <= number <= most:
+            reader.wrong(place, f"{shown(number)} is out of range", fix)
             return None
-        return given if isinstance(given, int) else None
+        return number if isinstance(number, int) else None
 
     return read
 
 
 def _looks(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
     fix = f"write {key} = [2, 3, 5]: numbers of replicas, each above the one before; [] for no look before the end"
-    given = reader.take(table, key, (list,), place, fix)
-    if not isinstance(given, list):
+    looks = reader.take(table, key, (list,), place, fix)
+    if not isinstance(looks, list):
         return None
-    numbers = [one for one in given if isinstance(one, int) and not isinstance(one, bool)]
-    if numbers != given or numbers != sorted(set(numbers)) or not all(1 <= one <= MAX_REPLICAS for one in numbers):
-        reader.wrong(place, f"{shown(given)} are no looks", fix)
+    numbers = [one for one in looks if isinstance(one, int) and not isinstance(one, bool)]
+    if numbers != looks or numbers != sorted(set(numbers)) or not all(1 <= one <= MAX_REPLICAS for one in numbers):
+        reader.wrong(place, f"{shown(looks)} are no looks", fix)
         return None
     return tuple(numbers)
 
 
 def _driver(reader: Reader, table: dict[str, object], key: str, place: str) -> Value | None:
     fix = f'write {key} = "550.54": the least version'
-    given = reader.take(table, key, (str,), place, fix)
-    if isinstance(given, str) and version(given) is None:
-        reader.wrong(place, f"{shown(given)} is no version", fix)
+    text = reader.take(table, key, (str,), place, fix)
+    if isinstance(text, str) and version(text) is None:
+        reader.wrong(place, f"{shown(text)} is no version", fix)
         return None
-    return given if isinstance(given, str) else None
+    return text if isinstance(text, str) else None
 
 
 def version(text: str) -> tuple[int, ...] | None:
@@ -263,8 +263,8 @@ def _values(kind: type[enum.StrEnum]) -> tuple[str, ...]:
 
 
 def _choice(key: str, says: str, kind: type[enum.StrEnum], example: enum.StrEnum, *, needed: bool = False) -> Field:
-    known = _values(kind)
-    return Field(key, f"{says}: {', '.join(known)}", f'"{example}"', _one_of(known), needed)
+    choices = _values(kind)
+    return Field(key, f"{says}: {', '.join(choices)}", f'"{example}"', _one_of(choices), needed)
 
 
 _TARGETS = '["ch07:transpose"]'
@@ -289,7 +289,7 @@ FIELDS = (
     ),
     _choice("variable", "the one thing that differs between what is compared", Variable, Variable.RUNG, needed=True),
     Field("owners", "who may change this contract", '["kernels team"]', _words('["kernels team"]'), True),
-    Field("precision", "dtypes that the outputs may have", _DTYPES, _words(_DTYPES, known=tuple(DTYPES))),
+    Field("precision", "dtypes that the outputs may have", _DTYPES, _words(_DTYPES, choices=tuple(DTYPES))),
     Field(
         "imports",
         "all that rungs may import beside their own files: a package, or a module of one",
@@ -393,13 +393,13 @@ class Contract:
     @property
     def target(self) -> float | None:
         """The value of it that is wanted; None where any will do."""
-        found = self.values.get("kpi.target")
-        return found if isinstance(found, float) else None
+        value = self.values.get("kpi.target")
+        return value if isinstance(value, float) else None
 
     def words(self, key: str) -> tuple[str, ...]:
         """The names of a key; none where it is not there."""
-        found = self.values.get(key, ())
-        return tuple(str(one) for one in found) if isinstance(found, tuple) else ()
+        value = self.values.get(key, ())
+        return tuple(str(one) for one in value) if isinstance(value, tuple) else ()
 
     def place(self, key: str) -> str:
         """Where a key stands, for a message: "contract.toml:12", or the contract's name where there is no file."""
@@ -410,21 +410,21 @@ class Contract:
 
     def document(self) -> dict[str, object]:
         """The contract as plain data, nested as in its file."""
-        found: dict[str, object] = {}
+        tables: dict[str, object] = {}
         for key, value in self.values.items():
             group, _, name = key.rpartition(".")
-            table = found.setdefault(group, {}) if group else found
+            table = tables.setdefault(group, {}) if group else tables
             assert isinstance(table, dict)
             table[name] = list(value) if isinstance(value, tuple) else value
-        return found
+        return tables
 
     @property
     def sha256(self) -> str:
-        """Of the canonical form, in hexadecimal: the same whatever the comments, and whatever the order of keys."""
+        """Hash of the canonical form, in hexadecimal: the same whatever the comments and whatever the order of keys."""
         return digest(self.document())
 
     def frozen(self) -> dict[str, object]:
-        """As a run's manifest has it."""
+        """Plain data as a run's manifest has it."""
         return {"name": self.name, "sha256": self.sha256, "document": self.document()}
 
 
@@ -459,8 +459,8 @@ def parse(data: bytes, path: Path) -> tuple[Contract | None, tuple[Problem, ...]
 
 def of_document(document: Mapping[str, object], name: str, path: Path | None = None) -> tuple[Contract | None, str]:
     """The contract that plain data says, as a run's manifest has it, or a sentence on what is wrong with it."""
-    found, problems = checked(document, name, path or Path(name))
-    return found, str(problems[0]) if problems else ""
+    contract, problems = checked(document, name, path or Path(name))
+    return contract, str(problems[0]) if problems else ""
 
 
 def checked(document: Mapping[str, object], name: str, path: Path) -> tuple[Contract | None, tuple[Problem, ...]]:
@@ -489,8 +489,8 @@ def toml(reader: Reader, data: bytes) -> dict[str, object] | None:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a plain ValueError where a number has thousands of digits
-        told = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
-        reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", toml_fix(told, text))
+        message = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
+        reader.wrong("", f"not TOML: {message[0].lower()}{message[1:]}", toml_fix(message, text))
         return None
 
 
@@ -502,24 +502,24 @@ def name_of(path: Path) -> str:
 def _validate(reader: Reader, content: dict[str, object]) -> dict[str, Value]:
     """The values of a contract by dotted key; what is wrong with them becomes problems of `reader`."""
     reader.unknown(content, tuple(key for key in KEYS if "." not in key) + GROUPS, "")
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     tables: dict[str, dict[str, object]] = {"": content}
     for group in GROUPS:
-        given = reader.take(content, group, (dict,), group, f"write a table [{group}] with its keys below it")
-        tables[group] = given if isinstance(given, dict) else {}
-        known = tuple(key.partition(".")[2] for key in KEYS if key.startswith(f"{group}."))
-        reader.unknown(tables[group], known, f"{group}.")
+        table = reader.take(content, group, (dict,), group, f"write a table [{group}] with its keys below it")
+        tables[group] = table if isinstance(table, dict) else {}
+        names = tuple(key.partition(".")[2] for key in KEYS if key.startswith(f"{group}."))
+        reader.unknown(tables[group], names, f"{group}.")
     for one in FIELDS:
         group, _, name = one.key.rpartition(".")
         if name in tables[group]:
             value = one.read(reader, tables[group], name, one.key)
             if value is not None:
-                found[one.key] = value
+                values[one.key] = value
         elif one.needed and (not group or group not in content or isinstance(content[group], dict)):
             reader.wrong(one.key, "missing", f"write {name} = {one.example}" + (f" below [{group}]" if group else ""))
-    for key, message, fix in _contradictions(found):
+    for key, message, fix in _contradictions(values):
         reader.wrong(key, message, fix)
-    return found
+    return values
 
 
 _HELD_BY = {
@@ -534,27 +534,27 @@ _NEEDS_TWO = {Variable.CASE: "cases", Variable.PRECISION: "precision"}
 
 def _contradictions(values: Mapping[str, Value]) -> list[tuple[str, str, str]]:
     """Keys that cannot both be kept: the key, what is wrong, and what would work."""
-    found: list[tuple[str, str, str]] = []
+    clash: list[tuple[str, str, str]] = []
     variable = values.get("variable")
     for what, key in _HELD_BY.items():
         if variable == what and key in values:
-            found.append(
+            clash.append(
                 (key, f"holds the {what}, which is the variable", f"leave {key} out, or name another variable")
             )
     for what, key in _NEEDS_TWO.items():
         allowed = values.get(key)
         if variable == what and isinstance(allowed, tuple) and len(allowed) < 2:
-            told = f"allows one {what} alone, which is the variable"
-            found.append((key, told, f"name two or more in {key}, or name another variable"))
+            message = f"allows one {what} alone, which is the variable"
+            clash.append((key, message, f"name two or more in {key}, or name another variable"))
     metric, direction = values.get("kpi.metric"), values.get("kpi.direction")
     if metric is not None and direction is not None and direction != Metric(str(metric)).direction:
         better = Metric(str(metric)).direction
-        found.append(("kpi.direction", f"a {direction} {metric} is not better", f'write direction = "{better}"'))
+        clash.append(("kpi.direction", f"a {direction} {metric} is not better", f'write direction = "{better}"'))
     looks, replicas = values.get("measuring.looks"), values.get("measuring.replicas")
     if isinstance(looks, tuple) and looks and isinstance(replicas, int) and replicas > int(looks[-1]):
-        told = f"{replicas} replicas can never be had: the last look is after {looks[-1]}"
-        found.append(("measuring.replicas", told, f"write replicas = {looks[-1]}, or add a look"))
-    return found
+        message = f"{replicas} replicas can never be had: the last look is after {looks[-1]}"
+        clash.append(("measuring.replicas", message, f"write replicas = {looks[-1]}, or add a look"))
+    return clash
 
 
 _TABLE = re.compile(r"\s*\[\s*([A-Za-z0-9_-]+(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*\]\s*(?:#.*)?\Z")
@@ -567,19 +567,19 @@ def lines_of(text: str) -> dict[str, int]:
 
     A key within an inline table has no line of its own.
     """
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     table, inside = "", ""
     for number, line in enumerate(text.split("\n"), start=1):
         if not inside:
             if head := _TABLE.match(line.rstrip("\r")):
                 table = re.sub(r"\s", "", head[1])
-                found.setdefault(table, number)
+                numbers.setdefault(table, number)
             elif key := _KEY.match(line):
                 name = re.sub(r"\s", "", key[1])
-                found.setdefault(f"{table}.{name}" if table else name, number)
+                numbers.setdefault(f"{table}.{name}" if table else name, number)
         for sign in _MULTILINE.findall(line):
             inside = "" if inside == sign else inside or sign
-    return found
+    return numbers
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

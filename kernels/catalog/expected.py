@@ -46,7 +46,7 @@ HEAD = {
 
 
 class Scope(enum.StrEnum):
-    """Of which hardware a file speaks."""
+    """Hardware that a file speaks of."""
 
     STRICT = "strict"
     PORTABLE = "portable"
@@ -113,7 +113,7 @@ def folders(roots: Sequence[Path] | None = None) -> list[Path]:
 
 def load(roots: Sequence[Path] | None = None) -> tuple[list[Agreed], list[Problem]]:
     """Every file of these collections, by name, and what is wrong with any. Never raises for what stands on disk."""
-    found: list[Agreed] = []
+    agreements: list[Agreed] = []
     problems: list[Problem] = []
     for folder in folders(roots):
         try:
@@ -129,8 +129,8 @@ def load(roots: Sequence[Path] | None = None) -> tuple[list[Agreed], list[Proble
             agreed, wrong = read(path)
             problems += wrong
             if agreed is not None:
-                found.append(agreed)
-    return found, problems
+                agreements.append(agreed)
+    return agreements, problems
 
 
 def read(path: Path) -> tuple[Agreed | None, list[Problem]]:
@@ -146,27 +146,27 @@ def read(path: Path) -> tuple[Agreed | None, list[Problem]]:
 
 
 def parse(path: Path, text: str) -> tuple[Agreed | None, list[Problem]]:
-    """The same of a text that stands, or would stand, in `path`."""
+    """Parse a text that stands, or would stand, in `path`."""
     again = "have it written anew by `aisp dev expectations --refresh`"
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         return None, [Problem(path, "", f"no TOML: {error}", again)]
-    given = document.get("schema")
-    if given != SCHEMA or isinstance(given, bool):
-        newer = isinstance(given, int) and given > SCHEMA
+    schema = document.get("schema")
+    if schema != SCHEMA or isinstance(schema, bool):
+        newer = isinstance(schema, int) and schema > SCHEMA
         fix = "a newer aisp reads it" if newer else f"write schema = {SCHEMA}"
-        return None, [Problem(path, "schema", f"{shown(given)} is none that this aisp knows", fix)]
+        return None, [Problem(path, "schema", f"{shown(schema)} is none that this aisp knows", fix)]
     reader = _Reader(path)
-    reader.known(document, "", ("schema", "scope", "hardware", "targets"))
+    reader.only(document, "", ("schema", "scope", "hardware", "targets"))
     scope = document.get("scope")
     if scope not in list(Scope):
         reader.wrong("scope", f"{shown(scope)} is none", 'write "strict" or "portable"')
         return None, reader.problems
     hardware = reader.word(document, "", "hardware")
     if bool(hardware) is not (scope == Scope.STRICT):
-        told = "a strict file names its hardware, and a portable one names none"
-        reader.wrong("hardware", f"{hardware!r}: {told}", 'write the GPU\'s whole name, "NVIDIA H200"')
+        message = "a strict file names its hardware, and a portable one names none"
+        reader.wrong("hardware", f"{hardware!r}: {message}", 'write the GPU\'s whole name, "NVIDIA H200"')
         return None, reader.problems
     targets = {}
     for name, entry in reader.table(document, "", "targets").items():
@@ -192,62 +192,62 @@ class _Reader:
     def wrong(self, key: str, message: str, fix: str) -> None:
         self.problems.append(Problem(self.path, key[:MAX_WORD], message[:MAX_WORD], fix))
 
-    def known(self, table: Mapping[str, object], place: str, keys: tuple[str, ...]) -> None:
+    def only(self, table: Mapping[str, object], place: str, keys: tuple[str, ...]) -> None:
         for key in table.keys() - set(keys):
             self.wrong(_dotted(place, key), "an unknown key", suggest(key, keys, "take it out"))
 
     def table(self, table: Mapping[str, object], place: str, key: str) -> dict[str, object]:
-        found = table.get(key, {})
-        if isinstance(found, dict):
-            return found
+        value = table.get(key, {})
+        if isinstance(value, dict):
+            return value
         self.wrong(_dotted(place, key), "no table", "write a table")
         return {}
 
     def word(self, table: Mapping[str, object], place: str, key: str) -> str:
-        found = table.get(key, "")
-        if isinstance(found, str) and len(found) <= MAX_WORD:
-            return found
+        value = table.get(key, "")
+        if isinstance(value, str) and len(value) <= MAX_WORD:
+            return value
         self.wrong(_dotted(place, key), "no short string", f"write at most {MAX_WORD} characters in quotes")
         return ""
 
     def words(self, table: Mapping[str, object], place: str, key: str) -> tuple[str, ...]:
-        found = table.get(key, [])
-        if isinstance(found, list) and all(isinstance(word, str) and len(word) <= MAX_WORD for word in found):
-            return tuple(found)
+        value = table.get(key, [])
+        if isinstance(value, list) and all(isinstance(word, str) and len(word) <= MAX_WORD for word in value):
+            return tuple(value)
         self.wrong(_dotted(place, key), "no list of short strings", "write a list of names in quotes")
         return ()
 
     def limits(self, table: Mapping[str, object], place: str, key: str) -> Range | None:
-        found = table.get(key)
-        if found is None:
+        value = table.get(key)
+        if value is None:
             return None
-        given = found if isinstance(found, list) and len(found) == 2 else []
-        numbers = [number for number in given if isinstance(number, (int, float)) and not isinstance(number, bool)]
+        pair = value if isinstance(value, list) and len(value) == 2 else []
+        numbers = [number for number in pair if isinstance(number, (int, float)) and not isinstance(number, bool)]
         if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
             return float(numbers[0]), float(numbers[1])
-        self.wrong(_dotted(place, key), f"{shown(found)} is no range", "write [low, high], both above 0")
+        self.wrong(_dotted(place, key), f"{shown(value)} is no range", "write [low, high], both above 0")
         return None
 
     def target(self, entry: dict[str, object], place: str, scope: Scope) -> AgreedTarget | None:
         extra = ("on", "order") if scope is Scope.PORTABLE else ()
-        self.known(entry, place, (*_TARGET_KEYS, *extra))
+        self.only(entry, place, (*_TARGET_KEYS, *extra))
         case = self.word(entry, place, "case")
         if not case:
             self.wrong(f"{place}.case", "missing", "name the case that was timed")
             return None
         rungs = {}
-        for name, given in self.table(entry, place, "rungs").items():
+        for name, notes in self.table(entry, place, "rungs").items():
             here = f"{place}.rungs.{name}"
-            if not isinstance(given, dict):
+            if not isinstance(notes, dict):
                 self.wrong(here, "no table", "write { speedup = [low, high] }")
                 continue
-            self.known(given, here, _RUNG_KEYS[scope])
-            limiter = self.word(given, here, "limiter")
+            self.only(notes, here, _RUNG_KEYS[scope])
+            limiter = self.word(notes, here, "limiter")
             if limiter and limiter not in LIMITERS:
                 self.wrong(f"{here}.limiter", f"{limiter!r} is none", suggest(limiter, LIMITERS, "take one of these"))
                 limiter = ""
-            speedup, ms, sol = (self.limits(given, here, key) for key in ("speedup", "ms", "sol"))
-            rungs[name] = AgreedRung(speedup, ms, sol, limiter, self.word(given, here, "timing"))
+            speedup, ms, sol = (self.limits(notes, here, key) for key in ("speedup", "ms", "sol"))
+            rungs[name] = AgreedRung(speedup, ms, sol, limiter, self.word(notes, here, "timing"))
         order = entry.get("order", [])
         if not isinstance(order, list) or not all(
             isinstance(group, list) and all(isinstance(rung, str) for rung in group) for group in order
@@ -287,14 +287,14 @@ def text(agreed: Agreed) -> str:
         lines.append(f"versions = {_inline({key: _quoted(word) for key, word in sorted(target.versions.items())})}")
         lines += [f"order = [{', '.join(_list(group) for group in target.order)}]"] if target.order else []
         lines += ["", f"[targets.{_quoted(name)}.rungs]"]
-        lines += [f"{_key(rung)} = {_inline(_rung(said))}" for rung, said in target.rungs.items()]
+        lines += [f"{_key(rung)} = {_inline(_rung(figures))}" for rung, figures in target.rungs.items()]
     return "\n".join(lines) + "\n"
 
 
-def _rung(said: AgreedRung) -> dict[str, str]:
-    ranges = (("speedup", said.speedup), ("ms", said.ms), ("sol", said.sol))
-    found = {key: f"[{low!r}, {high!r}]" for key, pair in ranges if pair for low, high in [pair]}
-    return found | {key: _quoted(word) for key, word in (("limiter", said.limiter), ("timing", said.timing)) if word}
+def _rung(rung: AgreedRung) -> dict[str, str]:
+    ranges = (("speedup", rung.speedup), ("ms", rung.ms), ("sol", rung.sol))
+    fields = {key: f"[{low!r}, {high!r}]" for key, pair in ranges if pair for low, high in [pair]}
+    return fields | {key: _quoted(word) for key, word in (("limiter", rung.limiter), ("timing", rung.timing)) if word}
 
 
 def _inline(pairs: Mapping[str, str]) -> str:

@@ -141,11 +141,11 @@ class Reader:
             self.problems.append(Problem(self.path, "", "there is more", "repair these first, then look again"))
             raise EnoughError
 
-    def few(self, given: dict[str, object] | list[object], most: int, place: str) -> bool:
+    def few(self, entries: dict[str, object] | list[object], most: int, place: str) -> bool:
         """Whether `given` has at most `most` entries; else a problem."""
-        if len(given) > most:
-            self.wrong(place, f"{len(given)} of them", f"keep to {most}")
-        return len(given) <= most
+        if len(entries) > most:
+            self.wrong(place, f"{len(entries)} of them", f"keep to {most}")
+        return len(entries) <= most
 
     def take(self, table: dict[str, object], key: str, kinds: tuple[type, ...], place: str, fix: str) -> object:
         """`table[key]` where it is of one of `kinds` (a bool is no number), else None and a problem."""
@@ -157,10 +157,10 @@ class Reader:
         self.wrong(place, f"{shown(value)} is {_kind(value)}, not {' or '.join(_TYPES[kind] for kind in kinds)}", fix)
         return None
 
-    def unknown(self, table: dict[str, object], known: tuple[str, ...], prefix: str) -> None:
+    def unknown(self, table: dict[str, object], keys: tuple[str, ...], prefix: str) -> None:
         for key in table:
-            if key not in known:
-                self.wrong(f"{prefix}{key}", "unknown key", suggest(key, known, "remove it"))
+            if key not in keys:
+                self.wrong(f"{prefix}{key}", "unknown key", suggest(key, keys, "remove it"))
 
     def tables(self, content: dict[str, object]) -> FrontMatter:
         matter = FrontMatter()
@@ -194,9 +194,9 @@ class Reader:
         kinds = tuple(kind.value for kind in LinkKind)
         fix = f'write link = "pcie", one of {" or ".join(kinds)}, and link_in = "4*M*N": the bytes over it'
         over = self.take(content, "link", (str,), "link", fix)
-        given = {key: self._expression(content, key, cases) for key in ("link_in", "link_out")}
+        amounts = {key: self._expression(content, key, cases) for key in ("link_in", "link_out")}
         if "link" not in content:
-            for key in given:
+            for key in amounts:
                 if key in content:
                     self.wrong(key, "there is no link that they cross", fix)
             return None
@@ -205,36 +205,36 @@ class Reader:
         if over not in kinds:
             self.wrong("link", f"unknown link {over!r}", suggest(over, kinds, fix))
             return None
-        if not any(given.values()):
+        if not any(amounts.values()):
             self.wrong("link", "no bytes cross it", 'write link_in = "4*M*N", link_out = "4*M*N", or both')
             return None
-        return Link(LinkKind(over), given["link_in"] or "0", given["link_out"] or "0")
+        return Link(LinkKind(over), amounts["link_in"] or "0", amounts["link_out"] or "0")
 
     def _links(self, content: dict[str, object]) -> tuple[str, ...]:
         """Links to folders elsewhere that a rung needs, by their names in the target's folder."""
         fix = 'write links = ["common"]: the name that a link to a folder elsewhere has in this one'
-        given = self.words(content, "links", "links", fix)
-        if not self.few(list(given), MAX_LINKS, "links"):
+        names = self.words(content, "links", "links", fix)
+        if not self.few(list(names), MAX_LINKS, "links"):
             return ()
-        for name in given:
+        for name in names:
             if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
                 self.wrong("links", f"{name!r} names nothing in this folder", fix)
-        return given
+        return names
 
     def _ranks(self, content: dict[str, object], matter: FrontMatter) -> None:
         """How many processes a rung has; each gets its slice of every tensor."""
         fix = f"write ranks = 2 (1 to {MAX_RANKS}), or leave it out where one process does all"
-        given = self.take(content, "ranks", (int,), "ranks", fix)
-        if not isinstance(given, int):
+        ranks = self.take(content, "ranks", (int,), "ranks", fix)
+        if not isinstance(ranks, int):
             return
-        if not 1 <= given <= MAX_RANKS:
-            self.wrong("ranks", f"{shown(given)} ranks", fix)
+        if not 1 <= ranks <= MAX_RANKS:
+            self.wrong("ranks", f"{shown(ranks)} ranks", fix)
             return
-        matter.ranks = given
-        for spec in (*matter.inputs, *matter.outputs) if given > 1 else ():
-            if spec.made or not spec.dims or spec.dims[0] != str(given):
-                told = f"{spec.name} has no leading dimension of {given}"
-                self.wrong("ranks", told, f"write [{given}, ...]: every rank gets its slice of every tensor")
+        matter.ranks = ranks
+        for spec in (*matter.inputs, *matter.outputs) if ranks > 1 else ():
+            if spec.made or not spec.dims or spec.dims[0] != str(ranks):
+                message = f"{spec.name} has no leading dimension of {ranks}"
+                self.wrong("ranks", message, f"write [{ranks}, ...]: every rank gets its slice of every tensor")
 
     def _words(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = 'write title = "what the optimized version does differently"'
@@ -266,22 +266,22 @@ class Reader:
 
     def words(self, table: dict[str, object], key: str, place: str, fix: str) -> tuple[str, ...]:
         """A list of words, empty where it is absent or wrong."""
-        given = self.take(table, key, (list,), place, fix)
-        if not isinstance(given, list):
+        values = self.take(table, key, (list,), place, fix)
+        if not isinstance(values, list):
             return ()
-        if not all(isinstance(word, str) and word.strip() for word in given):
-            self.wrong(place, f"{shown(given)} holds something other than words", fix)
+        if not all(isinstance(word, str) and word.strip() for word in values):
+            self.wrong(place, f"{shown(values)} holds something other than words", fix)
             return ()
-        return tuple(word.strip() for word in given)
+        return tuple(word.strip() for word in values)
 
     def needs(self, table: dict[str, object], place: str) -> Needs | None:
         """The `needs` of a target or rung, None where it is absent or wrong."""
         fix = "write needs = { sm = 80, gpus = 1 }, or leave it out where a CPU is enough"
-        given = self.take(table, "needs", (dict,), place, fix)
-        if not isinstance(given, dict):
+        entries = self.take(table, "needs", (dict,), place, fix)
+        if not isinstance(entries, dict):
             return None
-        self.unknown(given, _NEEDS_KEYS, f"{place}.")
-        sm = self.take(given, "sm", (int,), f"{place}.sm", "write 80 for compute capability 8.0")
+        self.unknown(entries, _NEEDS_KEYS, f"{place}.")
+        sm = self.take(entries, "sm", (int,), f"{place}.sm", "write 80 for compute capability 8.0")
         if isinstance(sm, int) and not 50 <= sm <= 200:
             self.wrong(
                 f"{place}.sm",
@@ -290,7 +290,7 @@ class Reader:
             )
             return None
         assert sm is None or isinstance(sm, int)
-        gpus = self.take(given, "gpus", (int,), f"{place}.gpus", "write how many GPUs a call uses, for example 1")
+        gpus = self.take(entries, "gpus", (int,), f"{place}.gpus", "write how many GPUs a call uses, for example 1")
         if isinstance(gpus, int) and not 0 <= gpus <= 1024:
             self.wrong(f"{place}.gpus", f"{shown(gpus)} is no number of GPUs", "write 0 to 1024")
             return None
@@ -299,15 +299,15 @@ class Reader:
 
     def _tolerance(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = "write tolerance = { float32 = 1e-6 }; 0 means bit-equal"
-        given = self.take(content, "tolerance", (dict,), "tolerance", fix)
-        if not isinstance(given, dict):
+        entries = self.take(content, "tolerance", (dict,), "tolerance", fix)
+        if not isinstance(entries, dict):
             return
-        for dtype in given:
+        for dtype in entries:
             place = f"tolerance.{dtype}"
             if dtype not in DEFAULT_TOLERANCE:
                 self.wrong(place, f"unknown dtype {dtype!r}", suggest(dtype, DEFAULT_TOLERANCE, "use a dtype"))
                 continue
-            number = self.take(given, dtype, (int, float), place, fix)
+            number = self.take(entries, dtype, (int, float), place, fix)
             if isinstance(number, int | float):
                 if 0 <= number < 1:  # which a NaN is not
                     matter.tolerance[dtype] = float(number)
@@ -317,42 +317,42 @@ class Reader:
 
     def _expect(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = 'write expect = { speedup = [1.5, 3.0], on = "H100", why = "half the bytes" }'
-        given = self.take(content, "expect", (dict,), "expect", fix)
-        if not isinstance(given, dict):
+        entries = self.take(content, "expect", (dict,), "expect", fix)
+        if not isinstance(entries, dict):
             return
-        self.unknown(given, _EXPECT_KEYS, "expect.")
+        self.unknown(entries, _EXPECT_KEYS, "expect.")
         for key in _EXPECT_NEEDS:
-            if key not in given:
+            if key not in entries:
                 self.wrong(f"expect.{key}", "missing", fix)
-        speedup = self.take(given, "speedup", (list,), "expect.speedup", fix)
-        on = self.take(given, "on", (str,), "expect.on", fix)
-        why = self.take(given, "why", (str,), "expect.why", fix)
+        speedup = self.take(entries, "speedup", (list,), "expect.speedup", fix)
+        on = self.take(entries, "on", (str,), "expect.on", fix)
+        why = self.take(entries, "why", (str,), "expect.why", fix)
         ranges = {"speedup": self._range(speedup, "expect.speedup")}
-        if "memory" in given:
-            ranges["memory"] = self._range(self.take(given, "memory", (list,), "expect.memory", fix), "expect.memory")
-        found = [ranges["speedup"], ranges.get("memory")]
-        if found[0] is not None and all(ranges.values()) and isinstance(on, str) and isinstance(why, str):
-            matter.expect = Expectation(found[0], on, why, found[1])
+        if "memory" in entries:
+            ranges["memory"] = self._range(self.take(entries, "memory", (list,), "expect.memory", fix), "expect.memory")
+        bounds = [ranges["speedup"], ranges.get("memory")]
+        if bounds[0] is not None and all(ranges.values()) and isinstance(on, str) and isinstance(why, str):
+            matter.expect = Expectation(bounds[0], on, why, bounds[1])
 
-    def _range(self, given: object, place: str) -> tuple[float, float] | None:
-        if not isinstance(given, list):
+    def _range(self, value: object, place: str) -> tuple[float, float] | None:
+        if not isinstance(value, list):
             return None
         # Compared before they become floats: an integer may be larger than any.
-        numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
-        if len(numbers) != 2 or len(given) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
-            self.wrong(place, f"{shown(given)} is no range", "write [low, high], both above 0, low first")
+        numbers = [x for x in value if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(numbers) != 2 or len(value) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
+            self.wrong(place, f"{shown(value)} is no range", "write [low, high], both above 0, low first")
             return None
         return float(numbers[0]), float(numbers[1])
 
-    def _axes(self, given: object, place: str) -> dict[str, int]:
+    def _axes(self, table: object, place: str) -> dict[str, int]:
         fix = "write axes = { M = 8192, N = 8192 }"
-        if not isinstance(given, dict):
-            self.wrong(place, f"{shown(given)} is {_kind(given)}, not a table", fix)
+        if not isinstance(table, dict):
+            self.wrong(place, f"{shown(table)} is {_kind(table)}, not a table", fix)
             return {}
-        if not self.few(given, MAX_AXES, place):
+        if not self.few(table, MAX_AXES, place):
             return {}
         axes: dict[str, int] = {}
-        for name, value in given.items():
+        for name, value in table.items():
             if not is_axis_name(name):
                 self.wrong(
                     f"{place}.{name}", f"{shown(name)} cannot name an axis", "use an ASCII name such as M or HEADS"
@@ -368,10 +368,10 @@ class Reader:
     def _cases(self, content: dict[str, object], axes: dict[str, int], axes_hold: bool) -> tuple[Case, ...]:
         cases = [Case("default", axes)]
         fix = 'write [[cases]], then name = "ragged" and axes = { M = 1023 }'
-        given = self.take(content, "cases", (list,), "cases", fix)
-        if not isinstance(given, list) or not self.few(given, MAX_CASES, "cases"):
-            given = []
-        for index, entry in enumerate(given):
+        entries = self.take(content, "cases", (list,), "cases", fix)
+        if not isinstance(entries, list) or not self.few(entries, MAX_CASES, "cases"):
+            entries = []
+        for index, entry in enumerate(entries):
             place = f"cases[{index}]"
             if not isinstance(entry, dict):
                 self.wrong(place, f"{shown(entry)} is {_kind(entry)}, not a table", fix)
@@ -399,13 +399,13 @@ class Reader:
     def _tensors(self, content: dict[str, object], key: str, cases: tuple[Case, ...]) -> tuple[TensorSpec, ...]:
         output = key == "outputs"
         fix = f"write [{key}], then " + ('y = "float32 [M, N]"' if output else 'x = "float32 [M, N] normal"')
-        given = self.take(content, key, (dict,), key, fix)
-        if key not in content or (output and given == {}):
+        lines = self.take(content, key, (dict,), key, fix)
+        if key not in content or (output and lines == {}):
             self.wrong(key, "missing" if key not in content else "empty", fix)
-        if not isinstance(given, dict) or not self.few(given, MAX_TENSORS, key):
-            given = {}
+        if not isinstance(lines, dict) or not self.few(lines, MAX_TENSORS, key):
+            lines = {}
         specs: list[TensorSpec] = []
-        for name, line in given.items():
+        for name, line in lines.items():
             place = f"{key}.{name}"
             if not name.isidentifier():
                 self.wrong(place, f"{name!r} cannot name an argument", "use a Python name such as x")
@@ -449,10 +449,10 @@ class Reader:
                 self.wrong(key, "missing", f'{fix}, or "0" where a call only moves data')
                 return "0"
             return ""
-        given = self.take(content, key, (str, int, float), key, fix)
-        if given is None:
+        raw = self.take(content, key, (str, int, float), key, fix)
+        if raw is None:
             return "0" if key == "flops" else ""
-        text = given.strip() if isinstance(given, str) else shown(given)
+        text = raw.strip() if isinstance(raw, str) else shown(raw)
         if key == "flops" and text == UNCOUNTED:
             return text
         try:
@@ -467,10 +467,10 @@ class Reader:
 
     def _rungs(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
         fix = 'write [rungs.optimized], then summary = "one tile per block"'
-        given = self.take(content, "rungs", (dict,), "rungs", fix)
-        if not isinstance(given, dict) or not self.few(given, MAX_RUNGS, "rungs"):
-            given = {}
-        for name, notes in given.items():
+        tables = self.take(content, "rungs", (dict,), "rungs", fix)
+        if not isinstance(tables, dict) or not self.few(tables, MAX_RUNGS, "rungs"):
+            tables = {}
+        for name, notes in tables.items():
             place = f"rungs.{name}"
             if not isinstance(notes, dict):
                 self.wrong(place, f"{shown(notes)} is {_kind(notes)}, not a table", fix)
@@ -495,42 +495,42 @@ class Reader:
     def _parameters(self, notes: dict[str, object], place: str) -> tuple[Parameter, ...]:
         """Constants of a rung and the values to try: `{ BLOCK = [64, 128] }`."""
         fix = "write parameters = { BLOCK = [64, 128] }: a constant at the top of its file, and the values to try"
-        given = self.take(notes, "parameters", (dict,), place, fix)
-        if not isinstance(given, dict) or not self.few(given, MAX_PARAMETERS, place):
+        table = self.take(notes, "parameters", (dict,), place, fix)
+        if not isinstance(table, dict) or not self.few(table, MAX_PARAMETERS, place):
             return ()
-        found: list[Parameter] = []
-        for name, values in given.items():
+        parameters: list[Parameter] = []
+        for name, values in table.items():
             if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
                 self.wrong(f"{place}.{name}", f"{shown(values)} is no list of numbers or texts", fix)
                 continue
             try:
-                found.append(Parameter(str(name), tuple(values)))
+                parameters.append(Parameter(str(name), tuple(values)))
             except ParameterError as error:
                 self.wrong(f"{place}.{name}", str(error), fix)
-        return tuple(found)
+        return tuple(parameters)
 
     def _rung_expect(self, notes: dict[str, object], place: str) -> RungExpectation | None:
         """What is predicted of one rung: `{ ms = [0.19, 0.23], limiter = "bytes" }`."""
         fix = 'write expect = { ms = [0.19, 0.23], limiter = "bytes" }'
-        given = self.take(notes, "expect", (dict,), place, fix)
-        if not isinstance(given, dict):
+        entries = self.take(notes, "expect", (dict,), place, fix)
+        if not isinstance(entries, dict):
             return None
-        self.unknown(given, _RUNG_EXPECT_KEYS, f"{place}.")
-        if not given:
+        self.unknown(entries, _RUNG_EXPECT_KEYS, f"{place}.")
+        if not entries:
             self.wrong(place, "it predicts nothing", fix)
-        ms = self._range(self.take(given, "ms", (list,), f"{place}.ms", fix), f"{place}.ms")
-        limiter = self.take(given, "limiter", (str,), f"{place}.limiter", fix)
+        ms = self._range(self.take(entries, "ms", (list,), f"{place}.ms", fix), f"{place}.ms")
+        limiter = self.take(entries, "limiter", (str,), f"{place}.limiter", fix)
         if isinstance(limiter, str) and limiter not in LIMITERS:
-            told = suggest(limiter, LIMITERS, f"use one of {', '.join(LIMITERS)}")
-            self.wrong(f"{place}.limiter", f"unknown limiter {limiter!r}", told)
+            hint = suggest(limiter, LIMITERS, f"use one of {', '.join(LIMITERS)}")
+            self.wrong(f"{place}.limiter", f"unknown limiter {limiter!r}", hint)
         fix = 'write counters = { "name of a counter" = [low, high] }'
-        counters = self.take(given, "counters", (dict,), f"{place}.counters", fix)
+        counters = self.take(entries, "counters", (dict,), f"{place}.counters", fix)
         ranges: dict[str, tuple[float, float]] = {}
         if isinstance(counters, dict):
             for name in counters:
                 where = f"{place}.counters.{name}"
-                found = self._range(self.take(counters, name, (list,), where, fix), where)
-                ranges |= {name: found} if found else {}
+                bounds = self._range(self.take(counters, name, (list,), where, fix), where)
+                ranges |= {name: bounds} if bounds else {}
         return RungExpectation(ms, limiter if isinstance(limiter, str) else "", ranges)
 
     # -- what the oracle needs to know -----------------------------------------------------------------------------
@@ -538,16 +538,16 @@ class Reader:
     def _extents(self, table: dict[str, object], key: str, place: str, axes: dict[str, int]) -> dict[str, Extent]:
         """Allowed values by axis: `{ N = [32, 64], M = { multiple = 8, most = 512 } }`."""
         fix = f"write {key} = {{ N = {{ multiple = 16, most = 512 }}, D = [32, 64] }}"
-        given = self.take(table, key, (dict,), place, fix)
-        found: dict[str, Extent] = {}
-        for name, value in (given if isinstance(given, dict) else {}).items():
+        entries = self.take(table, key, (dict,), place, fix)
+        extents: dict[str, Extent] = {}
+        for name, value in (entries if isinstance(entries, dict) else {}).items():
             where = f"{place}.{name}"
             if name not in axes:
                 self.wrong(where, "not among [axes]", suggest(name, axes, "name an axis"))
             elif isinstance(value, list):
                 whole = [n for n in value if isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_AXIS]
                 if value and len(whole) == len(value):
-                    found[name] = Extent(values=tuple(value))
+                    extents[name] = Extent(values=tuple(value))
                 else:
                     self.wrong(where, f"{shown(value)} is no list of whole numbers of 0 to {MAX_AXIS}", fix)
             elif isinstance(value, dict):
@@ -559,22 +559,22 @@ class Reader:
                 if extent.least < 0 or extent.multiple < 1 or beyond or max(bound.values(), default=0) > MAX_AXIS:
                     self.wrong(where, f"{shown(value)} allows nothing", "least at most most, multiple at least 1")
                 else:
-                    found[name] = extent
+                    extents[name] = extent
             else:
                 self.wrong(where, f"{shown(value)} is {_kind(value)}, neither a list nor a table", fix)
-        return found
+        return extents
 
-    def _names(self, table: dict[str, object], key: str, place: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    def _names(self, table: dict[str, object], key: str, place: str, choices: tuple[str, ...]) -> tuple[str, ...]:
         """A list of names, each of which must be known."""
-        fix = f"write {key} = [{', '.join(repr(name) for name in known[:2])}]"
-        given = self.take(table, key, (list,), f"{place}.{key}", fix)
-        found: list[str] = []
-        for name in given if isinstance(given, list) else []:
-            if name in known:
-                found.append(name)
+        fix = f"write {key} = [{', '.join(repr(name) for name in choices[:2])}]"
+        values = self.take(table, key, (list,), f"{place}.{key}", fix)
+        names: list[str] = []
+        for name in values if isinstance(values, list) else []:
+            if name in choices:
+                names.append(name)
             else:
-                self.wrong(f"{place}.{key}", f"unknown {shown(name)}", suggest(str(name), known, fix))
-        return tuple(found)
+                self.wrong(f"{place}.{key}", f"unknown {shown(name)}", suggest(str(name), choices, fix))
+        return tuple(names)
 
     def _fuzz(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
         """`[fuzz]`: which cases a rung must get right beyond the timed ones, and what holds in all of them."""
@@ -592,8 +592,8 @@ class Reader:
         for spec in (*matter.inputs, *matter.outputs):
             for key in ("independent", "backward") if spec.open else ():
                 if table.get(key):
-                    told = f"the shape of {spec.name} is not written down"
-                    self.wrong(f"fuzz.{key}", told, f"write its dimensions instead of [...], or take {key} out")
+                    message = f"the shape of {spec.name} is not written down"
+                    self.wrong(f"fuzz.{key}", message, f"write its dimensions instead of [...], or take {key} out")
         matter.fuzz = Fuzz(
             axes=self._extents(table, "axes", "fuzz.axes", axes),
             dtypes=self._names(table, "dtypes", "fuzz", FUZZ_DTYPES),
@@ -626,10 +626,10 @@ class Reader:
     def _judged(self, content: dict[str, object], matter: FrontMatter) -> None:
         """`[judged]`: outputs that an element-by-element comparison would do wrong."""
         fix = 'write [judged], then indices = { as = "indices", of = "x", values = "values" }'
-        given = self.take(content, "judged", (dict,), "judged", fix)
+        entries = self.take(content, "judged", (dict,), "judged", fix)
         inputs = tuple(spec.name for spec in matter.inputs)
         outputs = tuple(spec.name for spec in matter.outputs)
-        for name, table in (given if isinstance(given, dict) else {}).items():
+        for name, table in (entries if isinstance(entries, dict) else {}).items():
             place = f"judged.{name}"
             if name not in outputs:
                 self.wrong(place, "no output has that name", suggest(name, outputs, fix))
@@ -645,11 +645,11 @@ class Reader:
                 continue
             way = JudgedAs(how)
             needed = {"of": inputs, "values": outputs} if way is JudgedAs.INDICES else {"seed": inputs}
-            lacking = [key for key, known in needed.items() if table.get(key) not in known]
+            lacking = [key for key, choices in needed.items() if table.get(key) not in choices]
             if lacking:
-                known = needed[lacking[0]]
-                told = shown(table.get(lacking[0], ""))
-                self.wrong(f"{place}.{lacking[0]}", f"{told} is not there", f"name one of {', '.join(known)}")
+                choices = needed[lacking[0]]
+                text = shown(table.get(lacking[0], ""))
+                self.wrong(f"{place}.{lacking[0]}", f"{text} is not there", f"name one of {', '.join(choices)}")
                 continue
             if way is JudgedAs.DROPOUT:
                 try:
@@ -696,8 +696,8 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
     try:
         content = tomllib.loads(above + inner.lstrip("\r").removeprefix("\n"))
     except (ValueError, RecursionError) as error:  # a plain ValueError where a number has thousands of digits
-        told = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
-        reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", toml_fix(told, text))
+        message = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
+        reader.wrong("", f"not TOML: {message[0].lower()}{message[1:]}", toml_fix(message, text))
         return None, tuple(reader.problems)
     try:
         matter = reader.tables(content)
@@ -719,19 +719,19 @@ def definition(data: bytes) -> bytes:
 
 
 def _first_two(text: str) -> list[re.Match[str]]:
-    found = []
+    matches = []
     for match in _FENCE.finditer(text):
-        found.append(match)
-        if len(found) == 2:
+        matches.append(match)
+        if len(matches) == 2:
             break
-    return found
+    return matches
 
 
-def toml_fix(told: str, text: str) -> str:
+def toml_fix(message: str, text: str) -> str:
     """What to do about an error of the TOML parser, from its sentence and the line that it names."""
-    lowered = told.lower()
+    lowered = message.lower()
     # The place ends the sentence; what stands before it may quote the file, which may say "at line 999" too.
-    at = _AT_LINE.search(told)
+    at = _AT_LINE.search(message)
     line = "".join(text.split("\n")[int(at.group(1)) - 1 : int(at.group(1))]) if at else ""
     if line.count("{") > line.count("}"):
         return "an inline table { } must stand on one line; use a [table] for a longer one"

@@ -80,15 +80,15 @@ def evaluate(expression: str, axes: Mapping[str, int]) -> int | float:
 
 def names(expression: str) -> frozenset[str]:
     """The axes that `expression` uses. Raises GrammarError where it is not in the grammar."""
-    found: set[str] = set()
+    axes: set[str] = set()
     pending = [_parse(expression)]
     while pending:
         node = pending.pop()
         if node[0] == "name":
-            found.add(str(node[1]))
+            axes.add(str(node[1]))
         elif len(node) == 3:
             pending.extend(node[2])
-    return frozenset(found)
+    return frozenset(axes)
 
 
 @lru_cache(maxsize=4096)
@@ -211,14 +211,14 @@ def _no_axis(name: str, axes: Mapping[str, int]) -> GrammarError:
     return GrammarError(f"the axis {name!r} is used but not defined", suggest(name, axes, "define it in [axes]"))
 
 
-def suggest(given: str, known: object, otherwise: str) -> str:
+def suggest(word: str, terms: object, otherwise: str) -> str:
     """The fix for a name that is not `known`: the nearest one, else `otherwise`, with what there is."""
     import difflib  # only on the error path
 
-    choices = [str(name) for name in known] if isinstance(known, Mapping | tuple | list) else []
-    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.6)
+    choices = [str(name) for name in terms] if isinstance(terms, Mapping | tuple | list) else []
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     if not near:  # capitals are part of an axis' name, and easily mistaken
-        near = [choice for choice in choices if choice.lower() == given.lower()]
+        near = [choice for choice in choices if choice.lower() == word.lower()]
     if near:
         return f"did you mean {near[0]!r}?"
     return f"{otherwise} (there is: {', '.join(choices)})" if choices else otherwise

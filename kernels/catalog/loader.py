@@ -49,9 +49,9 @@ def load(roots: Sequence[Path] | None = None) -> Catalog:
     two roots reach is read once. Chapters come by number, then labs, then other folders; targets follow their
     chapter.
     """
-    given = [shipped_root()] if roots is None else list(roots)
+    paths = [shipped_root()] if roots is None else list(roots)
     finding = _Finding()
-    for root in given:
+    for root in paths:
         finding.root(root)
     chapters = tuple(finding.sorted_chapters())
     order = {chapter.id: place for place, chapter in enumerate(chapters)}
@@ -68,7 +68,7 @@ def load(roots: Sequence[Path] | None = None) -> Catalog:
                 )
             )
     return Catalog(
-        roots=tuple(map(_absolute, given)),
+        roots=tuple(map(_absolute, paths)),
         chapters=chapters,
         targets=tuple(sorted(targets.values(), key=lambda target: (order[target.chapter], target.id))),
         problems=tuple(finding.problems),
@@ -102,8 +102,8 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
             return [foreign] if (foreign := next_move(folder)) is not None else list(refused)
         listing = sources.list_files(folder)
     except OSError as error:
-        told = f"cannot be read: {sources.reason(error)}"
-        return [Problem(folder, "", told, "check that it is there and readable")]
+        message = f"cannot be read: {sources.reason(error)}"
+        return [Problem(folder, "", message, "check that it is there and readable")]
     lesson = folder / sources.LESSON
     try:
         data = sources.read_bytes(str(lesson))
@@ -112,9 +112,9 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     except OSError as error:
         return [Problem(lesson, "", f"cannot be read: {sources.reason(error)}", "check that it is a readable file")]
     if len(data) > frontmatter.MAX_LESSON_BYTES:
-        told = f"the lesson has {len(data)} bytes"
-        return [Problem(lesson, "", told, f"keep it within {frontmatter.MAX_LESSON_BYTES}")]
-    matter, found = frontmatter.read(lesson, data)
+        message = f"the lesson has {len(data)} bytes"
+        return [Problem(lesson, "", message, f"keep it within {frontmatter.MAX_LESSON_BYTES}")]
+    matter, reported = frontmatter.read(lesson, data)
     if matter is not None and matter.links:
         with contextlib.suppress(OSError):  # gone since: what was seen of it stands
             listing = sources.list_files(folder, matter.links)
@@ -122,22 +122,22 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         return [listing.excess]
     files = listing.files
     refusal = matter is not None and matter.goal is Goal.REFUSAL
-    problems = [*found, *_missing_files(folder, listing, refusal=refusal)]
+    problems = [*reported, *_missing_files(folder, listing, refusal=refusal)]
     if matter is None or problems:
         return problems
     roles = rungs_among(files)
     for rung in matter.rungs:
         if rung not in roles:
-            told = f"there is no file {rung}.py that is a rung"
+            message = f"there is no file {rung}.py that is a rung"
             fix = _nearest(rung, list(roles), "rungs are baseline*, optimized*, peer_*, wrong_* and cheat*")
-            problems.append(Problem(lesson, f"rungs.{rung}", told, fix))
+            problems.append(Problem(lesson, f"rungs.{rung}", message, fix))
     made = [spec.name for spec in matter.inputs if spec.made]
     posed = [spec.name for spec in matter.inputs if spec.posed]
     for names, how, entry in ((made, "made", "make"), (posed, "posed", "pose")):
         if names and "inputs.py" not in files:
-            told = f"{', '.join(names)} is {how}, and inputs.py is missing"
+            message = f"{', '.join(names)} is {how}, and inputs.py is missing"
             fix = f"write inputs.py with {entry}(axes, device, generator)"
-            problems.append(Problem(lesson, f"inputs.{names[0]}", told, fix))
+            problems.append(Problem(lesson, f"inputs.{names[0]}", message, fix))
     if matter.rule is not None and "rule.py" not in files:
         fix = "write rule.py with judge(inputs, outputs, expected)"
         problems.append(Problem(lesson, "rule", "rule.py is missing", fix))
@@ -205,14 +205,14 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
 
 def rungs_among(files: tuple[str, ...]) -> dict[str, Role]:
     """Names of the rungs among `files`, in the order in which they are shown."""
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for prefix, role in _ROLES:
         if role in _WITHOUT_SUFFIX and f"{prefix}.py" in files:
-            found[prefix] = role
+            roles[prefix] = role
         for name in files:
             if name.startswith(f"{prefix}_") and name.endswith(".py") and "/" not in name:
-                found[name.removesuffix(".py")] = role
-    return found
+                roles[name.removesuffix(".py")] = role
+    return roles
 
 
 def _missing_files(folder: Path, listing: sources.Listing, *, refusal: bool) -> list[Problem]:
@@ -234,9 +234,9 @@ def _missing_files(folder: Path, listing: sources.Listing, *, refusal: bool) -> 
     return problems + [problem for problem in listing.left_out if problem.path in needed]
 
 
-def _nearest(given: str, known: list[str], otherwise: str) -> str:
-    near = difflib.get_close_matches(given, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"{otherwise}; there is {', '.join(known)}"
+def _nearest(name: str, names: list[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"{otherwise}; there is {', '.join(names)}"
 
 
 def _name(folder: Path) -> str:
@@ -288,15 +288,15 @@ class _Listing:
     @cached_property
     def children(self) -> list[_Listing]:
         """Its sub-folders, without those that cannot be read, which are problems."""
-        found = []
+        listings = []
         for name in self.folders:
             try:
-                found.append(_Listing(self.path / name, self._problems))
+                listings.append(_Listing(self.path / name, self._problems))
             except (FileNotFoundError, NotADirectoryError):  # gone while we looked
                 continue
             except OSError as error:
                 self._problems.append(_unreadable(self.path / name, error))
-        return found
+        return listings
 
 
 @dataclass
@@ -318,9 +318,9 @@ class _Finding:
 
         return sorted(self.chapters.values(), key=key)
 
-    def root(self, given: Path) -> None:
+    def root(self, path: Path) -> None:
         """Take in one root, whatever of the six shapes it has."""
-        root = _absolute(given)
+        root = _absolute(path)
         if onefile.is_one_file(root):
             self.target(root, root, _name(root))
             return
@@ -382,14 +382,14 @@ class _Finding:
             self.targets.append(loaded)
             self.problems.extend(loaded.left_out)
         else:
-            known = f"{chapter}:{_name(folder)}"
-            self.problems.extend(replace(problem, target=known) for problem in loaded)
+            target_id = f"{chapter}:{_name(folder)}"
+            self.problems.extend(replace(problem, target=target_id) for problem in loaded)
 
     def _add_chapter(self, chapter: str, folder: Path) -> None:
         if chapter not in self.chapters:
             readme = _readme(folder)
-            found = _CHAPTER.match(folder.name)
-            number = int(found.group(1)) if found and not chapter.startswith("labs/") else None
+            match = _CHAPTER.match(folder.name)
+            number = int(match.group(1)) if match and not chapter.startswith("labs/") else None
             self.chapters[chapter] = Chapter(chapter, number, _title(folder, readme), folder, readme)
 
     def _met(self, folder: Path) -> bool:
@@ -422,10 +422,10 @@ def _absolute(path: Path) -> Path:
 
 def _identity(folder: Path) -> tuple[int, int]:
     try:
-        found = os.stat(folder)  # noqa: PTH116 - hot path
+        status = os.stat(folder)  # noqa: PTH116 - hot path
     except OSError:
         return (-1, -1)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _unreadable(root: Path, error: OSError) -> Problem:
@@ -439,9 +439,9 @@ def _unreadable(root: Path, error: OSError) -> Problem:
 def _chapter_id(folder: Path) -> str:
     if folder.parent.name == "labs":
         return f"labs/{_label(folder.name)}"
-    found = _CHAPTER.match(folder.name)
-    if found:
-        return f"ch{int(found.group(1)):02d}"
+    match = _CHAPTER.match(folder.name)
+    if match:
+        return f"ch{int(match.group(1)):02d}"
     return _label(folder.name) or "root"
 
 
@@ -453,8 +453,8 @@ def _title(folder: Path, readme: str) -> str:
         words = _NUMBERED.sub("", title, count=1) if _NUMBERED.match(title) else title
         if words.strip():
             return words.strip()
-    found = _CHAPTER.match(folder.name)
-    words = (found.group(2) or folder.name) if found else folder.name.removesuffix(onefile.SUFFIX)
+    match = _CHAPTER.match(folder.name)
+    words = (match.group(2) or folder.name) if match else folder.name.removesuffix(onefile.SUFFIX)
     words = _label(words).replace("_", " ").strip() or "root"
     return words[:1].upper() + words[1:]
 

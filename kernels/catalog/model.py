@@ -172,8 +172,8 @@ class OwnRule:
     Attributes:
         name: what it is, in a few words.
         alone: it is the judge: comparing element by element with fp64 decides nothing here. Else ours is, and it is
-            told beside.
-        compared: where it is the judge, whether what the comparison would say is told beside.
+            shown beside.
+        compared: where it is the judge, whether what the comparison would say is shown beside.
     """
 
     name: str
@@ -293,12 +293,12 @@ class RungExpectation:
         is no member."""
         measured = {"ms": ms} | dict(counters or {})
         ranges = ({"ms": self.ms} if self.ms else {}) | dict(self.counters)
-        found = {
+        parts = {
             name: low <= value <= high
             for name, (low, high) in ranges.items()
             if (value := measured.get(name)) is not None
         }
-        return found | ({"limiter": limiter == self.limiter} if self.limiter and limiter else {})
+        return parts | ({"limiter": limiter == self.limiter} if self.limiter and limiter else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ add as the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for e
 MAX_RANKS = 8
 """Most processes that one rung may be."""
 UNCOUNTED = "?"
-"""The flops of a target whose author has not counted them: how near it comes to what a GPU can do is not told."""
+"""The flops of a target whose author has not counted them: how near it comes to what a GPU can do is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,10 +430,10 @@ class Target:
         Args:
             rung: the one that is looked at; "" (or the baseline) for what the target is about.
         """
-        first = {role: next((known.name for known in self.rungs if known.role is role), "") for role in Role}
-        cheats = [known.name for known in self.rungs if known.role is Role.CHEAT]
-        known = [one.name for one in self.rungs]
-        about = rung not in known or Role.of(rung) is Role.BASELINE
+        first = {role: next((each.name for each in self.rungs if each.role is role), "") for role in Role}
+        cheats = [each.name for each in self.rungs if each.role is Role.CHEAT]
+        names = [each.name for each in self.rungs]
+        about = rung not in names or Role.of(rung) is Role.BASELINE
         if cheats and (rung in cheats or about or rung == first[Role.OPTIMIZED]):
             return first[Role.OPTIMIZED] or first[Role.BASELINE], rung if rung in cheats else cheats[0]
         own = first[Role.OPTIMIZED] or first[Role.WRONG] or first[Role.BASELINE]
@@ -455,9 +455,9 @@ class Target:
         """What runs call it: its id, and those of before its folder was renamed."""
         return self.id, *self.formerly
 
-    def known_in(self, known: Mapping[str, T]) -> T | None:
+    def known_in(self, values: Mapping[str, T]) -> T | None:
         """What is known of it by the newest of its names that anything is known by."""
-        return next((known[name] for name in self.names if name in known), None)
+        return next((values[name] for name in self.names if name in values), None)
 
     @property
     def on_host(self) -> bool:
@@ -493,17 +493,17 @@ class Catalog:
 
     @property
     def ids(self) -> list[str]:
-        """Of the targets, in their order."""
+        """Ids of the targets, in their order."""
         return [target.id for target in self.targets]
 
     @property
     def broken(self) -> dict[str, list[Problem]]:
         """What keeps targets from loading, by the ids that they would have."""
-        found: dict[str, list[Problem]] = {}
+        problems: dict[str, list[Problem]] = {}
         for problem in self.problems:
             if problem.target:
-                found.setdefault(problem.target, []).append(problem)
-        return found
+                problems.setdefault(problem.target, []).append(problem)
+        return problems
 
     def find(self, word: str) -> Target:
         """The target of that id, or of that name where no other has it; TargetError says what would work."""
@@ -511,7 +511,7 @@ class Catalog:
 
     def choose(self, word: str) -> list[Target]:
         """The targets that `word` means: one as in `find`, or those of a chapter, of a glob, or all."""
-        return [self._of(known) for known in choosing.some(self.renamed(word), self.ids, self.broken)]
+        return [self._of(each) for each in choosing.some(self.renamed(word), self.ids, self.broken)]
 
     def renamed(self, word: str) -> str:
         """The id of the target that was called so before its folder was renamed; any other word as it is."""

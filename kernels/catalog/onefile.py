@@ -136,9 +136,9 @@ def _beside(path: Path, imports: Iterable[tuple[str, int]]) -> Problem | None:
     can."""
     for name, line in imports:
         if (path.parent / f"{name}.py").is_file() or (path.parent / name / "__init__.py").is_file():
-            told = f"{name} lies beside the file, and a run has this file alone"
+            message = f"{name} lies beside the file, and a run has this file alone"
             fix = "move what is needed into the file, or make a folder of it: `aisp new my_kernel`"
-            return Problem(path, f"line {line}", told, fix)
+            return Problem(path, f"line {line}", message, fix)
     return None
 
 
@@ -243,8 +243,8 @@ class Reader:
         """See the function. Raises RefusedError."""
         self._find_units(self.tree(data))
         self.hold()
-        found = self._bound.get(name)
-        if not found or not _entry_of(found[-1].lone):
+        definitions = self._bound.get(name)
+        if not definitions or not _entry_of(definitions[-1].lone):
             raise self.refuse(0, f"has no function {name} at its top level", f"write it there: def {name}(x): ...")
         needed = self._closure(name)
         kept = {id(unit) for unit in needed}
@@ -268,11 +268,10 @@ class Reader:
         """Refuse a statement that stays behind and may change what the function uses."""
         for line, touched, text in _touched(unit.nodes):
             if touched in uses:
-                told = f"{_cut(text)} may change {touched}, which {name} uses, and a run does not have it"
-                self.wrong(line, told, f'move it into {name}, or below if __name__ == "__main__":')
+                message = f"{_cut(text)} may change {touched}, which {name} uses, and a run does not have it"
+                self.wrong(line, message, f'move it into {name}, or below if __name__ == "__main__":')
 
     def _refuse_twice(self, names: Iterable[str]) -> None:
-        """Refuse names that are bound more than once."""
         for name in names:
             units = self._bound.get(name, [])
             if len(units) > 1 and name != "_" and not all(_imports_alone(unit, name) for unit in units):
@@ -293,10 +292,10 @@ class Reader:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         slip = misspelt(text, self.path.name)
         if slip is not None:
-            told = (
+            message = (
                 f"not Python: {slip.message}: {slip.text.strip()[:200]}" if slip.text else f"not Python: {slip.message}"
             )
-            raise self.refuse(slip.line or 0, told, "repair the line, or one before it")
+            raise self.refuse(slip.line or 0, message, "repair the line, or one before it")
         try:
             tree = parsed(text)
         except REFUSALS as error:
@@ -366,19 +365,20 @@ class Reader:
     # -- the reference and the rungs -------------------------------------------------------------------------------
 
     def _reference(self) -> ast.FunctionDef:
-        found = self._bound.get("reference")
-        if not found:
+        definitions = self._bound.get("reference")
+        if not definitions:
             raise self.refuse(
                 0, "has no function reference", f"write {_SIGNATURE} in plain PyTorch: it decides what is right"
             )
-        node = found[0].lone
+        node = definitions[0].lone
         if not isinstance(node, ast.FunctionDef):
-            raise self.refuse(_line(found[0]), "reference is no function that is defined here", f"write {_SIGNATURE}")
+            line = _line(definitions[0])
+            raise self.refuse(line, "reference is no function that is defined here", f"write {_SIGNATURE}")
         return node
 
     def _rungs(self, reference: ast.FunctionDef) -> dict[str, str]:
         """The functions that are rungs, by the name of the rung: those that are named so, and those that are marked."""
-        found: dict[str, str] = {}
+        rungs: dict[str, str] = {}
         for unit in self._units:
             node = unit.lone
             name = _entry_of(node)
@@ -386,28 +386,28 @@ class Reader:
             if not name or not (named or unit.rung):
                 continue
             rung = name if named else f"optimized_{name}"
-            if rung in found:
-                self.wrong(_line(unit), f"{name} and {found[rung]} are both the rung {rung}", "rename one of them")
-            found[rung] = name
-        if unmarked := [unit for unit in self._units if unit.rung and _entry_of(unit.lone) not in found.values()]:
+            if rung in rungs:
+                self.wrong(_line(unit), f"{name} and {rungs[rung]} are both the rung {rung}", "rename one of them")
+            rungs[rung] = name
+        if unmarked := [unit for unit in self._units if unit.rung and _entry_of(unit.lone) not in rungs.values()]:
             self.wrong(_line(unmarked[0]), "only a function can be a rung", "mark a function, on lines of its own")
-        given = f"def {{}}({', '.join(arg.arg for arg in (*reference.args.posonlyargs, *reference.args.args))}):"
-        if "baseline" not in found:
-            told = "has no function baseline, and reference, which runs in fp64 as the truth, is none"
-            self.wrong(0, told, f"write {given.format('baseline')} as a competent engineer would first")
-        if "optimized" not in found:
-            others = [rung for rung in found if rung.startswith("optimized_")]
+        signature = f"def {{}}({', '.join(arg.arg for arg in (*reference.args.posonlyargs, *reference.args.args))}):"
+        if "baseline" not in rungs:
+            message = "has no function baseline, and reference, which runs in fp64 as the truth, is none"
+            self.wrong(0, message, f"write {signature.format('baseline')} as a competent engineer would first")
+        if "optimized" not in rungs:
+            others = [rung for rung in rungs if rung.startswith("optimized_")]
             fix = (
-                f"rename {found[others[0]]} to optimized"
+                f"rename {rungs[others[0]]} to optimized"
                 if others
-                else f"write {given.format('optimized')} with the idea"
+                else f"write {signature.format('optimized')} with the idea"
             )
             self.wrong(0, "has no function optimized", fix)
-        if len(found) > frontmatter.MAX_RUNGS:
-            self.wrong(0, f"has {len(found)} rungs", f"keep to {frontmatter.MAX_RUNGS}")
+        if len(rungs) > frontmatter.MAX_RUNGS:
+            self.wrong(0, f"has {len(rungs)} rungs", f"keep to {frontmatter.MAX_RUNGS}")
         self.hold()
         order = list(Role)
-        return dict(sorted(found.items(), key=lambda item: (order.index(Role(item[0].partition("_")[0])), item[0])))
+        return dict(sorted(rungs.items(), key=lambda item: (order.index(Role(item[0].partition("_")[0])), item[0])))
 
     def _judge_alone(self, rungs: Mapping[str, str]) -> None:
         """Refuse a reference that uses a rung: what is judged would be the judge."""
@@ -415,8 +415,8 @@ class Reader:
         for name in rungs.values():
             unit = self._bound[name][0]
             if unit in used:
-                told = f"reference uses {name}, and what is judged cannot be the judge"
-                self.wrong(_line(self._bound["reference"][0]), told, "write out what reference computes")
+                message = f"reference uses {name}, and what is judged cannot be the judge"
+                self.wrong(_line(self._bound["reference"][0]), message, "write out what reference computes")
 
     def _closure(self, name: str) -> list[_Unit]:
         """What the module of this function needs, in the file's order."""
@@ -439,12 +439,12 @@ class Reader:
         for unit in units:
             for taken in _ENTRIES:
                 if taken in unit.binds and taken != name:
-                    told = f"{taken} is used by {name}, and is the engine's own name in {part}.py"
-                    self.wrong(_line(unit), told, "give it another name")
+                    message = f"{taken} is used by {name}, and is the engine's own name in {part}.py"
+                    self.wrong(_line(unit), message, "give it another name")
             for unfollowed in _UNFOLLOWED:
                 if unfollowed in unit.needs and unfollowed not in self._bound:
-                    told = f"{unfollowed} may use names that cannot be seen"
-                    self.wrong(_line_of_name(unit, unfollowed), told, "write out what it does")
+                    message = f"{unfollowed} may use names that cannot be seen"
+                    self.wrong(_line_of_name(unit, unfollowed), message, "write out what it does")
         lines = [""] * max(unit.last for unit in units)
         for unit in units:
             lines[unit.first - 1 : unit.last] = unit.text
@@ -461,17 +461,17 @@ class Reader:
     # -- what the front matter says --------------------------------------------------------------------------------
 
     def _content(self, tree: ast.Module, reference: ast.FunctionDef, rungs: Mapping[str, str]) -> dict[str, Any]:
-        given = {name: value for name in LITERALS if (value := self._literal(name)) is not None}
+        literals = {name: value for name in LITERALS if (value := self._literal(name)) is not None}
         doc = (ast.get_docstring(tree) or "").strip()
-        first = str(given.get("title") or doc.partition("\n")[0]).strip()
+        first = str(literals.get("title") or doc.partition("\n")[0]).strip()
         content: dict[str, Any] = {
             "title": " ".join(first.split()) or self.path.stem.replace("_", " "),
-            "flops": given.get("flops", UNCOUNTED),
-            **{key: given[key] for key in ("bytes", "needs", "tolerance") if key in given},
-            "axes": given.get("axes", {}),
+            "flops": literals.get("flops", UNCOUNTED),
+            **{key: literals[key] for key in ("bytes", "needs", "tolerance") if key in literals},
+            "axes": literals.get("axes", {}),
             "inputs": self._inputs(reference),
             "outputs": self._outputs(reference),
-            "cases": given.get("cases", []),
+            "cases": literals.get("cases", []),
             "rungs": {rung: {"summary": self._summary(name)} for rung, name in rungs.items()},
         }
         self._at["rungs"] = reference.lineno
@@ -487,8 +487,8 @@ class Reader:
 
     def _literal(self, name: str) -> Any:
         """The value of a module-level literal; None where there is none of that name."""
-        found = self._bound.get(name)
-        node = found[0].lone if found else None
+        definitions = self._bound.get(name)
+        node = definitions[0].lone if definitions else None
         if not isinstance(node, ast.Assign | ast.AnnAssign) or _entry_name(node) != name:
             return None
         self._at[name] = node.lineno
@@ -496,8 +496,8 @@ class Reader:
             assert node.value is not None
             value = _value(node.value)
         except (GrammarError, ValueError, RecursionError):
-            told = f"{name} is computed or holds what is no text, number, list or dictionary"
-            self.wrong(node.lineno, told, f"{_FIXES[name]}: the file is read, not run")
+            message = f"{name} is computed or holds what is no text, number, list or dictionary"
+            self.wrong(node.lineno, message, f"{_FIXES[name]}: the file is read, not run")
             return None
         if name in ("title", "summary") and not isinstance(value, str):
             self.wrong(node.lineno, f"{name} is no text", _FIXES[name])
@@ -505,13 +505,13 @@ class Reader:
         return value
 
     def _inputs(self, reference: ast.FunctionDef) -> dict[str, str]:
-        given = reference.args
-        for other in (given.vararg, given.kwarg, *given.kwonlyargs):
+        arguments = reference.args
+        for other in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs):
             if other is not None:
-                told = f"reference takes {other.arg} by {'name' if other in given.kwonlyargs else 'a star'}"
-                self.wrong(other.lineno, told, f"inputs are passed one by one in their order: {_SIGNATURE}")
-        plain = [*given.posonlyargs, *given.args]
-        with_default = plain[len(plain) - len(given.defaults) :]
+                message = f"reference takes {other.arg} by {'name' if other in arguments.kwonlyargs else 'a star'}"
+                self.wrong(other.lineno, message, f"inputs are passed one by one in their order: {_SIGNATURE}")
+        plain = [*arguments.posonlyargs, *arguments.args]
+        with_default = plain[len(plain) - len(arguments.defaults) :]
         lines: dict[str, str] = {}
         skipped = ""
         for arg in plain:
@@ -528,8 +528,9 @@ class Reader:
             elif skipped:
                 self.wrong(arg.lineno, f"the input {arg.arg} follows {skipped}, which is none", "put inputs first")
             elif own := {"made", "posed"}.intersection(note.value.split()):
-                told = f"the input {arg.arg} is {own.pop()}, which takes an inputs.py"
-                self.wrong(arg.lineno, told, "describe it by type, axes and distribution, or make a folder of the file")
+                message = f"the input {arg.arg} is {own.pop()}, which takes an inputs.py"
+                fix = "describe it by type, axes and distribution, or make a folder of the file"
+                self.wrong(arg.lineno, message, fix)
             else:
                 lines[arg.arg] = note.value
         return lines
@@ -561,8 +562,8 @@ class Reader:
     def _summary(self, name: str) -> str:
         """The first line of a function's docstring."""
         node = self._bound[name][0].lone
-        said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
-        return (said or "").strip().partition("\n")[0]
+        doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+        return (doc or "").strip().partition("\n")[0]
 
     def _lesson(self, tree: ast.Module, content: dict[str, Any]) -> bytes:
         import tomli_w  # only where a file is made into a folder
@@ -572,8 +573,8 @@ class Reader:
         lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n# {title}\n\n{text.strip()}\n".encode("utf-8", "replace")
         if len(lesson) > frontmatter.MAX_LESSON_BYTES:
             raise self.refuse(0, "describes itself at too great a length", "shorten its summary and its literals")
-        _, found = frontmatter.read(self.path, lesson)
-        for problem in found:
+        _, problems = frontmatter.read(self.path, lesson)
+        for problem in problems:
             self.wrong(*self._in_the_file(problem))
         self.hold()
         return lesson
@@ -656,7 +657,7 @@ def effect(node: ast.stmt) -> tuple[int, str, str] | None:
         if isinstance(node, ast.Try):
             blocks += [node.finalbody, *(handler.body for handler in node.handlers)]
         inner = (effect(each) for block in blocks for each in block if not says_nothing(each))
-        return next((found for found in inner if found is not None), None)
+        return next((refusal for refusal in inner if refusal is not None), None)
     if isinstance(node, ast.AugAssign):
         return node.lineno, f"{_cut(ast.unparse(node.target))} is changed after it was made", "bind it once"
     first = ast.unparse(node).partition("\n")[0]
@@ -737,7 +738,6 @@ def _entry_of(node: ast.stmt | None) -> str:
 
 
 def _is_rung(name: str) -> bool:
-    """Whether a module of that name is a rung of a folder."""
     role = Role.of(name)
     return role is not None and (name != role.value or role not in (Role.PEER, Role.WRONG))
 
@@ -756,12 +756,12 @@ def _value(node: ast.expr, depth: int = 0) -> Any:
     if isinstance(node, ast.List | ast.Tuple):
         return [_value(each, depth + 1) for each in node.elts]
     if isinstance(node, ast.Dict):
-        found: dict[str, Any] = {}
+        table: dict[str, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
                 raise ValueError("a key is no text")
-            found[key.value] = _value(value, depth + 1)
-        return found
+            table[key.value] = _value(value, depth + 1)
+        return table
     raise ValueError("no literal")
 
 
@@ -783,7 +783,7 @@ def for_host(content: Mapping[str, Any], free: Collection[str] | None = None) ->
             if not longest or axes[longest] < 2:
                 return None
             axes[longest] //= 2
-    except (GrammarError, TypeError, KeyError, ValueError):  # told when the front matter is read
+    except (GrammarError, TypeError, KeyError, ValueError):  # reported when the front matter is read
         return None
 
 

@@ -68,8 +68,8 @@ class Constant:
 
 def read(text: str) -> Parameter:
     """A parameter as it is typed: "BLOCK=16,32,64", "MODE='a','b'". Raises ParameterError."""
-    name, sign, given = text.partition("=")
-    words = [word.strip() for word in given.split(",")]
+    name, sign, values = text.partition("=")
+    words = [word.strip() for word in values.split(",")]
     if not sign or not all(words):
         raise ParameterError(f"{text[:80]!r} is no parameter; write a constant and its values, as in BLOCK=64,128")
     return Parameter(name.strip(), tuple(_value(word) for word in words))
@@ -88,7 +88,7 @@ def constants(source: bytes) -> dict[str, Constant]:
         raise ParameterError(f"it does not parse: {error}") from None
     assert isinstance(tree, ast.Module)
     starts = _line_starts(source)
-    found: dict[str, Constant] = {}
+    by_name: dict[str, Constant] = {}
     bound: list[str] = [name for node in tree.body for name in _bound(node)]
     for node in tree.body:
         name, literal = _assigned(node)
@@ -98,8 +98,8 @@ def constants(source: bytes) -> dict[str, Constant]:
         assert literal.end_lineno is not None and literal.end_col_offset is not None  # the parser gives them
         start = starts[literal.lineno - 1] + literal.col_offset
         end = starts[literal.end_lineno - 1] + literal.end_col_offset
-        found[name] = Constant(value, node.lineno, start, end)
-    return found
+        by_name[name] = Constant(value, node.lineno, start, end)
+    return by_name
 
 
 def put(source: bytes, values: Mapping[str, Value], file: str = "the file") -> bytes:
@@ -113,30 +113,31 @@ def put(source: bytes, values: Mapping[str, Value], file: str = "the file") -> b
     for name, value in values.items():
         constant = there.get(name)
         if constant is None:
-            known = ", ".join(there) or "none"
-            told = f"{file} has no constant {name} with a literal, given a value once, at its left edge"
-            raise ParameterError(f"{told} (there is: {known}); write {name} = {value!r} at the top")
+            names = ", ".join(there) or "none"
+            message = f"{file} has no constant {name} with a literal, given a value once, at its left edge"
+            raise ParameterError(f"{message} (there is: {names}); write {name} = {value!r} at the top")
         kind = type(constant.value)
         if not _fits(constant.value, value):
-            told = f"{name} is {constant.value!r} in {file}, line {constant.line}; {value!r} is no {kind.__name__}"
-            raise ParameterError(f"{told}: give {_KINDS[kind]}")
-        said = float(value) if kind is float else value  # a whole number that stands for a fraction is written as one
-        if said != constant.value:
-            edits.append((constant.start, constant.end, repr(said).encode()))
+            message = f"{name} is {constant.value!r} in {file}, line {constant.line}; {value!r} is no {kind.__name__}"
+            raise ParameterError(f"{message}: give {_KINDS[kind]}")
+        # A whole number that stands for a fraction is written as one.
+        literal = float(value) if kind is float else value
+        if literal != constant.value:
+            edits.append((constant.start, constant.end, repr(literal).encode()))
     for start, end, text in sorted(edits, reverse=True):
         source = source[:start] + text + source[end:]
     return source
 
 
-def variants(source: bytes, given: Sequence[Parameter]) -> Iterator[tuple[dict[str, Value], bytes]]:
+def variants(source: bytes, parameters: Sequence[Parameter]) -> Iterator[tuple[dict[str, Value], bytes]]:
     """The file once for every combination of values, each with these; the last parameter changes fastest.
 
     Raises:
         ParameterError: as `put`, or there are more than MAX_VARIANTS.
     """
-    if (combinations := count(given)) > MAX_VARIANTS:
+    if (combinations := count(parameters)) > MAX_VARIANTS:
         raise ParameterError(f"{combinations:,} combinations; at most {MAX_VARIANTS}")
-    for values in grid(given):
+    for values in grid(parameters):
         yield values, put(source, values)
 
 
@@ -179,10 +180,10 @@ _KINDS: Mapping[type, str] = {bool: "True or False", int: "whole numbers", float
 def _value(word: str) -> Value:
     """A literal as it is typed; a word that is none is a text."""
     try:
-        found = ast.literal_eval(word)
+        literal = ast.literal_eval(word)
     except REFUSALS:
-        found = word
-    return found if isinstance(found, bool | int | float | str) else word
+        literal = word
+    return literal if isinstance(literal, bool | int | float | str) else word
 
 
 def _fits(now: Value, value: Value) -> bool:

@@ -90,7 +90,7 @@ def list_files(folder: Path, links: Collection[str] = ()) -> Listing:
 
 def survey(folder: Path, listing: Listing, links: Collection[str]) -> list[Problem]:
     """What lies behind links that were not followed, where it is sources, and which of `links` names nothing."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     entries_left = MAX_SURVEYED
     for name, path, level in listing.outside:
         if _is_target(path):
@@ -101,13 +101,14 @@ def survey(folder: Path, listing: Listing, links: Collection[str]) -> list[Probl
         entries_left = max(0, walk.entries_left)
         if walk.files:
             held = _held(len(walk.files), walk.nbytes) + (", as far as it was walked" if walk.full else "")
-            told = f"is a link out of the folder to {os.path.realpath(path)} and is not followed; behind it: {held}"
-            found.append(Problem(Path(path), "", told, f'where a rung needs it, {LESSON} says links = ["{name}"]'))
+            message = f"is a link out of the folder to {os.path.realpath(path)} and is not followed; behind it: {held}"
+            fix = f'where a rung needs it, {LESSON} says links = ["{name}"]'
+            problems.append(Problem(Path(path), "", message, fix))
     for name in links:
         if not (folder / name).is_dir():
-            told = f"there is no folder {name}"
-            found.append(Problem(folder / LESSON, "links", told, "name a link to a folder, or remove it"))
-    return found
+            message = f"there is no folder {name}"
+            problems.append(Problem(folder / LESSON, "links", message, "name a link to a folder, or remove it"))
+    return problems
 
 
 class _Walk:
@@ -162,8 +163,8 @@ class _Walk:
         self._seen.add((here.st_dev, here.st_ino))
         for path, inner in below:
             try:
-                found = os.stat(path)  # noqa: PTH116
-                if (found.st_dev, found.st_ino) in self._seen or (_is_target(path) and inner[:-1] not in self._links):
+                status = os.stat(path)  # noqa: PTH116
+                if (status.st_dev, status.st_ino) in self._seen or (_is_target(path) and inner[:-1] not in self._links):
                     continue
                 self.over(path, inner, level + 1)
             except OSError as error:
@@ -174,13 +175,13 @@ class _Walk:
                 return
 
     def _take(self, entry: os.DirEntry[str], prefix: str, tally: list[int]) -> None:
-        found = entry.stat()
-        nbytes = found.st_size
+        status = entry.stat()
+        nbytes = status.st_size
         if nbytes > MAX_FILE_BYTES:
-            told = f"has {nbytes:,} bytes and is left out; a source has at most {MAX_FILE_BYTES:,}"
-            self._leave_out(entry.path, told, "move it out of the folder, or split it")
+            message = f"has {nbytes:,} bytes and is left out; a source has at most {MAX_FILE_BYTES:,}"
+            self._leave_out(entry.path, message, "move it out of the folder, or split it")
             nbytes = 0
-        elif found.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
+        elif status.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
             self._leave_out(entry.path, "cannot be read: permission denied", "give yourself the right: chmod u+r")
         tally[0] += 1
         tally[1] += nbytes
@@ -256,12 +257,12 @@ def read_bytes(path: str) -> bytes:
             return made[name]
         raise FileNotFoundError(errno.ENOENT, "no such part of it", path) from error
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path} is not a regular file")
         parts: list[bytes] = []
-        nbytes = found.st_size  # a sparse file of gigabytes is not read to find that out
-        while nbytes <= MAX_FILE_BYTES and (part := os.read(descriptor, max(found.st_size + 1, 4096))):
+        nbytes = status.st_size  # a sparse file of gigabytes is not read to find that out
+        while nbytes <= MAX_FILE_BYTES and (part := os.read(descriptor, max(status.st_size + 1, 4096))):
             parts.append(part)
             nbytes = max(nbytes, sum(map(len, parts)))
         if nbytes > MAX_FILE_BYTES:
@@ -305,16 +306,16 @@ def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[s
     shows the syntax error.
     """
     siblings = frozenset(name[:-3] for name in files if name.endswith(".py") and "/" not in name)
-    known: dict[str, tuple[Kind, frozenset[str]]] = {}
+    kinds: dict[str, tuple[Kind, frozenset[str]]] = {}
 
     def kind_of(stem: str, above: frozenset[str]) -> Kind:
-        if stem not in known:
+        if stem not in kinds:
             try:
                 data = read_bytes(os.path.join(folder, f"{stem}.py"))  # noqa: PTH118
             except OSError:
                 data = b""
-            known[stem] = _scan(data, folder.name, siblings)
-        kind, imported = known[stem]
+            kinds[stem] = _scan(data, folder.name, siblings)
+        kind, imported = kinds[stem]
         for other in imported - above:
             if kind is Kind.CUDA:
                 break

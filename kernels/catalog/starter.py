@@ -57,8 +57,8 @@ def copy_target(target: Target, name: str, into: Path) -> Path:
     try:
         files = read_sources(target)
     except OSError as error:
-        told = f"{target.folder} cannot be read: {error.strerror}"
-        raise ScaffoldError(told, "check that it is there and readable") from error
+        message = f"{target.folder} cannot be read: {error.strerror}"
+        raise ScaffoldError(message, "check that it is there and readable") from error
     files[LESSON] = _with_origin(files.get(LESSON, b""), target.id)
     return _make(name, into, files)
 

@@ -40,7 +40,7 @@ FUSION = "fusion"
 
 
 def counts_launches(target: Target) -> bool:
-    """Whether a target's win is fewer launches, so that a mean over a suite is told with and without it.
+    """Whether a target's win is fewer launches, so that a mean over a suite is shown with and without it.
 
     The lesson itself says so: it names `launch-overhead` among its techniques. Of those that also fuse, a fused kernel
     moves fewer bytes as well. Where the goal is speed the stream is held, so the host's launches are in neither time,
@@ -148,15 +148,15 @@ class Suite:
         chosen: dict[str, Entry] = {}
         for word in self.targets:
             try:
-                found = catalog.choose(word)
+                matches = catalog.choose(word)
             except TargetError as error:
                 problems.append(self._gone("targets", error, word))
                 continue
             if choosing.is_group(word, catalog.ids):
                 problems += self._broken(word, catalog.broken)
-            for target in found:
+            for target in matches:
                 chosen.setdefault(target.id, Entry(target, layer=layer_of(target), bottleneck=bottleneck_of(target)))
-        for word, said in self.per.items():
+        for word, changes in self.per.items():
             try:
                 meant = choosing.some(catalog.renamed(word), catalog.ids, catalog.broken)
             except TargetError as error:
@@ -164,34 +164,33 @@ class Suite:
                 continue
             for target_id in meant:
                 if target_id in chosen:
-                    chosen[target_id] = self._said(chosen[target_id], said)
+                    chosen[target_id] = self._with(chosen[target_id], changes)
         entries = (self._there(entry, problems) for entry in chosen.values())
-        return tuple(entry for entry in entries if entry is not None and self._wanted(entry, problems)), tuple(problems)
+        return tuple(entry for entry in entries if entry is not None and self._admits(entry, problems)), tuple(problems)
 
     def _gone(self, key: str, error: TargetError, word: str = "") -> Problem:
         message, _, fix = str(error).partition("; ")
         return Problem(self.path, key, message, fix or "take it out of the suite", word)
 
     def _broken(self, word: str, broken: Mapping[str, Sequence[Problem]]) -> list[Problem]:
-        """What the word of a group means and does not load."""
         return [
-            Problem(self.path, "targets", f"{known} does not load: {broken[known][0]}", "repair it", known)
-            for known in choosing.meant(word, list(broken))
+            Problem(self.path, "targets", f"{target_id} does not load: {broken[target_id][0]}", "repair it", target_id)
+            for target_id in choosing.meant(word, list(broken))
         ]
 
     def lost(self, before: Iterable[str], catalog: Catalog) -> list[str]:
-        """Those of the targets of an earlier run that a group of the suite still means, and that are nowhere now."""
+        """Targets of an earlier run that a group of the suite still means, and that are nowhere now."""
         groups = [word for word in self.targets if choosing.is_group(word, catalog.ids)]
-        known = {*catalog.ids, *catalog.broken, *(name for target in catalog.targets for name in target.formerly)}
-        return [one for one in before if one not in known and any(choosing.meant(word, [one]) for word in groups)]
+        names = {*catalog.ids, *catalog.broken, *(name for target in catalog.targets for name in target.formerly)}
+        return [one for one in before if one not in names and any(choosing.meant(word, [one]) for word in groups)]
 
-    def _said(self, entry: Entry, said: Per) -> Entry:
+    def _with(self, entry: Entry, changes: Per) -> Entry:
         return replace(
             entry,
-            case=said.case or entry.case,
-            rungs=said.rungs or entry.rungs,
-            layer=said.layer or entry.layer,
-            bottleneck=said.bottleneck or entry.bottleneck,
+            case=changes.case or entry.case,
+            rungs=changes.rungs or entry.rungs,
+            layer=changes.layer or entry.layer,
+            bottleneck=changes.bottleneck or entry.bottleneck,
         )
 
     def _there(self, entry: Entry, problems: list[Problem]) -> Entry | None:
@@ -207,22 +206,22 @@ class Suite:
         names = tuple(rung.name for rung in target.rungs)
         gone = [name for name in entry.rungs if name not in names]
         for name in gone:
-            told = f"{target.id} has no rung {name!r}"
+            message = f"{target.id} has no rung {name!r}"
             left_out, lost = (", and is left out", target.id) if len(gone) == len(entry.rungs) else ("", "")
             problems.append(
-                Problem(self.path, "per", told + left_out, suggest(name, names, "name one that it has"), lost)
+                Problem(self.path, "per", message + left_out, suggest(name, names, "name one that it has"), lost)
             )
         kept = tuple(name for name in entry.rungs if name not in gone)
         return None if gone and not kept else replace(entry, rungs=kept)
 
-    def _wanted(self, entry: Entry, problems: list[Problem]) -> bool:
+    def _admits(self, entry: Entry, problems: list[Problem]) -> bool:
         """Whether the entry is of the layers and bottlenecks that the suite wants."""
         if self.layers and entry.layer not in self.layers:
             return False
         if self.bottlenecks and not entry.bottleneck:
-            told = f"{entry.target.id} says no bottleneck, and is left out"
+            message = f"{entry.target.id} says no bottleneck, and is left out"
             fix = f'write [per."{entry.target.id}"] with bottleneck = "bytes", or an expected limiter into its lesson'
-            problems.append(Problem(self.path, "only.bottleneck", told, fix))
+            problems.append(Problem(self.path, "only.bottleneck", message, fix))
         return not self.bottlenecks or entry.bottleneck in self.bottlenecks
 
 
@@ -235,15 +234,15 @@ def load_suites(roots: Sequence[Path] | None = None) -> tuple[dict[str, Suite], 
     One of a root stands for the shipped one of that name. Never raises for what stands on disk.
     """
     problems: list[Problem] = []
-    found = _of_folder(shipped_root() / FOLDER, problems)
+    shipped = _of_folder(shipped_root() / FOLDER, problems)
     own: dict[str, Suite] = {}
     for root in roots or ():
         for name, suite in _of_folder(root / FOLDER, problems).items():
             first = own.setdefault(name, suite)
             if first.path != suite.path:
-                told = f"the name {name} is taken by {first.path}"
-                problems.append(Problem(suite.path, "", told, "rename one of the two files"))
-    return found | own, tuple(problems)
+                message = f"the name {name} is taken by {first.path}"
+                problems.append(Problem(suite.path, "", message, "rename one of the two files"))
+    return shipped | own, tuple(problems)
 
 
 def _of_folder(folder: Path, problems: list[Problem]) -> dict[str, Suite]:
@@ -255,20 +254,20 @@ def _of_folder(folder: Path, problems: list[Problem]) -> dict[str, Suite]:
         problems.append(Problem(folder, "", f"cannot be read: {sources.reason(error)}", "check its permissions"))
         return {}
     if len(files) > MAX_SUITES:
-        told = f"holds {len(files)} suites, and those after {files[MAX_SUITES - 1].name} are left out"
-        problems.append(Problem(folder, "", told, f"keep to {MAX_SUITES}"))
-    found: dict[str, Suite] = {}
+        message = f"holds {len(files)} suites, and those after {files[MAX_SUITES - 1].name} are left out"
+        problems.append(Problem(folder, "", message, f"keep to {MAX_SUITES}"))
+    suites: dict[str, Suite] = {}
     for path in files[:MAX_SUITES]:
         try:
             suite, wrong = parse(sources.read_bytes(str(path)), path)
         except OSError as error:
-            told = f"cannot be read: {sources.reason(error)}"
-            problems.append(Problem(path, "", told, "check that it is a readable file"))
+            message = f"cannot be read: {sources.reason(error)}"
+            problems.append(Problem(path, "", message, "check that it is a readable file"))
             continue
         problems += wrong
         if suite is not None:
-            found[suite.name] = suite
-    return found
+            suites[suite.name] = suite
+    return suites
 
 
 def parse(data: bytes, path: Path) -> tuple[Suite | None, tuple[Problem, ...]]:
@@ -305,24 +304,24 @@ def _suite(reader: Reader, content: dict[str, object]) -> Suite:
         how=_how(reader, _table(reader, content, "mode", "write mode = { quick = true }")),
         per=_per(reader, _table(reader, content, "per", 'write [per."ch07:transpose"], then case = "wide"')),
         contract=_contract(reader, content),
-        layers=tuple(Layer(word) for word in _known(reader, only, "layer", tuple(layer.value for layer in Layer))),
-        bottlenecks=_known(reader, only, "bottleneck", BOTTLENECKS),
+        layers=tuple(Layer(word) for word in _choices(reader, only, "layer", tuple(layer.value for layer in Layer))),
+        bottlenecks=_choices(reader, only, "bottleneck", BOTTLENECKS),
     )
 
 
 def _table(reader: Reader, content: dict[str, object], key: str, fix: str) -> dict[str, object]:
-    given = reader.take(content, key, (dict,), key, fix)
-    return given if isinstance(given, dict) else {}
+    table = reader.take(content, key, (dict,), key, fix)
+    return table if isinstance(table, dict) else {}
 
 
-def _known(reader: Reader, only: dict[str, object], key: str, known: tuple[str, ...]) -> tuple[str, ...]:
+def _choices(reader: Reader, only: dict[str, object], key: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     """The words of `only.<key>`, each of which is one of `known`."""
     place = f"only.{key}"
-    found = reader.words(only, key, place, f'write {key} = ["{known[0]}"]')
-    for word in found:
-        if word not in known:
-            reader.wrong(place, f"unknown {key} {shown(word)}", suggest(word, known, "use a known one"))
-    return tuple(word for word in found if word in known)
+    words = reader.words(only, key, place, f'write {key} = ["{choices[0]}"]')
+    for word in words:
+        if word not in choices:
+            reader.wrong(place, f"unknown {key} {shown(word)}", suggest(word, choices, "use a known one"))
+    return tuple(word for word in words if word in choices)
 
 
 def _how(reader: Reader, mode: dict[str, object]) -> How:
@@ -345,10 +344,10 @@ def _how(reader: Reader, mode: dict[str, object]) -> How:
     )
 
 
-def _per(reader: Reader, given: dict[str, object]) -> dict[str, Per]:
-    reader.few(given, MAX_TARGETS, "per")
-    found: dict[str, Per] = {}
-    for word, table in given.items():
+def _per(reader: Reader, tables: dict[str, object]) -> dict[str, Per]:
+    reader.few(tables, MAX_TARGETS, "per")
+    changes: dict[str, Per] = {}
+    for word, table in tables.items():
         place = f"per.{word}"
         if not isinstance(table, dict):
             reader.wrong(place, f"{shown(table)} is no table", f'write [per."{word}"], then case = "wide"')
@@ -356,27 +355,27 @@ def _per(reader: Reader, given: dict[str, object]) -> dict[str, Per]:
         reader.unknown(table, _PER_KEYS, f"{place}.")
         case = reader.take(table, "case", (str,), f"{place}.case", 'write case = "wide"')
         rungs = reader.words(table, "rungs", f"{place}.rungs", 'write rungs = ["optimized"]')
-        said: dict[str, str] = {}
-        for key, known in (("layer", tuple(layer.value for layer in Layer)), ("bottleneck", BOTTLENECKS)):
-            value = reader.take(table, key, (str,), f"{place}.{key}", f"use one of {', '.join(known)}")
-            if isinstance(value, str) and value not in known:
-                told = f"unknown {key} {shown(value)}"
-                reader.wrong(f"{place}.{key}", told, suggest(value, known, "use a known one"))
+        words: dict[str, str] = {}
+        for key, choices in (("layer", tuple(layer.value for layer in Layer)), ("bottleneck", BOTTLENECKS)):
+            value = reader.take(table, key, (str,), f"{place}.{key}", f"use one of {', '.join(choices)}")
+            if isinstance(value, str) and value not in choices:
+                message = f"unknown {key} {shown(value)}"
+                reader.wrong(f"{place}.{key}", message, suggest(value, choices, "use a known one"))
             elif isinstance(value, str):
-                said[key] = value
-        layer = said.get("layer")
-        found[word] = Per(
-            case if isinstance(case, str) else "", rungs, Layer(layer) if layer else None, said.get("bottleneck", "")
+                words[key] = value
+        layer = words.get("layer")
+        changes[word] = Per(
+            case if isinstance(case, str) else "", rungs, Layer(layer) if layer else None, words.get("bottleneck", "")
         )
-    return found
+    return changes
 
 
 def _contract(reader: Reader, content: dict[str, object]) -> Path | None:
     fix = f'write contract = "tier1.{SUFFIX}": a file beside the suite'
-    given = reader.take(content, "contract", (str,), "contract", fix)
-    if not isinstance(given, str):
+    name = reader.take(content, "contract", (str,), "contract", fix)
+    if not isinstance(name, str):
         return None
-    if "/" in given or "\\" in given or "\0" in given or not given.endswith(SUFFIX):
-        reader.wrong("contract", f"{shown(given)} is no contract beside the suite", fix)
+    if "/" in name or "\\" in name or "\0" in name or not name.endswith(SUFFIX):
+        reader.wrong("contract", f"{shown(name)} is no contract beside the suite", fix)
         return None
-    return reader.path.parent / given
+    return reader.path.parent / name

@@ -184,16 +184,16 @@ _FLAG_NAMES = tuple(flag.value for flag in Flag)
 
 
 def _flags(text: str) -> frozenset[Flag]:
-    found: set[Flag] = set()
+    flags: set[Flag] = set()
     for word in text.replace(",", " ").split():
         if word not in _FLAG_NAMES:
             raise GrammarError(f"unknown flag {word!r}", suggest(word, _FLAG_NAMES, "flags come last"))
-        found.add(Flag(word))
-    if Flag.PINNED in found:
-        found.add(Flag.CPU)
-    if {Flag.STATIC, Flag.MUTABLE} <= found:
+        flags.add(Flag(word))
+    if Flag.PINNED in flags:
+        flags.add(Flag.CPU)
+    if {Flag.STATIC, Flag.MUTABLE} <= flags:
         raise GrammarError("it is both static and mutable", "keep one: what a call overwrites is not known before it")
-    return frozenset(found)
+    return frozenset(flags)
 
 
 def _made(rest: str, output: bool) -> _Parts:
@@ -210,15 +210,15 @@ def _made(rest: str, output: bool) -> _Parts:
     return "made", (), "", (), flags
 
 
-def _arguments(dtype: str, dims: tuple[str, ...], distribution: str, given: tuple[str, ...] | None) -> tuple[str, ...]:
+def _arguments(dtype: str, dims: tuple[str, ...], distribution: str, words: tuple[str, ...] | None) -> tuple[str, ...]:
     if distribution not in DISTRIBUTIONS:
         raise GrammarError(
             f"unknown distribution {distribution!r}", suggest(distribution, DISTRIBUTIONS, "use a known one")
         )
     counts, default = DISTRIBUTIONS[distribution]
     signature = _SIGNATURES.get(distribution, distribution)
-    if len(given or ()) not in counts or given == ():
-        raise GrammarError(f"{distribution} was given {len(given or ())} arguments", f"write {signature}")
+    if len(words or ()) not in counts or words == ():
+        raise GrammarError(f"{distribution} was given {len(words or ())} words", f"write {signature}")
     floating = "float" in dtype
     if distribution in _FLOATING_ONLY and not floating:
         better = "bernoulli(0.5)" if dtype == "bool" else "integers(low, high)"
@@ -230,7 +230,7 @@ def _arguments(dtype: str, dims: tuple[str, ...], distribution: str, given: tupl
         )
     if distribution == "permutation" and len(dims) != 1:
         raise GrammarError(f"permutation was given {len(dims)} dimensions", "give it one, for example [N]")
-    return given or default
+    return words or default
 
 
 def _closing(text: str) -> int:
@@ -283,8 +283,8 @@ def shape(spec: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
     count = math.prod(sizes)
     if count > MAX_ELEMENTS:
         # Of many dimensions, the product has more digits than Python writes out.
-        told = str(count) if count.bit_length() <= 128 else f"2**{count.bit_length() - 1} or more"
-        raise GrammarError(f"the tensor {spec.name} would have {told} elements", "make its axes smaller")
+        text = str(count) if count.bit_length() <= 128 else f"2**{count.bit_length() - 1} or more"
+        raise GrammarError(f"the tensor {spec.name} would have {text} elements", "make its axes smaller")
     return tuple(sizes)
 
 

@@ -15,24 +15,24 @@ MAX_VALUES = 10_000
 class MissingYamlError(ImportError):
     """PyYAML is not installed."""
 
-    told = "YAML needs PyYAML, which is not installed"
+    reason = "YAML needs PyYAML, which is not installed"
     fix = "`pip install 'aisp[yaml]'` brings it"
 
     def __init__(self) -> None:
-        super().__init__(f"{self.told}; {self.fix}")
+        super().__init__(f"{self.reason}; {self.fix}")
 
 
 class YamlTextError(ValueError):
     """A text is no YAML, or more of it than is read.
 
     Attributes:
-        told: what is wrong, with the line where that is known.
+        reason: what is wrong, with the line where that is known.
         fix: what would work.
     """
 
-    def __init__(self, told: str, fix: str) -> None:
-        super().__init__(f"{told}; {fix}")
-        self.told = told
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(f"{reason}; {fix}")
+        self.reason = reason
         self.fix = fix
 
 
@@ -42,8 +42,8 @@ def library() -> ModuleType:
         import yaml  # an extra of the installation, for such documents alone
     except ImportError:
         raise MissingYamlError from None
-    found: ModuleType = yaml
-    return found
+    module: ModuleType = yaml
+    return module
 
 
 def load(data: bytes, *, most: int) -> object:
@@ -61,8 +61,8 @@ def load(data: bytes, *, most: int) -> object:
         raise YamlTextError(f"the document has {len(data):,} bytes", f"keep it within {most:,}")
     try:
         text = data.decode("utf-8-sig")
-        if told := _too_much(yaml, text):
-            raise YamlTextError(told, "write the values out, and no more of them than are needed")
+        if reason := _too_much(yaml, text):
+            raise YamlTextError(reason, "write the values out, and no more of them than are needed")
         return yaml.safe_load(text)
     except YamlTextError:
         raise

@@ -72,7 +72,7 @@ class RungFuzz(msgspec.Struct, frozen=True):
             raise ContradictionError(f"{self.rung}: {self.verdict} with {self.failing} failing cases")
 
     def stopped(self) -> RungFuzz:
-        """The same of a fuzz that did not reach its end: it cannot say that a rung is right, only how far it was."""
+        """Verdict of a fuzz that did not reach its end: it cannot say that a rung is right, only how far it was."""
         if self.verdict is not FuzzVerdict.RIGHT:
             return self
         reason = self.reason or f"right so far: the fuzz was stopped after {self.cases} of this rung's cases"
@@ -119,11 +119,11 @@ class Fuzz(msgspec.Struct, frozen=True):
             raise ContradictionError(f"fuzz {self.id} ended {self.state} and says that {', '.join(right)} is right")
 
     def plain(self) -> dict[str, Any]:
-        """As data for JSON; the folder as text with surrogate escapes."""
-        found: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
-        found["folder"] = self.folder.decode("utf-8", "backslashreplace")
-        found["folder_hex"] = self.folder.hex()
-        return found
+        """Plain data for JSON; the folder as text with surrogate escapes."""
+        document: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
+        document["folder"] = self.folder.decode("utf-8", "backslashreplace")
+        document["folder_hex"] = self.folder.hex()
+        return document
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Fuzz:
@@ -193,9 +193,9 @@ class Failure(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, seed=None, script="")
 
     def plain(self) -> dict[str, Any]:
-        """As data for JSON."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        """Plain data for JSON."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Failure:

@@ -53,7 +53,7 @@ class Peak(msgspec.Struct, frozen=True):
 
     def ceiling(self, name: str) -> Ceiling | None:
         """The ceiling of this name that has a value, the highest where footprints differ; for times the lowest."""
-        found = [c for c in self.ceilings if c.name == name and c.value is not None]
-        if not found:
+        ceilings = [c for c in self.ceilings if c.name == name and c.value is not None]
+        if not ceilings:
             return None
-        return (min if found[0].unit == "s" else max)(found, key=lambda c: c.value or 0.0)
+        return (min if ceilings[0].unit == "s" else max)(ceilings, key=lambda c: c.value or 0.0)

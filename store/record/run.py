@@ -153,12 +153,12 @@ class LinkUse(msgspec.Struct, frozen=True):
 
     @property
     def directions(self) -> list[tuple[str, float, float | None]]:
-        """Those that are used, "in" and "out", each with its bytes/s and its share."""
+        """Directions that are used, "in" and "out", each with its bytes/s and its share."""
         both = (("in", self.in_bytes_per_s, self.in_share), ("out", self.out_bytes_per_s, self.out_share))
         return [(name, rate, share) for name, rate, share in both if rate is not None]
 
 
-class Light(msgspec.Struct, frozen=True):
+class RooflineBound(msgspec.Struct, frozen=True):
     """An arm against the speed of light of its case.
 
     Attributes:
@@ -334,7 +334,7 @@ class Arm(msgspec.Struct, frozen=True):
     calls: int | None = None  # calls in one sample; above 1 where one call is too short for an event pair
     sm_clock_mhz: float | None = None  # median over the kept samples, from the GPU's own counters
     sol: float | None = None  # share of the speed of light, light.bound_ms / median_ms (above 1.05 is a finding)
-    light: Light | None = None
+    light: RooflineBound | None = None
     quality: Quality | None = None
     naive: Naive | None = None  # what a naive harness says; None where it was not asked (quick runs)
     rule: RuleSaid | None = None  # what the problem's own rule says; None where it has none
@@ -501,9 +501,9 @@ class Run(msgspec.Struct, frozen=True):
         if self.verdict in (Verdict.FASTER, Verdict.SLOWER) and self.validity is Validity.CAUGHT:
             raise ContradictionError(f"run {self.id}: a verdict on a time that was caught cheating")
         caught = {f.arm for f in self.findings if f.status is FindingStatus.CAUGHT}
-        told = [c.rung for c in self.comparisons if c.speedup is not None and {c.rung, c.baseline, ""} & caught]
-        if told:
-            raise ContradictionError(f"run {self.id}: a speed-up of {', '.join(told)}, which was caught")
+        rungs = [c.rung for c in self.comparisons if c.speedup is not None and {c.rung, c.baseline, ""} & caught]
+        if rungs:
+            raise ContradictionError(f"run {self.id}: a speed-up of {', '.join(rungs)}, which was caught")
         if not self.state.final and (self.duration_ms is not None or self.findings):
             raise ContradictionError(f"run {self.id}: results before its end")
         if self.state.final and self.state is not State.OK and not self.reason:
@@ -524,8 +524,8 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def without(self) -> tuple[str, ...]:
         """Checks that were left out on request."""
-        found = self.manifest.get("without")
-        return tuple(_text(item) for item in found) if isinstance(found, (list, tuple)) else ()
+        checks = self.manifest.get("without")
+        return tuple(_text(item) for item in checks) if isinstance(checks, (list, tuple)) else ()
 
     @property
     def policy(self) -> str:
@@ -535,15 +535,15 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def edit(self) -> tuple[int, list[str]] | None:
         """The number of the watch's edit that it is of, with the files that this changed; None of any other run."""
-        found = self.manifest.get("edit")
-        number, files = (found.get("number"), found.get("files")) if isinstance(found, Mapping) else (None, None)
+        entry = self.manifest.get("edit")
+        number, files = (entry.get("number"), entry.get("files")) if isinstance(entry, Mapping) else (None, None)
         return (number, list(map(_text, files))) if isinstance(number, int) and isinstance(files, list) else None
 
     @property
     def batch(self) -> str:
         """Id of the run of a suite that it was planned for; "" of any other."""
-        found = self.manifest.get("batch")
-        return _text(found.get("id")) if isinstance(found, Mapping) else ""
+        entry = self.manifest.get("batch")
+        return _text(entry.get("id")) if isinstance(entry, Mapping) else ""
 
     def arm(self, rung: str) -> Arm | None:
         """The rung's part, None where it had none."""
@@ -557,8 +557,8 @@ class Run(msgspec.Struct, frozen=True):
 
     def with_arm(self, arm: Arm) -> Self:
         """The run with what is known of this arm now."""
-        known = [arm if old.rung == arm.rung else old for old in self.arms]
-        return msgspec.structs.replace(self, arms=tuple(known if self.arm(arm.rung) else [*known, arm]))
+        arms = [arm if old.rung == arm.rung else old for old in self.arms]
+        return msgspec.structs.replace(self, arms=tuple(arms if self.arm(arm.rung) else [*arms, arm]))
 
     def with_comparison(self, comparison: Comparison) -> Self:
         """The run with this comparison, in the place of the one before between the same two."""
@@ -577,11 +577,11 @@ class Run(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, steps=tuple(kept))
 
     def announced(self, rungs: Iterable[Arm]) -> Self:
-        """The run as it is told when it is planned, with these arms: with the commitment to what is drawn, without
+        """The run as it is announced when it is planned, with these arms: with the commitment to what is drawn, without
         what would let anybody foresee it."""
         kept = ("code", "commitment", "stop_rule", "validity", "without")
-        told = {name: value for name, value in self.manifest.items() if name in kept}
-        return msgspec.structs.replace(self, seed=None, manifest=told, arms=tuple(rungs))
+        manifest = {name: value for name, value in self.manifest.items() if name in kept}
+        return msgspec.structs.replace(self, seed=None, manifest=manifest, arms=tuple(rungs))
 
     def lost(self, reason: str, arm_reason: str = "") -> Self:
         """The run as it is known once its engine is gone, and its arms that had not ended."""

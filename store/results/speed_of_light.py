@@ -26,7 +26,7 @@ from aisp.store.results.datasheets import Datasheet, datasheet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisp.store.record import Ceiling, Light, LinkUse, Peak
+    from aisp.store.record import Ceiling, LinkUse, Peak, RooflineBound
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
 # that allows it says so with `precision`.
@@ -190,7 +190,7 @@ def light(
     timing: Timing,
     host_ms: float | None = None,
     sm_clock_mhz: float | None = None,
-) -> Light | None:
+) -> RooflineBound | None:
     """An arm's time against the speed of light; None where no bound is known.
 
     Args:
@@ -209,7 +209,7 @@ def light(
 
     The score is measured from the bound by the measured ceilings, else by the datasheet.
     """
-    from aisp.store.record import Light
+    from aisp.store.record import RooflineBound
 
     if timing in (Timing.HOST, Timing.NONE):
         return None
@@ -227,7 +227,7 @@ def light(
         limiter, eager_s = Limiter.HOST, measured_rate(peak, LAUNCH_EAGER)
     if target.flops == UNCOUNTED:  # the bytes bound it from below; what keeps it is not known
         limiter, base_ms = None, None
-    return Light(
+    return RooflineBound(
         spec_ms=spec.ms if spec else None,
         clock_ms=at_clock.ms if at_clock else None,
         measured_ms=measured.ms if measured else None,
@@ -254,7 +254,7 @@ def score_of_light(time: float, bound: float, base: float) -> float | None:
     return 1.0 / (1.0 + (time - bound) / (base - bound))
 
 
-def at_fast_host_ms(time_ms: float | None, light: Light | None) -> float | None:
+def at_fast_host_ms(time_ms: float | None, light: RooflineBound | None) -> float | None:
     """What a call that its host limits would take with a host of FAST_HOST_MS a launch: derived, not measured.
 
     A time t that is all launches of e each is t / e of them. At h = FAST_HOST_MS each they take t * h / e, unless the

@@ -30,7 +30,7 @@ from aisp.engine.doors.fleet import agent, driver, running, work
 from aisp.engine.doors.fleet.messages import Agent, Broken, Ended, Give, Here, Lost, Why
 from aisp.engine.protocol import requests
 from aisp.store import Store, new_ulid
-from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row, Standing
+from aisp.store.candidates import MOST_ATTEMPTS, Candidates, CandidateState, Level, Row
 from aisp.store.outcomes import State
 from aisp.store.record import Run
 from aisp.store.results import candidate as results
@@ -109,9 +109,9 @@ def test_what_was_given_up_is_tried_once_more_when_somebody_asks_again(table: Ca
     (number,) = numbers.values()
     table.lease("me", 1)
     table.fail(number, "me", "a host burnt down", final=True)
-    assert table.row(number).state is Standing.DEAD
+    assert table.row(number).state is CandidateState.DEAD
     batch(table, tmp_path, a=GOOD)
-    assert table.row(number).state is Standing.PLANNED
+    assert table.row(number).state is CandidateState.PLANNED
 
 
 # -- a row on its host -------------------------------------------------------------------------------------------------
@@ -595,7 +595,7 @@ async def test_every_row_is_given_once_and_its_end_written_down(
     assert sorted(given) == sorted(row.number for _, row in table.rows(found.batch))
     assert {end.name for end in told} == {end.name for end in ends} == {f"c{number}.py" for number in range(9)}
     assert most <= running.AT_ONCE
-    assert table.counts(found.batch)[Standing.DONE] == 9
+    assert table.counts(found.batch)[CandidateState.DONE] == 9
     assert told[0].where == {"agent": "one", "host": "h"}
 
 
@@ -610,7 +610,7 @@ async def test_a_driver_that_dies_costs_no_row_an_attempt(
     found, _, said = fleet(table, copies(tmp_path, 3))
     await found.work()
     assert {row.attempts for _, row in table.rows(found.batch)} == {1}
-    assert table.counts(found.batch)[Standing.DONE] == 3
+    assert table.counts(found.batch)[CandidateState.DONE] == 3
     assert any("the driver has ended" in sentence for sentence in said)
 
 
@@ -627,8 +627,8 @@ async def test_a_row_that_is_lost_again_and_again_is_given_up_with_the_reason(
     found, _, _ = fleet(table, copies(tmp_path, 3))
     await found.work()
     dead = dict(table.rows(found.batch))["c1.py"]
-    assert (dead.state, dead.attempts, dead.reason) == (Standing.DEAD, MOST_ATTEMPTS, "the host burnt down")
-    assert table.counts(found.batch)[Standing.DONE] == 2
+    assert (dead.state, dead.attempts, dead.reason) == (CandidateState.DEAD, MOST_ATTEMPTS, "the host burnt down")
+    assert table.counts(found.batch)[CandidateState.DONE] == 2
 
 
 def _own(row: Give) -> bytes:
@@ -649,13 +649,13 @@ def test_rows_of_a_command_that_was_killed_are_taken_up(
         check=True,
         cwd=MAIN,
     )
-    assert table.counts(name)[Standing.LEASED] == 2
+    assert table.counts(name)[CandidateState.LEASED] == 2
     scripted(serve)
     found, told, _ = fleet(table, copies(tmp_path, 4))
     asyncio.run(found.work())
     assert found.batch == name
     assert len(told) == 4
-    assert table.counts(name)[Standing.DONE] == 4
+    assert table.counts(name)[CandidateState.DONE] == 4
 
 
 async def test_nobody_to_run_them_is_told_and_every_row_waits(
@@ -674,7 +674,7 @@ async def test_nobody_to_run_them_is_told_and_every_row_waits(
         with pytest.raises(running.NoFleetError, match=said):
             await found.work()
         assert told == []
-        assert table.counts(found.batch)[Standing.PLANNED] == 2
+        assert table.counts(found.batch)[CandidateState.PLANNED] == 2
 
 
 async def test_the_fastest_get_a_full_run(table: Candidates, tmp_path: Path, scripted: Callable[..., None]) -> None:
@@ -912,7 +912,7 @@ def test_whoever_is_killed_no_row_is_lost_and_none_is_run_twice(
         out, err = process.communicate()
     assert process.returncode in (0, 1), err  # whether one is faster is the machine's affair
     rows = proof.rows(state)
-    assert {row.state for _, row in rows} == {Standing.DONE}, out
+    assert {row.state for _, row in rows} == {CandidateState.DONE}, out
     assert len(rows) == 24
     finals = proof.final_runs(state)
     assert len(finals) == 24 and set(finals.values()) == {1}

@@ -24,7 +24,7 @@ from aisp.engine.doors.serve.shelf import Shelf
 from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
 from aisp.store import Store, identity
-from aisp.store.candidates import Candidates, Level, TakenError, Wanted
+from aisp.store.candidates import CandidateRequest, Candidates, Level, TakenError
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run
 from tests import heard
@@ -308,13 +308,13 @@ def test_a_candidate_of_anothers_digest_is_not_planned(
     monkeypatch.setattr(identity, "digest", lambda _: "ab" * 32)
 
     def plan(number: int) -> int:
-        one = [Wanted("a", {"candidate.py": text(number).encode()})]
+        one = [CandidateRequest("a", {"candidate.py": text(number).encode()})]
         return table.plan("b", target="mine:one", sources="s", wanted=one)[0].number
 
     assert plan(1) == plan(1)
     with pytest.raises(TakenError, match="change a comment"):
         plan(2)
-    assert table.taken([Wanted(str(n), {"candidate.py": text(n).encode()}) for n in (1, 2)]) == [False, True]
+    assert table.taken([CandidateRequest(str(n), {"candidate.py": text(n).encode()}) for n in (1, 2)]) == [False, True]
 
 
 def test_a_batch_of_other_candidates_is_not_taken_up(

@@ -18,7 +18,7 @@ from aisp.engine.doors.dispatch import StoppedError
 from aisp.engine.doors.many import Brought, Common, Ended, Judging, Terms
 from aisp.engine.protocol import events, requests
 from aisp.store import Store
-from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Standing
+from aisp.store.candidates import MOST_ATTEMPTS, Candidates, CandidateState, Level
 from aisp.store.content import snapshot_hash
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run
@@ -262,7 +262,7 @@ async def test_a_gpu_that_is_gone_meanwhile_is_no_candidates_end(
         await judged(
             table, monkeypatch, brought("fast"), terms=QUICK, change=lambda engine: setattr(engine, "refuses", refuses)
         )
-    assert table.counts()[Standing.PLANNED] == 1
+    assert table.counts()[CandidateState.PLANNED] == 1
     note = ""
     _, ends, _ = await judged(table, monkeypatch, brought("fast"), terms=QUICK)
     assert ends["fast"].outcome is not None and ends["fast"].outcome.right
@@ -277,7 +277,7 @@ async def test_a_run_that_nobody_can_have_ends_all_and_gives_the_rows_back(
     """Somebody cancels it, or the engine starts no process for anybody: no candidate is to blame."""
     with pytest.raises(StoppedError, match=told):
         await judged(table, monkeypatch, brought("fast", "good"), lambda names: state)
-    assert table.counts()[Standing.PLANNED] == 2
+    assert table.counts()[CandidateState.PLANNED] == 2
     assert all(row.attempts == 0 for row in (table.row(1), table.row(2)))
 
 
@@ -325,5 +325,5 @@ async def test_an_engine_that_goes_away_is_told_and_nothing_stays_leased(
     with pytest.raises(EngineUnavailableError, match="goes on from there"):
         await judged(table, monkeypatch, brought("fast"), change=silent)
     row = table.row(1)
-    assert (row.state, row.owner, row.attempts) == (Standing.PLANNED, "", 0)
+    assert (row.state, row.owner, row.attempts) == (CandidateState.PLANNED, "", 0)
     assert row.run_id  # by which the next one finds what it came to

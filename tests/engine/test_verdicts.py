@@ -94,7 +94,7 @@ def record_of(arm: Arm, *, bound_ms: float | None = None) -> records.Arm:
     return verdicts.arm_record(
         arm,
         source=b"",
-        roofline=None if bound_ms is None else lambda **_: records.Light(spec_ms=bound_ms),
+        roofline=None if bound_ms is None else lambda **_: records.RooflineBound(spec_ms=bound_ms),
         base_ms=None,
         prior=PRIOR,
     )
@@ -110,7 +110,7 @@ def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: 
 
 
 def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light() -> None:
-    light = records.Light(spec_ms=1.2, measured_ms=1.5)
+    light = records.RooflineBound(spec_ms=1.2, measured_ms=1.5)
     found = verdicts.arm_record(
         arm("optimized", 2.0), source=b"def run(): ...", roofline=lambda **_: light, base_ms=3.0, prior=PRIOR
     )

@@ -28,7 +28,6 @@ from aisp.store.record import (
     Failure,
     Finding,
     Fuzz,
-    Light,
     LinkUse,
     Naive,
     NaiveOpinion,
@@ -36,6 +35,7 @@ from aisp.store.record import (
     Quality,
     Rank,
     Ranks,
+    RooflineBound,
     RuleSaid,
     Run,
     RungFuzz,
@@ -140,7 +140,7 @@ def measured(run: Run, **changes: Any) -> Run:
         drift=-0.0012, autocorrelation=0.1, throttled_share=0.0625, resolution_ms=3.2e-05, overhead_ms=0.00128
     )
     modes = replace(quality, low_mode_ms=0.49, high_mode_ms=0.56, high_share=0.25)
-    bound = Light(spec_ms=0.4, clock_ms=0.41, measured_ms=0.45, limiter=Limiter.BYTES)
+    bound = RooflineBound(spec_ms=0.4, clock_ms=0.41, measured_ms=0.45, limiter=Limiter.BYTES)
     ratio = end.comparisons[0]
     return replace(
         end,
@@ -369,7 +369,7 @@ def _qualities() -> st.SearchStrategy[Quality]:
     return st.builds(Quality, **members)
 
 
-def _lights() -> st.SearchStrategy[Light]:
+def _lights() -> st.SearchStrategy[RooflineBound]:
     bounds = {name: _optional(_FINITE) for name in ("spec_ms", "clock_ms", "measured_ms")}
     score = _optional(st.floats(0, 1, exclude_min=True))
     shares = {name: _optional(_FINITE) for name in ("out_bytes_per_s", "in_share", "out_share")}
@@ -381,7 +381,7 @@ def _lights() -> st.SearchStrategy[Light]:
         **shares,
     )
     limiter = _optional(st.sampled_from(Limiter))
-    return st.builds(Light, **bounds, limiter=limiter, score=score, link=_optional(links))
+    return st.builds(RooflineBound, **bounds, limiter=limiter, score=score, link=_optional(links))
 
 
 def _naives() -> st.SearchStrategy[Naive]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aisp.store import candidates
-from aisp.store.candidates import Candidates, Level, Row, Standing, TooManyError, Wanted, owner_here
+from aisp.store.candidates import CandidateRequest, Candidates, CandidateState, Level, Row, TooManyError, owner_here
 from aisp.store.errors import ForeignDatabaseError, NewerSchemaError, StoreCorruptError
 
 SOURCES = "5" * 64
@@ -25,8 +25,8 @@ def table(tmp_path: Path) -> Iterator[Candidates]:
         yield opened
 
 
-def wanted(*names: str) -> list[Wanted]:
-    return [Wanted(f"{name}.py", {"optimized_candidate.py": f"# {name}\n".encode()}) for name in names]
+def wanted(*names: str) -> list[CandidateRequest]:
+    return [CandidateRequest(f"{name}.py", {"optimized_candidate.py": f"# {name}\n".encode()}) for name in names]
 
 
 def planned(table: Candidates, *names: str, batch: str = "one", level: Level = Level.QUICK, **more: int) -> list[Row]:
@@ -49,7 +49,7 @@ def test_the_same_work_is_planned_once_whoever_plans_it(table: Candidates) -> No
 
 def test_the_sources_come_back_as_they_were(table: Candidates) -> None:
     files = {"optimized_candidate.py": b"\x00\xff", "parts/\udcff.cuh": b"", "a" * 200: b"x" * 100_000}
-    (row,) = table.plan("one", target="t", sources=SOURCES, wanted=[Wanted("folder", files)])
+    (row,) = table.plan("one", target="t", sources=SOURCES, wanted=[CandidateRequest("folder", files)])
     assert table.files(row.candidate) == files
     with pytest.raises(LookupError, match="no candidate"):
         table.files("0" * 64)
@@ -63,7 +63,7 @@ def test_the_most_urgent_goes_first_then_the_oldest(table: Candidates) -> None:
     taken = table.lease(owner, 3)
     names = {row.number: name for name, row in [*table.rows("one"), *table.rows("two")]}
     assert [names[row.number] for row in taken] == ["b.py", "d.py", "a.py"]
-    assert all(row.state is Standing.LEASED and row.owner == owner and row.attempts == 1 for row in taken)
+    assert all(row.state is CandidateState.LEASED and row.owner == owner and row.attempts == 1 for row in taken)
     assert [names[row.number] for row in table.lease(owner, 9)] == ["c.py"]
     assert table.lease(owner, 9) == []
 
@@ -81,17 +81,17 @@ def test_the_first_outcome_of_a_row_stands(table: Candidates) -> None:
     (row,) = planned(table, "a")
     owner = owner_here()
     table.lease(owner, 1)
-    table.asked("host/other/1/2/", [row.number], "somebody:else")  # who has no lease of it
-    table.asked(owner, [row.number], "add-1:add")
+    table.note_request("host/other/1/2/", [row.number], "somebody:else")  # who has no lease of it
+    table.note_request(owner, [row.number], "add-1:add")
     table.begun(owner, [row.number], "01RUN")
     assert (table.row(row.number).asked_as, table.row(row.number).run_id) == ("add-1:add", "01RUN")
     assert table.finish(row.number, {"verdict": "faster"})
     assert not table.finish(row.number, {"verdict": "slower"}, run_id="01OTHER")
     ended = table.row(row.number)
-    assert (ended.state, ended.outcome, ended.run_id) == (Standing.DONE, {"verdict": "faster"}, "01RUN")
-    assert table.fail(row.number, owner, "too late") is Standing.DONE
+    assert (ended.state, ended.outcome, ended.run_id) == (CandidateState.DONE, {"verdict": "faster"}, "01RUN")
+    assert table.fail(row.number, owner, "too late") is CandidateState.DONE
     assert planned(table, "a")[0] == ended
-    assert planned(table, "a", again=True)[0].state is Standing.PLANNED
+    assert planned(table, "a", again=True)[0].state is CandidateState.PLANNED
 
 
 def test_an_attempt_that_comes_to_nothing_is_made_again_and_then_given_up(table: Candidates) -> None:
@@ -99,25 +99,25 @@ def test_an_attempt_that_comes_to_nothing_is_made_again_and_then_given_up(table:
     owner = owner_here()
     for _ in range(candidates.MOST_ATTEMPTS):
         assert table.lease(owner, 1)[0].asked_as == ""  # nobody looks for what came to nothing
-        table.asked(owner, [row.number], "add-1:add")
+        table.note_request(owner, [row.number], "add-1:add")
         table.fail(row.number, owner, "the engine\x1b[31m went away")
     ended = table.row(row.number)
-    assert (ended.state, ended.attempts) == (Standing.DEAD, candidates.MOST_ATTEMPTS)
+    assert (ended.state, ended.attempts) == (CandidateState.DEAD, candidates.MOST_ATTEMPTS)
     assert "went away" in ended.reason and "\x1b" not in ended.reason
     assert table.lease(owner, 1) == []
     table.again([row.number])
     assert table.lease(owner, 1)[0].attempts == 1
-    assert table.fail(row.number, owner, "there is no such GPU", final=True) is Standing.DEAD
+    assert table.fail(row.number, owner, "there is no such GPU", final=True) is CandidateState.DEAD
 
 
 def test_who_has_lost_a_lease_cannot_give_the_row_back_but_an_outcome_counts(table: Candidates) -> None:
     (row,) = planned(table, "a")
     table.lease("host/other/1/2/", 1, for_s=-1.0)
-    table.asked("host/other/1/2/", [row.number], "add-1:add")
+    table.note_request("host/other/1/2/", [row.number], "add-1:add")
     assert table.requeue_expired() == candidates.Requeued(1, 0)
     (mine,) = table.lease(owner_here(), 1)
     assert mine.asked_as == "add-1:add"  # the engine may have it still
-    assert table.fail(row.number, "host/other/1/2/", "late") is Standing.LEASED
+    assert table.fail(row.number, "host/other/1/2/", "late") is CandidateState.LEASED
     assert table.row(row.number).owner == owner_here()
     assert table.finish(row.number, {"verdict": "same"})
 
@@ -135,7 +135,7 @@ def test_leases_that_are_given_back_do_not_count_as_attempts(table: Candidates) 
     for _ in range(candidates.MOST_ATTEMPTS + 1):
         table.lease(owner, 2)
         assert table.release(owner) == 2
-    assert table.counts("one")[Standing.PLANNED] == 2
+    assert table.counts("one")[CandidateState.PLANNED] == 2
 
 
 DRIVER = """
@@ -163,7 +163,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_at_last_its_row_is_dead(table
         last = attempt == candidates.MOST_ATTEMPTS
         assert table.requeue_expired() == (candidates.Requeued(0, 2) if last else candidates.Requeued(2, 0))
     for _, row in table.rows("one"):
-        assert row.state is Standing.DEAD and "has gone" in row.reason
+        assert row.state is CandidateState.DEAD and "has gone" in row.reason
 
 
 def test_an_owner_is_gone_only_where_that_can_be_seen() -> None:
@@ -196,7 +196,7 @@ def test_several_drivers_share_a_batch_without_doing_a_row_twice(table: Candidat
     ]
     done = [int(line) for driver in crowd for line in driver.communicate()[0].split()]
     assert sorted(done) == [row.number for row in rows]
-    assert table.counts("one")[Standing.DONE] == 60
+    assert table.counts("one")[CandidateState.DONE] == 60
     assert all(row.attempts == 1 for _, row in table.rows("one"))
 
 
@@ -208,7 +208,7 @@ def test_too_many_are_refused_whole_and_what_has_ended_makes_room(
     first = planned(table, "a", "b", "c")
     with pytest.raises(TooManyError, match="let some end first"):
         planned(table, "d")
-    assert table.counts()[Standing.PLANNED] == 3
+    assert table.counts()[CandidateState.PLANNED] == 3
     for row in first:
         table.finish(row.number, {"verdict": "same"})
     planned(table, "d")
@@ -221,10 +221,10 @@ def test_too_many_are_refused_whole_and_what_has_ended_makes_room(
 def test_what_is_too_large_or_no_name_is_refused(table: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "MOST_BYTES", 10)
     with pytest.raises(ValueError, match="at most 10 are taken"):
-        table.plan("one", target="t", sources=SOURCES, wanted=[Wanted("x", {"a.py": b"x" * 11})])
+        table.plan("one", target="t", sources=SOURCES, wanted=[CandidateRequest("x", {"a.py": b"x" * 11})])
     with pytest.raises(ValueError, match="must be relative"):
-        table.plan("one", target="t", sources=SOURCES, wanted=[Wanted("x", {"../a.py": b"x"})])
-    (row,) = table.plan("one", target="t", sources=SOURCES, wanted=[Wanted("x", {"a.py": b"x"})])
+        table.plan("one", target="t", sources=SOURCES, wanted=[CandidateRequest("x", {"../a.py": b"x"})])
+    (row,) = table.plan("one", target="t", sources=SOURCES, wanted=[CandidateRequest("x", {"a.py": b"x"})])
     with pytest.raises(ValueError, match="an outcome of"):
         table.finish(row.number, {"text": "x" * candidates.MOST_OUTCOME_BYTES})
     with pytest.raises(LookupError, match="no row 99"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.store import History, Opened, Store
+from aisp.store import History, OpenReport, Store
 from aisp.store.outcomes import State
 from tests.store.examples import equal_arrays, samples_of
 
@@ -142,7 +142,7 @@ def test_a_writer_killed_anywhere_loses_nothing_that_it_acknowledged(tmp_path: P
         pid = writers.start(path, 1_000_000)
         word, rest = writers.next()
         while word == "opened":
-            assert rest == str(Opened())
+            assert rest == str(OpenReport())
             word, rest = writers.next()
         for _ in range(chance.randrange(1, 25)):
             writers.next()
@@ -160,7 +160,7 @@ def test_a_writer_killed_anywhere_loses_nothing_that_it_acknowledged(tmp_path: P
         # One more than acknowledged per kill at most: committed, but killed before it could say so.
         assert len(finished) <= len(writers.finished) + kills
     with Store.open(path) as store, History(path) as history:
-        assert store.opened == Opened()
+        assert store.opened == OpenReport()
         store.mark_lost("the last engine")
         ended = history.newest(10**6)
         assert {run.state for run in ended} == {State.OK, State.ENGINE_LOST}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.store import ContradictionError, History, Opened, Store, StoreError, upkeep, writer
+from aisp.store import ContradictionError, History, OpenReport, Store, StoreError, upkeep, writer
 from aisp.store.errors import StoreCorruptError
 from tests.store.examples import equal_arrays, finished, planned, samples_of
 
@@ -81,19 +81,19 @@ def test_a_damaged_store_is_set_aside(path: Path, injure: Callable[[bytearray], 
         assert set(missing.runs) <= lost
         assert set(missing.runs) == lost or not missing.certain
         if with_backup:
-            assert store.opened == Opened(restored_from=backup, set_aside=aside, missing=missing)
+            assert store.opened == OpenReport(restored_from=backup, set_aside=aside, missing=missing)
             assert history.count() == 20
             assert history.verify(newest)
             assert backup.exists()
         else:
-            assert store.opened == Opened(set_aside=aside, missing=missing)
+            assert store.opened == OpenReport(set_aside=aside, missing=missing)
             assert history.count() == 0
         run = planned()
         store.plan([run])
         store.finish(finished(run), {})
         assert history.verify(run.id)
     with Store.open(path) as store:
-        assert store.opened == Opened()
+        assert store.opened == OpenReport()
 
 
 def flip_a_bit(data: bytearray, chance: random.Random) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from aisp.store import Store
 from aisp.store.outcomes import State
-from aisp.store.record import Light, LinkUse, Naive, Quality
+from aisp.store.record import LinkUse, Naive, Quality, RooflineBound
 from tests.replacing import replace
 from tests.store.examples import caught, finding, fuzz_of, measured, peak_of, planned, samples_of, telemetry_of
 
@@ -101,7 +101,7 @@ def test_every_table_and_every_column_is_explained(state: Path) -> None:
 
 def test_every_member_of_light_quality_and_naive_is_explained() -> None:
     section = PAGE.split("### arms")[1].split("###")[0]
-    members = {*Light.__slots__, *LinkUse.__slots__, *Quality.__slots__, *Naive.__slots__}
+    members = {*RooflineBound.__slots__, *LinkUse.__slots__, *Quality.__slots__, *Naive.__slots__}
     assert members <= set(re.findall(r"`(\w+)`", section))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from aisp.store.outcomes import Correctness, Limiter, State, Validity, Verdict
-from aisp.store.record import Arm, Light, LinkUse, Run
+from aisp.store.record import Arm, LinkUse, RooflineBound, Run
 from aisp.store.results import evidence
 from aisp.store.results.evidence import EVIDENCE_BYTES, Outcome, Stage
 from aisp.store.results.reading import Reading
@@ -47,7 +47,7 @@ def test_a_rung_over_a_link_is_told_with_what_it_carries_each_way_and_others_wit
     run = measured(planned())
     baseline, optimized = run.arms
     link = LinkUse(Limiter.NVLINK, in_bytes_per_s=3e11, in_share=0.8, measured=True)
-    over = replace(optimized, light=Light(measured_ms=0.45, limiter=Limiter.NVLINK, link=link))
+    over = replace(optimized, light=RooflineBound(measured_ms=0.45, limiter=Limiter.NVLINK, link=link))
     counters = told(replace(run, arms=(baseline, over))).counters
     assert {name: value for name, value in counters.items() if name.startswith("link")} == {
         "link_in_bytes_per_s": 3e11, "link_in_share": 0.8,

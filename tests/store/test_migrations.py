@@ -15,7 +15,7 @@ import pytest
 from aisp.store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
 from aisp.store.outcomes import State, Verdict
 from aisp.store.record import Run
-from aisp.store.writer import Opened
+from aisp.store.writer import OpenReport
 from tests.store.examples import (
     caught,
     equal_arrays,
@@ -349,7 +349,7 @@ def test_a_newer_store_is_refused_with_a_sentence_and_left_as_it_is(tmp_path: Pa
         f"{path} has schema version {migrations.LATEST + 1} and this aisp knows {migrations.LATEST}: "
         "update aisp, or set AISP_STATE to another folder"
     )
-    assert (refused.value.found, refused.value.known) == (migrations.LATEST + 1, migrations.LATEST)
+    assert (refused.value.version, refused.value.latest) == (migrations.LATEST + 1, migrations.LATEST)
     assert path.read_bytes() == before
     with History(path) as history:  # nothing that reading needs is missing
         assert history.count() == 1
@@ -410,7 +410,7 @@ def test_a_new_store_that_is_killed_half_made_is_no_older_one(tmp_path: Path) ->
     killed = subprocess.run([sys.executable, "-c", KILLED, str(path), "3"], timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with Store.open(path) as store:
-        assert store.opened == Opened()
+        assert store.opened == OpenReport()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["aisp.db", "aisp.db.closed"]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, Limiter, State
-from aisp.store.record import ContradictionError, Light, LinkUse, Peak, Quality, Run
+from aisp.store.record import ContradictionError, LinkUse, Peak, Quality, RooflineBound, Run
 from aisp.store.samples import Samples
 from tests.replacing import replace
 from tests.store.examples import (
@@ -78,7 +78,7 @@ def test_every_peak_comes_back_equal(pair: tuple[Store, History], peak: Peak) ->
 
 def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(pair: tuple[Store, History]) -> None:
     store, history = pair
-    light = Light(
+    light = RooflineBound(
         spec_ms=0.1 + 0.2, clock_ms=5e-324, measured_ms=1.7976931348623157e308, limiter=Limiter.HOST, score=1 / 3
     )
     quality = Quality(
@@ -92,7 +92,7 @@ def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(
     first, second = measured(planned()).arms
     end = measured(planned())
     end = replace(
-        end, arms=(replace(first, light=light, quality=quality), replace(second, light=Light(), quality=None))
+        end, arms=(replace(first, light=light, quality=quality), replace(second, light=RooflineBound(), quality=None))
     )
     store.finish(end, {}, None)
     read = history.run(end.id).arms
@@ -107,7 +107,7 @@ def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(
     assert read[0].light.limiter is Limiter.HOST
     assert read[0].quality is not None
     assert read[0].quality.high_share is None
-    assert read[1].light == Light()
+    assert read[1].light == RooflineBound()
     assert read[1].quality is None
     assert history.verify(end.id)
 
@@ -115,11 +115,11 @@ def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(
 def test_a_bound_that_is_no_number_is_unknown(pair: tuple[Store, History]) -> None:
     store, history = pair
     end = measured(planned())
-    light, quality = Light(spec_ms=float("inf"), clock_ms=1.5), Quality(drift=float("nan"), overhead_ms=0.001)
+    light, quality = RooflineBound(spec_ms=float("inf"), clock_ms=1.5), Quality(drift=float("nan"), overhead_ms=0.001)
     end = replace(end, arms=(replace(end.arms[0], light=light, quality=quality), end.arms[1]))
     store.finish(end, {}, None)
     arm = history.run(end.id).arms[0]
-    assert (arm.light, arm.quality) == (Light(clock_ms=1.5), Quality(overhead_ms=0.001))
+    assert (arm.light, arm.quality) == (RooflineBound(clock_ms=1.5), Quality(overhead_ms=0.001))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_bound_that_is_no_number_is_unknown(pair: tuple[Store, History]) -> No
 def test_the_use_of_a_link_comes_back_whole(pair: tuple[Store, History], link: LinkUse) -> None:
     store, history = pair
     end = measured(planned())
-    light = Light(spec_ms=1.5, limiter=link.over, link=link)
+    light = RooflineBound(spec_ms=1.5, limiter=link.over, link=link)
     store.finish(replace(end, arms=(replace(end.arms[0], light=light), end.arms[1])), {}, None)
     assert history.run(end.id).arms[0].light == light
     assert history.verify(end.id)

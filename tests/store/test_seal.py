@@ -43,7 +43,7 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]]]:
 @pytest.mark.slow
 def test_rows_are_spelled_as_json_spells_them(table: tuple[list[str], list[tuple[Any, ...]]]) -> None:
     names, rows = table
-    said = [seal.solid(dict(zip(names, row, strict=True))) for row in rows]
+    said = [seal.without_nulls(dict(zip(names, row, strict=True))) for row in rows]
     assert list(seal.solid_json(names, rows)) == [
         json.dumps(row, sort_keys=True, separators=(",", ":")) for row in said
     ]

@@ -11,7 +11,7 @@ import pytest
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import LIMITERS, Case, Target
 from aisp.store.outcomes import Limiter, Timing
-from aisp.store.record import Ceiling, Light, LinkUse, Peak
+from aisp.store.record import Ceiling, LinkUse, Peak, RooflineBound
 from aisp.store.results.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
 from aisp.store.results.roofline import Roof, roofline
 from aisp.store.results.speed_of_light import (
@@ -57,18 +57,18 @@ def peak(**values: float) -> Peak:
     return Peak("01", "a GPU", "GPU-1", "2026-01-01T00:00:00.000+00:00", "", tuple(ceilings))
 
 
-def lit(target: Target, gpu: str = H100, measured: Peak | None = None, **arguments: object) -> Light | None:
+def lit(target: Target, gpu: str = H100, measured: Peak | None = None, **arguments: object) -> RooflineBound | None:
     """An arm's light; 1 ms, cold and held where the test says nothing else."""
     given: dict[str, object] = {"time_ms": 1.0, "base_ms": None, "timing": Timing.COLD} | arguments
     return light(target, target.case("default"), gpu, measured, **given)  # type: ignore[arg-type]
 
 
-def bound(target: Target, case: Case, gpu: str) -> Light | None:
+def bound(target: Target, case: Case, gpu: str) -> RooflineBound | None:
     """The bound by the datasheet alone."""
     return light(target, case, gpu, None, time_ms=1e9, base_ms=None, timing=Timing.COLD)
 
 
-def known(found: Light | None) -> Light:
+def known(found: RooflineBound | None) -> RooflineBound:
     assert found is not None
     return found
 
@@ -450,7 +450,7 @@ def test_a_call_that_the_host_limits_says_what_a_launch_costs_this_host(tmp_path
 def test_what_a_host_of_5_us_a_launch_would_make_of_it_is_derived(
     time_ms: float, launch_eager_ms: float | None, bound_ms: float, expected: float | None
 ) -> None:
-    roof = Light(spec_ms=99.0, measured_ms=bound_ms, limiter=Limiter.HOST, launch_eager_ms=launch_eager_ms)
+    roof = RooflineBound(spec_ms=99.0, measured_ms=bound_ms, limiter=Limiter.HOST, launch_eager_ms=launch_eager_ms)
     found = at_fast_host_ms(time_ms, roof)
     assert found == (None if expected is None else pytest.approx(expected))
 

@@ -154,14 +154,14 @@ def test_a_package_holds_four_files_and_reads_back(tmp_path: Path) -> None:
     assert json.loads((tmp_path / first.id / TREND).read_text("utf-8"))["schema"] == 1
     found = suites.read_index(tmp_path, MACHINE)
     assert [one.id for one in found.here] == sorted([first.id, second.id])
-    assert (found.told, found.elsewhere) == ([], [])
-    document = suite_documents.index("tier1", [(one.summary, one.regression) for one in found.here], found.told)
+    assert (found.problems, found.elsewhere) == ([], [])
+    document = suite_documents.index("tier1", [(one.summary, one.regression) for one in found.here], found.problems)
     path = suites.write_index(tmp_path, document)
     assert (path, suites.write_index(tmp_path, document)) == (tmp_path / INDEX, path), "the index is written anew"
     entry = json.loads(path.read_text("utf-8"))["packages"][0]
     assert (entry["id"], entry["worse"], entry["changes"]["worse"]) == (min(first.id, second.id), ["ch07:transpose"], 1)
     assert entry["geometric_mean"]["count"] == 6
-    assert suites.read_index(tmp_path, MACHINE).told == [], "the index is no package"
+    assert suites.read_index(tmp_path, MACHINE).problems == [], "the index is no package"
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_a_bad_package_is_told_in_a_sentence_and_the_rest_goes_on(tmp_path: Path
     (tmp_path / "notes.txt").write_text("mine", "utf-8")
     found = suites.read_index(tmp_path, MACHINE)
     assert [one.id for one in found.here] == [good.id]
-    told = dict(line.split(": ", 1) for line in found.told)
+    told = dict(line.split(": ", 1) for line in found.problems)
     assert told == {
         newer: "summary.json has schema 2, a newer aisp wrote it; this one reads up to 1",
         foreign_kind: "summary.json is no summary of a suite",
@@ -248,7 +248,7 @@ def test_a_package_of_another_machine_is_told_and_kept_out_of_the_history(tmp_pa
     found = suites.read_index(tmp_path, MACHINE)
     assert [one.id for one in found.here] == sorted([ours.id, unknown.id]), "the same name, and what is not known"
     assert [(one.id, one.elsewhere) for one in found.elsewhere] == [(theirs.id, True)]
-    assert found.told == [
+    assert found.problems == [
         f"{theirs.id}: from another machine (gpu_uuid: GPU-2, cpu: EPYC): not part of this one's history"
     ]
     assert len(suites.read_index(tmp_path).here) == 3
@@ -257,7 +257,7 @@ def test_a_package_of_another_machine_is_told_and_kept_out_of_the_history(tmp_pa
 def test_a_folder_that_is_not_there_has_no_packages(tmp_path: Path) -> None:
     assert suites.read_index(tmp_path / "none") == suites.Packages()
     (tmp_path / "file").write_text("", "utf-8")
-    assert suites.read_index(tmp_path / "file").told == [f"{tmp_path / 'file'}: cannot be read: Not a directory"]
+    assert suites.read_index(tmp_path / "file").problems == [f"{tmp_path / 'file'}: cannot be read: Not a directory"]
 
 
 def test_rules_and_documents_import_nothing_heavy() -> None:

@@ -17,7 +17,7 @@ from aisp.store import (
     ContradictionError,
     ForeignDatabaseError,
     History,
-    Opened,
+    OpenReport,
     Store,
     StoreError,
     StoreFullError,
@@ -59,7 +59,7 @@ def raw(path: Path) -> sqlite3.Connection:
 
 
 def test_a_new_store_is_durable_private_and_strict(path: Path, store: Store) -> None:
-    assert store.opened == Opened()
+    assert store.opened == OpenReport()
     pragma = {
         name: store._db.conn.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")

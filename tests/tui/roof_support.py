@@ -9,7 +9,7 @@ from aisp.kernels.catalog import parse_tensor
 from aisp.kernels.catalog.model import Case, Catalog
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, Timing
-from aisp.store.record import Arm, Ceiling, Light, Peak, Quality
+from aisp.store.record import Arm, Ceiling, Peak, Quality, RooflineBound
 from aisp.store.ulid import new_ulid
 from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
@@ -64,7 +64,7 @@ def ceilings() -> Peak:
 def fill_roofs(target: str, times_ms: tuple[float, float], *, peak: bool = True, device: str = "cuda") -> str:
     """Store a run of a target on that GPU, and its ceilings; returns the run's id."""
     base_ms, best_ms = times_ms
-    light = Light(
+    light = RooflineBound(
         spec_ms=best_ms * 0.8,
         clock_ms=best_ms * 0.85,
         measured_ms=best_ms * 0.9 if peak else None,

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, State, Validity
-from aisp.store.record import Ceiling, Light, Peak, unplanned
+from aisp.store.record import Ceiling, Peak, RooflineBound, unplanned
 from aisp.store.results.roofline import Roofline, of_case
 from aisp.tui.cli import selftest
 from aisp.tui.cli.follow import Followed
@@ -236,8 +236,8 @@ def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_
     tmp_path: Path, state: Path
 ) -> None:
     make_target(tmp_path / "mine", "many", on="H100")
-    slow = {"light": Light(measured_ms=0.01, limiter=Limiter.HOST, launch_eager_ms=0.02)}
-    by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
+    slow = {"light": RooflineBound(measured_ms=0.01, limiter=Limiter.HOST, launch_eager_ms=0.02)}
+    by_bytes = {"light": RooflineBound(measured_ms=0.01, limiter=Limiter.BYTES)}
     on_h100(state, "mine:many", case="default", speedup=50.0, arms={"baseline": slow, "optimized": by_bytes})
     page = bench("dev", "results", "--root", str(tmp_path / "mine")).stdout.splitlines()
     (row,) = [line for line in page if line.startswith("| `baseline` |")]
@@ -253,7 +253,7 @@ def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_me
     text = lesson.read_text()
     start = text.index("[rungs.") if "[rungs." in text else text.index("+++", 4)
     lesson.write_text(text[:start] + notes + text[text.index("+++", 4) :])
-    by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
+    by_bytes = {"light": RooflineBound(measured_ms=0.01, limiter=Limiter.BYTES)}
     on_h100(state, "mine:told", case="default", speedup=2.0, arms={"optimized": by_bytes})
     root = str(tmp_path / "mine")
     page = bench("dev", "results", "--root", root).stdout

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from aisp.kernels import catalog
 from aisp.kernels.catalog import expected
 from aisp.store.outcomes import Limiter, Timing, Validity
-from aisp.store.record import Light, Run
+from aisp.store.record import RooflineBound, Run
 from aisp.store.results import expected as results
 from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import isolate, make_target, remember
@@ -31,7 +31,7 @@ H100: dict[str, object] = {
     "cuda": "13.0",
     "versions": {"torch": "2.11.0", "triton": "3.6.0"},
 }
-SOL = {"light": Light(measured_ms=0.4, limiter=Limiter.BYTES), "timing": Timing.COLD}
+SOL = {"light": RooflineBound(measured_ms=0.4, limiter=Limiter.BYTES), "timing": Timing.COLD}
 
 
 @pytest.fixture(autouse=True)
@@ -305,13 +305,13 @@ def test_a_share_of_light_without_measured_ceilings_is_unmeasured_and_no_miss(
 ) -> None:
     run(2.0)
     ask("--refresh", "--yes", roots=mine)
-    by_sheet = {"light": Light(spec_ms=0.2, limiter=Limiter.FLOPS), "timing": Timing.COLD, "peak_bytes": 1}
+    by_sheet = {"light": RooflineBound(spec_ms=0.2, limiter=Limiter.FLOPS), "timing": Timing.COLD, "peak_bytes": 1}
     run(2.0, arms={"baseline": by_sheet, "optimized": by_sheet})
     (rung, _) = told("--strict", "--hardware", "h100", roots=mine)["files"][0]["targets"][0]["rungs"]
     assert {part["what"]: part["answer"] for part in rung["parts"]} == {
         "ms": "met", "sol": "unmeasured", "limiter": "unmeasured"
     }  # fmt: skip
-    other = {"light": Light(measured_ms=0.4, limiter=Limiter.FLOPS), "timing": Timing.COLD}
+    other = {"light": RooflineBound(measured_ms=0.4, limiter=Limiter.FLOPS), "timing": Timing.COLD}
     run(2.0, arms={"baseline": other, "optimized": other})
     shown = ask("--strict", "--hardware", "h100", roots=mine)
     assert (shown.exit_code, "limiter flops, bytes" in shown.stdout) == (1, True)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.doors import many
-from aisp.store.candidates import Candidates, Level, Standing
+from aisp.store.candidates import Candidates, CandidateState, Level
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.results.candidate import Outcome
 from aisp.store.results.outcome import Stage
@@ -267,7 +267,7 @@ async def test_a_driver_that_is_killed_goes_on_where_it_was(
 
         for reached in (
             lambda: any(row.asked_as for row in ours()),
-            lambda: any(row.state is Standing.DONE for row in ours()),
+            lambda: any(row.state is CandidateState.DONE for row in ours()),
         ):
             driver = start_aisp(*words, env=environment(shared))
             wait_for(reached, "the driver to be that far")

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from aisp.store import upkeep
 from aisp.store.migrations import LATEST
 from aisp.store.outcomes import Limiter, State, Timing, Validity, Verdict
-from aisp.store.record import Light, Quality
+from aisp.store.record import Quality, RooflineBound
 from aisp.store.results.comparison import EQUIVALENCE, judge
 from aisp.tui.cli.tree import cli
 from tests.store.forged import rewrite
@@ -124,7 +124,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
             "timing": Timing.COLD_GRAPH,
             "calls": 16,
             "sm_clock_mhz": 1755.0,
-            "light": Light(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter=Limiter.BYTES, score=0.784),
+            "light": RooflineBound(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter=Limiter.BYTES, score=0.784),
             "quality": Quality(drift=0.004, autocorrelation=0.2, resolution_ms=3.2e-5, overhead_ms=1.28e-3),
         },
     }

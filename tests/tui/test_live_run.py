@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Limiter, Timing, Validity, Verdict
-from aisp.store.record import Light, LinkUse, Quality, Rank, Ranks, unplanned
+from aisp.store.record import LinkUse, Quality, Rank, Ranks, RooflineBound, unplanned
 from aisp.tui import readings, runplot
 from aisp.tui.model import RunView
 from aisp.tui.screens import run as run_module
@@ -192,7 +192,7 @@ async def test_a_key_puts_away_what_a_large_screen_shows_by_itself_and_brings_it
 
 
 def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> None:
-    def lines(light: Light) -> str:
+    def lines(light: RooflineBound) -> str:
         arm = heard.arm_of("optimized", median_ms=20.0, timing="cold+host", light=light)
         return "\n".join(readings.sample_lines(RunView(unplanned("G1", "mine:one").with_arm(arm)), True))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Fault, FindingStatus, Limiter, State
-from aisp.store.record import Arm, Comparison, Light, unplanned
+from aisp.store.record import Arm, Comparison, RooflineBound, unplanned
 from aisp.store.results import busy, outcome
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
@@ -202,7 +202,7 @@ def _outcome(one: tuple[Reading, Arm]) -> str | None:
     return None if arm.rung == run.baseline and ended.outcome is outcome.Outcome.RIGHT else ended.word
 
 
-def _score(light: Light | None) -> str | None:
+def _score(light: RooflineBound | None) -> str | None:
     return None if light is None or light.score is None else f"{light.score:.2f}"
 
 

@@ -82,7 +82,7 @@ def find(word: str, kept: str | None) -> Package:
     found = suites.read_index(place.parent)
     package = next((one for one in (*found.here, *found.elsewhere) if one.folder == place), None)
     if package is None:
-        why = [told for told in found.told if told.startswith(f"{clean_line(place.name)}: ")]
+        why = [told for told in found.problems if told.startswith(f"{clean_line(place.name)}: ")]
         raise NotHereError(why[0] if why else f"{place} holds no package")
     return package
 

@@ -65,10 +65,10 @@ def history(name: str, kept: str | None, limit: int, roots: Sequence[str], *, as
     if name not in names:
         raise common.unknown(f"no suite {name!r}", name, names, "`aisp suite` shows which there are")
     found = kept_suites.read_index(base / name, None if kept else _machine())
-    common.warn(found.told)
+    common.warn(found.problems)
     shown = [_run_of(one) for one in found.here[-limit:]]
     if as_json:
-        common.say_document({"suite": name, "runs": documents(RUNS, shown), "told": found.told})
+        common.say_document({"suite": name, "runs": documents(RUNS, shown), "told": found.problems})
     elif shown:
         worse = ", ".join(map(clean_line, shown[-1].worse))
         table = plain.listing(RUNS, shown, width=common.terminal_width())

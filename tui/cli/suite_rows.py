@@ -211,5 +211,5 @@ def write(base: Path, run: suite_documents.Pass, result: Result, launch_count: S
     written = suites.write(base / run.id, documents)
     found = suites.read_index(base, run.machine)
     packages = [(package.summary, package.regression) for package in found.here]
-    suites.write_index(base, suite_documents.index(run.suite, packages, found.told))
-    return written, found.told
+    suites.write_index(base, suite_documents.index(run.suite, packages, found.problems))
+    return written, found.problems

@@ -23,7 +23,7 @@ from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriv
 from aisp.engine.doors.many import ENTRY, Brought, Ended, Stages, Tell, Terms, rung_of
 from aisp.engine.protocol.framing import Decoder, Encoder, FrameError
 from aisp.store import identity
-from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, owner_here
+from aisp.store.candidates import Candidates, CandidateState, Level, Row, TakenError, owner_here
 from aisp.store.content import snapshot_hash
 from aisp.store.results.candidate import refused
 from aisp.store.text import clean_line
@@ -197,7 +197,7 @@ class Fleet(Stages):
             self._note(self._table.row(message.number))
         elif isinstance(message, Lost):
             seen.given.pop(message.number, None)
-            if self._table.fail(message.number, self._owner, message.reason) is Standing.DEAD:
+            if self._table.fail(message.number, self._owner, message.reason) is CandidateState.DEAD:
                 self._note(self._table.row(message.number))
             else:
                 self._say(f"a row waits again: {message.reason}")

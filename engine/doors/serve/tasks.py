@@ -14,7 +14,7 @@ from aisp.engine import paths
 from aisp.engine.doors.serve.evaluations import Failure
 from aisp.engine.doors.serve.refusals import Kind, RefusalError
 from aisp.store import identity
-from aisp.store.candidates import Candidates, Level, Row, Standing, TakenError, TooManyError, Wanted
+from aisp.store.candidates import CandidateRequest, Candidates, CandidateState, Level, Row, TakenError, TooManyError
 
 PREFIX = "serve/"
 """Of the batches that are tasks."""
@@ -49,7 +49,7 @@ class Task:
         """For the client."""
         failures = [failure for row in self.rows.values() if (failure := _failure(row)) is not None]
         traces = [self._trace(row) for row in self.rows.values() if row.outcome and "evaluation" in row.outcome]
-        begun = any(row.state is not Standing.PLANNED for row in self.rows.values())
+        begun = any(row.state is not CandidateState.PLANNED for row in self.rows.values())
         status = "running" if begun else "pending"
         if self.ended:
             status = "failed" if failures else "completed"
@@ -71,7 +71,7 @@ class Task:
 
 
 def _failure(row: Row) -> tuple[Failure, str] | None:
-    if row.state is Standing.DEAD:
+    if row.state is CandidateState.DEAD:
         return Failure.ENGINE_LOST, row.reason
     if row.outcome and "failure" in row.outcome:
         return Failure(row.outcome["failure"]), str(row.outcome["reason"])
@@ -142,7 +142,7 @@ class Tasks:
                 self._answers(row, asked, level) for _, row in known
             ):
                 raise RefusalError(Kind.CONFLICT, f"the task {task_id} is of another request", _OWN_ID)
-            dead = [row.number for _, row in known if row.state is Standing.DEAD]
+            dead = [row.number for _, row in known if row.state is CandidateState.DEAD]
             self.table.again(dead)
             return self.find(task_id), bool(dead)
         try:
@@ -151,7 +151,7 @@ class Tasks:
                     PREFIX + task_id,
                     target=asked.definition,
                     sources=asked.sources,
-                    wanted=[Wanted(names[case], asked.files)],
+                    wanted=[CandidateRequest(names[case], asked.files)],
                     level=level,
                     conditions=conditions(asked.device, case),
                 )

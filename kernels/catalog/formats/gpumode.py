@@ -312,10 +312,10 @@ class _Task:
         try:
             document = yaml_text.load(self._bytes, most=MAX_TASK_BYTES)
         except yaml_text.MissingYamlError as error:
-            self.problems.append(Problem(self.path, "", error.told, error.fix, not_here=str(error)))
+            self.problems.append(Problem(self.path, "", error.reason, error.fix, not_here=str(error)))
             raise _RefusedTaskError from None
         except yaml_text.YamlTextError as error:
-            self.wrong("", error.told, error.fix)
+            self.wrong("", error.reason, error.fix)
             raise _RefusedTaskError from None
         if not isinstance(document, dict):
             self.wrong("", "holds no keys", "begin it with files:, then tests: and benchmarks:")

@@ -34,7 +34,7 @@ from aisp.engine.doors.fleet import agent, messages, work
 from aisp.engine.doors.many import ENTRY, Common, rung_of
 from aisp.engine.protocol import requests
 from aisp.store import History
-from aisp.store.candidates import Candidates, Row, Standing
+from aisp.store.candidates import Candidates, CandidateState, Row
 from aisp.store.content import snapshot_hash
 from tests import recordings
 from tests.proofs.fleet.cluster import Cluster, cluster
@@ -150,8 +150,8 @@ def with_ray(home: Path, made: Cluster, expected: Mapping[str, str], kills: int,
     finals = final_runs(state)
     return {
         "candidates": len(expected),
-        "outcomes": sum(row.state is Standing.DONE for _, row in found),
-        "lost": len(expected) - sum(row.state is Standing.DONE for _, row in found),
+        "outcomes": sum(row.state is CandidateState.DONE for _, row in found),
+        "lost": len(expected) - sum(row.state is CandidateState.DONE for _, row in found),
         "not_as_expected": sorted(
             f"{name}: {(row.outcome or {}).get('state')}, not {expected[name]}"
             for name, row in found

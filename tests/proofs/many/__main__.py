@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aisp.store.candidates import Candidates, Standing
+from aisp.store.candidates import Candidates, CandidateState
 from aisp.store.results.candidate import Outcome
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
@@ -136,7 +136,7 @@ def ended(engine: EngineUnderTest) -> int:
     if not path.exists():
         return 0
     with Candidates(path) as table:
-        return table.counts()[Standing.DONE]
+        return table.counts()[CandidateState.DONE]
 
 
 def prove(home: Path, count: int, *, kills: int, patience_s: float, full: bool, triton: bool) -> dict[str, Any]:
