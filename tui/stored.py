@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from aisp.kernels.catalog.model import Target
 from aisp.store.reader import History
 from aisp.store.record import Run
+from aisp.store.results.comparison import Side, side
 from aisp.store.results.marks import Marks
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, answer
@@ -26,6 +27,15 @@ class Stored(History):
         rungs = {arm.rung for arm in record.arms}
         found = self.marks.of_code(record.folder, record.manifest)
         return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+
+    def side(self, record: Run) -> Side:
+        """A run with what it ran on. The driver's readings are fetched only where no arm has a clock of its own."""
+        telemetry = None
+        if record.device.startswith("cuda") and all(arm.sm_clock_mhz is None for arm in record.arms):
+            telemetry = self.telemetry(record.id)
+        return side(
+            self.read(record), self.facts(record), telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
+        )
 
     def facts(self, record: Run) -> dict[str, object]:
         if record.environment not in self._facts:
