@@ -217,7 +217,7 @@ class TrustScreen(ChecklistScreen):
         if run is None or not run.record.target:
             return None
         pair = self.workbench.pair_of(run.record.target, self.rung_name)
-        left, right = (Source(rung, run.record.snapshot) for rung in pair)
+        left, right = (Source.ran(rung, run.record) for rung in pair)
         return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:
