@@ -142,8 +142,9 @@ def cheats_text(result: Reading, caught: Collection[str], ascii: bool) -> Text |
 
 
 def interval_text(item: Comparison) -> str:
-    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval, which always has a width."""
-    if item.low is None or item.high is None or item.low == item.high:
+    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval: the first rounds of one process give two ends
+    that are the same."""
+    if item.low is None or item.high is None or (item.low == item.high and not item.verdict.decided):
         return ""
     low, high = (beyond(value) or speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"

@@ -47,10 +47,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 def bounds(low: float | None, high: float | None, digits: int = 0) -> str:
     """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known. Without `digits` it is that of a
-    ratio, whose end is not written out where it says no more than "anything": " [0.20..>999]"; one without a width is
-    none: it is the ratio of the only process so far, or of one round."""
-    if not digits and low == high:
-        return ""
+    ratio, whose end is not written out where it says no more than "anything": " [0.20..>999]"."""
     ends = (number(value, digits) if digits else beyond(value) or number(value, 3) for value in (low, high))
     return f" [{'..'.join(ends)}]" if known(low) or known(high) else ""
 

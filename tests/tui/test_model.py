@@ -322,8 +322,8 @@ def test_sentences_of_every_verdict() -> None:
         "optimized ? 2.31x undecided [2.28..2.35], floor 0.5 %: 4 more replicas would decide it"
     )
     changed(verdict=Verdict.UNDECIDED, low=2.31, high=2.31, note="2 rounds say nothing of how rounds differ")
-    told = readings.verdict_row(run, True).plain
-    assert told.startswith("optimized ? 2.31x undecided, floor"), "one process has no interval"
+    row = readings.verdict_row(run, True).plain
+    assert row.startswith("optimized ? 2.31x undecided, floor"), "one process has no interval"
     changed(verdict=Verdict.NONE, speedup=None, low=None, high=None, note="optimized: checked, not timed here")
     assert readings.verdict_row(run, False).plain == "optimized – no verdict: checked, not timed here"
     changed(verdict=Verdict.SLOWER, speedup=0.8, low=0.78, high=0.82)

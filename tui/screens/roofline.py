@@ -78,8 +78,8 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
             run = roofline.newest(records, lambda record: stored_run(record, {}))
         if run is not None:
             facts = environment(history, run.record)
-    known = zip(("gpu", "gpu_uuid"), machine, strict=True)
-    gpu, uuid = (clean_line(str(facts.get(key) or "")) or here for key, here in known)
+    pairs = zip(("gpu", "gpu_uuid"), machine, strict=True)
+    gpu, uuid = (clean_line(str(facts.get(key) or "")) or here for key, here in pairs)
     if run is not None and run.record.device.startswith("cpu"):
         return Chart(run, gpu, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
     if not gpu:
