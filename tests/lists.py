@@ -10,7 +10,7 @@ from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.results.tables import Column, agreed, beside, fuzzes, lessons, runs, suites
 from aisp.tui import comparing
 from aisp.tui.ceilings import CEILINGS
-from aisp.tui.cli import checks, roofline
+from aisp.tui.cli import checks, fleet, roofline, tune
 from aisp.tui.jobs import JOBS
 
 _ANY = Roofline("", "", "", MEMORY, 1.0, 1.0, (), "")
@@ -38,6 +38,9 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "fuzz: failures": fuzzes.FAILURES,
     "fuzz corpus: operators": fuzzes.OPERATORS,
     "fuzz corpus: strategies": fuzzes.STRATEGIES,
+    "tune: trials": tune.TRIALS,
+    "fleet: batches": fleet.BATCHES,
+    "fleet --agents: agents": fleet.AGENTS,
     "roofline: roofs": roofline.roof_columns(_ANY),
     "roofline: points": roofline.point_columns(_ANY),
 }
