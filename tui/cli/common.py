@@ -297,17 +297,6 @@ def terminal_width() -> int | None:
     return columns if columns >= 20 else 80  # a terminal that says 0 or 1 does not know its size
 
 
-def table(
-    heads: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None, tabs: bool = True, **how: Any
-) -> list[str]:
-    """Cells of any words as a list for a terminal of `width` cells, see `plain.table`; without one, with a tab between
-    unless other tables stand around it."""
-    cells = [[clean_line(str(cell), limit=2000) for cell in row] for row in rows]
-    if width is None and tabs:
-        return ["\t".join(row) for row in (heads, *cells)]
-    return plain.table(heads, cells, width=width, **how)
-
-
 def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """A line per reason, with the targets that have it; of pairs of target and reason."""
     found: dict[str, list[str]] = {}

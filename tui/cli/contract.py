@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, at, attributes, documents
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.contracts import Contract
+    from aisp.kernels.catalog.contracts import Changed, Contract
     from aisp.kernels.catalog.model import Problem
     from aisp.store.results.contract import Breach, Figure
     from aisp.store.results.reading import Reading
@@ -216,18 +217,28 @@ def diff(a: str, b: str, *, as_json: bool) -> int:
     changed = contracts.diff(one, other)
     if as_json:
         sides = [{"file": file, "sha256": found.sha256} for file, found in ((a, one), (b, other))]
-        keys = [{"key": item.key, "a": item.a, "b": item.b} for item in changed]
-        common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": keys})
+        changes = documents(CHANGED, changed)
+        common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": changes})
     elif not changed:
         common.say("alike")
     else:
-        heads = ["key", common.path_text(a), common.path_text(b)]
-        rows = [
-            [item.key, *(plain.DASH if one is None else contracts.as_toml(one) for one in (item.a, item.b))]
-            for item in changed
-        ]
-        common.say("\n".join(common.table(heads, rows, width=common.terminal_width(), shrink=heads[2])))
+        key, *values = CHANGED
+        columns = [replace(one, head=common.path_text(file)) for one, file in zip(values, (a, b), strict=True)]
+        common.say("\n".join(plain.listing([key, *columns], changed, width=common.terminal_width())))
     return EXIT_NO if changed else EXIT_GOOD
+
+
+def _toml(value: Any) -> str:
+    from aisp.kernels.catalog import contracts
+
+    return "" if value is None else contracts.as_toml(value)
+
+
+CHANGED: tuple[Column[Changed], ...] = (
+    Column("key", "in which they differ", at("key"), "key"),
+    Column("a", "its value in the first, null where it has none", at("a"), "A", lambda item: _toml(item.a)),
+    Column("b", "in the second", at("b"), "B", lambda item: _toml(item.b), shrink=True),
+)
 
 
 # -- what they share ---------------------------------------------------------------------------------------------------

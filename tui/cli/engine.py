@@ -15,7 +15,7 @@ import click
 
 from aisp.engine import lock, paths
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import jobs, plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError, NotHereError
 
@@ -162,9 +162,8 @@ def status_lines(head: dict[str, Any], answer: Status | None, *, width: int | No
         place = "CPU" if device.index < 0 else f"GPU {device.index}"
         lines.append(", ".join([f"{place}: {device.name}", *filter(None, facts)]))
     lines += [f"no GPU: {answer.gpu_note}"] if answer.gpu_note else []
-    rows = [(i.target, i.state, i.device, "quick" if i.quick else "full", i.trigger, i.run_id) for i in answer.queue]
-    heads = ["target", "state", "device", "mode", "from", "run"]
-    lines += ["", *plain.table(heads, rows)] if rows else ["queue: empty"]
+    queue = jobs.rows(answer.queue, time.monotonic_ns())
+    lines += ["", *plain.listing(jobs.JOBS, queue, width=width, tabs=False)] if queue else ["queue: empty"]
     for watch in answer.watches:
         polling = ", by looking now and then" if watch.polling else ""
         lines.append(f"watching {watch.target}: {watch.edits} edits{polling}, {watch.folder}")

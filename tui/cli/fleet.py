@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from aisp.store.results import tables
 from aisp.store.results.candidate import FINALISTS
 from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
@@ -210,7 +211,7 @@ class Session:
         if self._as_json:
             self.progress.clear()
             where = {name: str(value) if (value := end.where.get(name)) else None for name in WHERE}
-            common.say_line({**judge_many.document(end), "where": where})
+            common.say_line({**tables.as_json(judge_many.ENDS, end), "where": where})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
         self.progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
         if end.where and not end.known:

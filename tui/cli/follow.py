@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Fault, FindingStatus, Limiter, State
-from aisp.store.record import Arm, Comparison, Light, unplanned
+from aisp.store.record import Arm, Comparison, Light, Naive, unplanned
 from aisp.store.results import busy, outcome
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
@@ -226,6 +226,11 @@ _LIGHT = (
     printed("measured ms", lambda arm: plain.number(at("light.measured_ms")(arm)), right=True),
     printed("score", lambda arm: _score(arm.light), right=True, drop=3),
 )
+_NAIVE = (
+    printed("rung", lambda one: one[0], shrink=True),
+    printed("a naive harness says", lambda one: plain.speedup(one[1].speedup)),
+    printed("outputs accepted", lambda one: {True: "yes", False: "no", None: None}[one[1].accepts]),
+)
 _RANKS = (
     printed("rung", lambda one: one[0], shrink=True),
     printed("rank", lambda one: one[1], right=True),
@@ -315,19 +320,17 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
     """The table of what a naive harness says of each rung, beside what is said here. Empty where it was not
     asked."""
     asked = [(arm.rung, arm.naive) for arm in arms if arm.naive is not None and arm.rung != run.baseline]
-    rows = []
-    for rung, naive in asked:
-        against, mark = run.comparison(rung), run.bar(rung)
-        ours = plain.DASH
-        if against is not None:
-            ours = plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
-        accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
-        rows.append([rung, plain.speedup(naive.speedup), accepts, mark.word if mark else ours])
-    if not rows:
+    if not asked:
         return []
-    heads = ["rung", "a naive harness says", "outputs accepted", "we say"]
+
+    def ours(one: tuple[str, Naive]) -> str | None:
+        against, mark = run.comparison(one[0]), run.bar(one[0])
+        if mark or against is None:
+            return mark.word if mark else None
+        return plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
+
     notes = [f"{rung}: no naive time: {naive.note}" for rung, naive in asked if naive.note]
-    return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
+    return [*plain.listing([*_NAIVE, printed("we say", ours)], asked, width=width, tabs=False), *notes]
 
 
 def rule_lines(run: Reading) -> list[str]:

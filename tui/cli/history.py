@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
 from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables import at, printed, shown
+from aisp.store.results.tables import Column, at, printed, shown
 from aisp.store.results.tables.runs import RUNS, Listed
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -101,7 +102,7 @@ def whole_lines(
         plain.listing(COMPARISONS, [(run, one) for one in run.comparisons], width=width, tabs=False)
         if run.comparisons
         else [],
-        plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else [],
+        plain.listing(_pairs("without an answer", "why"), why, width=width, tabs=False) if why else [],
         plain.listing(STEPS, run.record.steps, width=width, tabs=False) if run.record.steps else [],
         _facts("planned", manifest, width=width),
         _facts("ran on", environment, width=width),
@@ -161,5 +162,9 @@ STEPS = (
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
-    rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
-    return plain.table([head, ""], rows, width=width, shrink="") if rows else []
+    return plain.listing(_pairs(head, ""), sorted(flat(facts).items()), width=width, tabs=False) if facts else []
+
+
+def _pairs(first: str, second: str) -> list[Column[tuple[str, Any]]]:
+    """Two columns of what each pair has."""
+    return [printed(first, itemgetter(0)), printed(second, itemgetter(1), shrink=True)]

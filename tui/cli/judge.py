@@ -15,7 +15,7 @@ import click
 
 from aisp.store.results import repeating
 from aisp.store.results.candidate import FINALISTS
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, attributes, documents
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common, resolve
@@ -160,7 +160,10 @@ def tell(file: str, *, as_json: bool) -> bool:
         return False
     if part is formats.Part.COLLECTION:
         listed = list(formats.listed(path))
-        common.answer(as_json, lambda: listed_document(listed), listed_lines, listed)
+        formats_of = dict(Counter(dialect.NAME for dialect, _ in listed))
+        common.answer(
+            as_json, lambda: {"formats": formats_of, "problems": documents(PROBLEMS, listed)}, listed_lines, listed
+        )
     elif part is formats.Part.PROBLEM:
         try:
             opened = dialect.read(path)
@@ -217,26 +220,13 @@ def folder_name(path: Path) -> str:
     return file_stem(named.name if named.is_dir() else named.stem)
 
 
-def listed_document(listed: Sequence[tuple[Dialect, Listed]]) -> dict[str, Any]:
-    found = [
-        {
-            "format": dialect.NAME,
-            **attributes(each, "level", "number", "name", "path"),
-            "reason": each.reason or None,
-        }
-        for dialect, each in listed
-    ]
-    return {"formats": dict(Counter(dialect.NAME for dialect, _ in listed)), "problems": found}
+Problem = tuple["Dialect", "Listed"]
+"""A problem of a folder, and how it is written."""
 
 
-def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None) -> Iterable[str]:
-    """The same for people: a table, how many there are, and why some cannot be judged."""
-    heads = ("format", "level", "number", "name", "file")
-    rows = [
-        (dialect.TITLE, plain.count(each.level), plain.count(each.number), each.name, each.path.name)
-        for dialect, each in listed
-    ]
-    yield from common.table(heads, rows, width=width, right=("level", "number"), shrink="name", drop=("file",))
+def listed_lines(listed: Sequence[Problem], *, width: int | None) -> Iterable[str]:
+    """A table, how many there are, and why some cannot be judged."""
+    yield from plain.listing(PROBLEMS, listed, width=width)
     broken = [each for _, each in listed if each.reason]
     counted = Counter(dialect.TITLE for dialect, _ in listed)
     yield ""
@@ -246,3 +236,15 @@ def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None)
         yield f"  cannot be judged: {clean_line(str(each.path))}: {clean_line(each.reason)}"
     if len(broken) > MOST_TOLD:
         yield f"  and {len(broken) - MOST_TOLD:,} more cannot"
+
+
+PROBLEMS: tuple[Column[Problem], ...] = (
+    Column("format", "how it is written", lambda one: one[0].NAME, "format", lambda one: one[0].TITLE),
+    Column("level", "of a collection that has levels", lambda one: one[1].level,
+           "level", lambda one: plain.count(one[1].level), right=True),
+    Column("number", "its number there", lambda one: one[1].number,
+           "number", lambda one: plain.count(one[1].number), right=True),
+    Column("name", "what it is called", lambda one: one[1].name, "name", shrink=True),
+    Column("path", "its file or folder", lambda one: one[1].path, "file", lambda one: one[1].path.name, drop=1),
+    Column("reason", "why it cannot be judged", lambda one: one[1].reason or None),
+)  # fmt: skip

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, attributes, documents
+from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart, find_target
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
@@ -52,7 +53,9 @@ def command(
     if interrupted or not isinstance(end, events.LintFinished):
         ctx.exit(EXIT_INTERRUPTED)
     if as_json:
-        common.say_document(_as_json(end, ask.planned.seed if ask.planned else seed))
+        seed = ask.planned.seed if ask.planned else seed
+        head = {**attributes(end, "target", "device"), "seed": seed, "reason": end.reason}
+        common.say_document({**head, "items": documents(ITEMS, end.items)})
     else:
         *body, told = lines(end, width=common.terminal_width())
         if body:
@@ -79,19 +82,18 @@ def exit_status(end: events.LintFinished) -> int:
 
 def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
     """What was found for people; the last line is the outcome."""
-    rows = [[item.get(key, "") for key in ("name", "status", "detail")] for item in end.items]
     found = statuses(end)
     counts = ", ".join(f"{found.count(status)} {status}" for status in (WEAK, UNKNOWN, OK) if status in found)
-    head = apart(end.target, end.device)
-    heads = ["asked", "answer", "why"]
-    table = ["", *common.table(heads, rows, width=width, tabs=False, shrink="why"), ""] if rows else []
-    return [head, *table, f"=> {counts or 'nothing was found out'}"]
+    table = ["", *plain.listing(ITEMS, end.items, width=width, tabs=False), ""] if end.items else []
+    return [apart(end.target, end.device), *table, f"=> {counts or 'nothing was found out'}"]
 
 
-def _as_json(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
-    return {
-        **attributes(end, "target", "device"),
-        "seed": seed,
-        "reason": end.reason,
-        "items": [{key: item.get(key) for key in ("name", "status", "detail")} for item in end.items],
-    }
+def _item(key: str, means: str, head: str, *, shrink: bool = False) -> Column[dict[str, Any]]:
+    return Column(key, means, lambda item: item.get(key), head, shrink=shrink)
+
+
+ITEMS = (
+    _item("name", "what was asked of the task", "asked"),
+    _item("status", "`ok`, `weak` or `unknown`", "answer"),
+    _item("detail", "how that shows", "why", shrink=True),
+)
