@@ -169,21 +169,11 @@ def _commits(folder: Path, since: str, until: str) -> tuple[list[Version], str]:
 
     try:
         first_s, last_s = (datetime.fromisoformat(wall).timestamp() for wall in (since, until))
-        found = commits.touching(folder, first_s, last_s)
+        versions = commits.touching(folder, first_s, last_s)
     except commits.NoCommitsError as error:
         return [], f"without commits: {error}"
     except ValueError:
         return [], "without commits: the runs do not say when they were made"
-    versions = [
-        Version(
-            one.files,
-            {},
-            wall=datetime.fromtimestamp(one.seconds).astimezone().isoformat(),
-            commit=one.id,
-            subject=one.subject,
-        )
-        for one in found
-    ]
     return versions, f"with {plain.counted(len(versions), 'commit')}"
 
 
