@@ -42,6 +42,7 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HER
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
     from aisp.engine.trust import FixtureView
 
 WIDE = 120
@@ -166,24 +167,20 @@ class Audit(Interruptible):
         return list(self._going)
 
     async def _follow(self, engine: Connection) -> bool:
+        return await self._settle(engine) or await self._listen(engine)
+
+    def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        run = self._follower.apply(event)
+        if run is not None and isinstance(event, events.RunFinished):
+            self._finished(run)
+
+    async def _settle(self, engine: Connection) -> bool:
+        for run in await self._follower.catch_up(engine):
+            self._finished(run)
         await self._fill(engine)
-        if not self._going:
-            return True
-        async for batch in engine.batches():
-            for event in batch:
-                told = self._follower.apply(event)
-                self.banner(event)
-                if told is not None and isinstance(event, events.RunFinished):
-                    self._finished(told)
-            for run in await self._follower.catch_up(engine):
-                self._finished(run)
-            self._draw()
-            await self._fill(engine)
-            if not self._going:
-                return True
-        return False
+        return not self._going
 
     async def _fill(self, engine: Connection) -> None:
         """Ask for the next runs. A fixture that the engine does not take is unavailable, in its words."""
@@ -207,7 +204,7 @@ class Audit(Interruptible):
             )
             if reply.error or not reply.run_ids:
                 case.refused = reply.error or "the engine planned no run"
-                self._settle(case)
+                self._judge(case)
                 continue
             run_id = reply.run_ids[0]
             self._follower.runs[run_id] = Followed(unplanned(run_id, case.fixture.target_id))
@@ -229,16 +226,16 @@ class Audit(Interruptible):
         if not self.interrupts:
             case.left += len(again)
             self._waiting.extendleft((case, [rung]) for rung in reversed(again))
-        self._settle(case)
+        self._judge(case)
 
     def _drop_waiting(self) -> None:
         # Fixtures that have begun are judged by what there is.
         waiting, self._waiting = self._waiting, deque()
         for case, _ in waiting:
             if case.runs:
-                self._settle(case)
+                self._judge(case)
 
-    def _settle(self, case: Case) -> None:
+    def _judge(self, case: Case) -> None:
         """One of a fixture's runs has ended, or will not come; after the last of them it is judged."""
         case.left -= 1
         if case.left > 0:

@@ -207,7 +207,7 @@ class Ask:
     Attributes:
         failures: of a fuzz, by id, the smallest case that was heard of.
         end: what the engine said last; None while it goes on, and where `refused` says why it was never begun.
-        deaf: events were lost, so that the store knows better.
+        deaf: events were lost, so that the store knows better; `gap`: they were lost just now.
         joined: somebody else asked for it before, and may want it.
     """
 
@@ -221,6 +221,7 @@ class Ask:
     end: events.FuzzFinished | events.LintFinished | events.ReplayFinished | None = None
     refused: str = ""
     deaf: bool = False
+    gap: bool = False
     joined: bool = False
 
     @property
@@ -284,29 +285,29 @@ class Following(Interruptible):
         return False
 
     async def _follow(self, engine: Connection) -> bool:
+        return not await self._next(engine) or await self._listen(engine)
+
+    async def _settle(self, engine: Connection) -> bool:
+        ask = self._going
+        if ask is not None and ask.gap:
+            ask.gap = False
+            await self._catch_up(engine, ask)
+        if ask is None or ask.end is None:
+            return False
+        self._close(ask)
+        return not await self._next(engine)
+
+    def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
-        if not await self._next(engine):
-            return True
-        async for batch in engine.batches():
-            for event in batch:
-                self.banner(event)
-                if isinstance(event, events.Gap) and self._going is not None:
-                    self._going.deaf = True
-                    await self._catch_up(engine, self._going)
-                elif self._going is not None and getattr(event, "fuzz_id", "") == self._going.id:
-                    self._take(self._going, event)
-                if self._going is not None and self._going.end is not None:
-                    self._close(self._going)
-                    if not await self._next(engine):
-                        return True
-            self._draw()
-        return False
-
-    def _take(self, ask: Ask, event: events.Event) -> None:
-        from aisp.engine.protocol import events  # already imported by the connection
-
-        if isinstance(event, events.FuzzPlanned):
+        ask = self._going
+        if ask is None:
+            return
+        if isinstance(event, events.Gap):
+            ask.deaf = ask.gap = True
+        elif getattr(event, "fuzz_id", "") != ask.id:
+            return
+        elif isinstance(event, events.FuzzPlanned):
             ask.planned = event
             self.seed = event.seed if self.seed is None else self.seed
         elif isinstance(event, events.FuzzCase):

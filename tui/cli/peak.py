@@ -87,21 +87,22 @@ class Measurement(Interruptible):
         if reply.joined:
             common.joined("the ceilings", reply.run_ids[0])
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.view = view = PeakView(reply.run_ids[0], wall=now)
-        async for batch in engine.batches():
-            for event in batch:
-                self.banner(event)
-                if isinstance(event, events.Gap):
-                    self._catch_up(view)
-                elif getattr(event, "peak_id", "") == view.id:
-                    self._take(view, event)
-            if view.finished:
-                if not view.reason and len(view.ceilings) < view.count:
-                    self._catch_up(view)  # it was under way when we came
-                return True
-        return False
+        self.view = PeakView(reply.run_ids[0], wall=now)
+        return await self._listen(engine)
 
-    def _take(self, view: PeakView, event: events.Event) -> None:
+    async def _settle(self, engine: Connection) -> bool:
+        assert self.view is not None  # something was asked for
+        if self.view.finished and not self.view.reason and len(self.view.ceilings) < self.view.count:
+            self._catch_up(self.view)  # it was under way when we came
+        return self.view.finished
+
+    def _take(self, event: events.Event) -> None:
+        view = self.view
+        assert view is not None  # something was asked for
+        if isinstance(event, events.Gap):
+            self._catch_up(view)
+        elif getattr(event, "peak_id", "") != view.id:
+            return
         if isinstance(event, events.PeakCeiling | events.PeakFinished):
             view.gpu = event.gpu or view.gpu
         if isinstance(event, events.PeakCeiling):

@@ -215,16 +215,9 @@ class Session(Interruptible):
                 run.record = structs.replace(run.record, target=target)  # its plan was told before
                 common.joined(target, run.id)
 
-    async def _listen(self, engine: Connection) -> bool:
-        """Take in what the engine says until every run has ended, or the connection has; whether they have."""
-        async for batch in engine.batches():
-            for event in batch:
-                self._take(event)
-            for run in await self._follower.catch_up(engine):
-                self._report(run)
-            self._draw()
-            if self._follower.done:
-                break
+    async def _settle(self, engine: Connection) -> bool:
+        for run in await self._follower.catch_up(engine):
+            self._report(run)
         return self._follower.done
 
     def _draw(self) -> None:
@@ -239,7 +232,6 @@ class Session(Interruptible):
         from aisp.engine.protocol import events  # already imported by the connection
 
         run = self._follower.apply(event)
-        self.banner(event)
         if run is None:
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
