@@ -10,7 +10,21 @@ from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.results.tables import Column, agreed, beside, fuzzes, lessons, runs, suites
 from aisp.tui import comparing
 from aisp.tui.ceilings import CEILINGS
-from aisp.tui.cli import audit, checks, contract, fleet, judge, judge_many, judge_runs, lint, mcp, roofline, tune
+from aisp.tui.cli import (
+    audit,
+    checks,
+    contract,
+    doctor,
+    fleet,
+    judge,
+    judge_many,
+    judge_runs,
+    lint,
+    mcp,
+    roofline,
+    store,
+    tune,
+)
 from aisp.tui.jobs import JOBS
 
 _ANY = Roofline("", "", "", MEMORY, 1.0, 1.0, (), "")
@@ -47,6 +61,8 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "mcp --tools: tools": mcp.TOOLS,
     "dev audit: categories": audit.CATEGORIES,
     "dev audit: fixtures": audit.FIXTURES,
+    "doctor: checks": doctor.CHECKS,
+    "store --verify: damage": store.DAMAGE,
     "tune: trials": tune.TRIALS,
     "fleet: batches": fleet.BATCHES,
     "fleet --agents: agents": fleet.AGENTS,

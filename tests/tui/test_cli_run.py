@@ -59,6 +59,16 @@ def test_a_good_run_prints_its_table_and_ends_with_0(root: str) -> None:
     assert (asked.targets, asked.roots, asked.quick, asked.trigger) == (["mine:one"], [root], True, "cli")
 
 
+def test_on_a_terminal_the_outcome_alone_has_a_colour(root: str) -> None:
+    with FakeEngine() as engine:
+        words = ["run", "--root", root, "mine:one"]
+        fast = CliRunner().invoke(cli, words, color=True).stdout.splitlines()
+        engine.outcomes["mine:one"] = "wrong"
+        wrong = CliRunner().invoke(cli, words, color=True).stdout.splitlines()
+    for lines, colour in ((fast, "\x1b[34m"), (wrong, "\x1b[31m")):
+        assert [line.startswith(f"{colour}\x1b[1m=> ") for line in lines if "\x1b" in line] == [True]
+
+
 def test_the_json_of_a_run_is_one_object_with_the_documented_keys(root: str) -> None:
     with FakeEngine():
         shown = run(root, "--targets", "mine:one", "--json")

@@ -406,6 +406,12 @@ def say_outcome(text: str, outcome: str) -> None:
     click.echo(click.style(text, fg=colour, bold=True) if colour else text)
 
 
+def say_result(lines: Iterable[str], outcome: str) -> None:
+    """Print a result for people, its outcome (`=> `) in the colour of its verdict or state."""
+    for line in lines:
+        say_outcome(line, outcome if line.startswith("=> ") else "ok")
+
+
 def _flat(text: str) -> str:
     """Cleaned and on one line, its double spaces kept."""
     return clean(text).replace("\n", " ").replace("\t", " ")

@@ -80,7 +80,6 @@ class Follower:
         self.wanted = None if wanted is None else list(wanted)
         self.runs: dict[str, Followed] = {run_id: Followed(unplanned(run_id)) for run_id in self.wanted or ()}
         self.telemetry: events.TelemetryBatch | None = None
-        self.banners: dict[str, events.Banner] = {}
         self.gap = False  # events were lost: what they said must be asked for
 
     @property
@@ -100,11 +99,6 @@ class Follower:
             self.telemetry = event
         elif isinstance(event, events.Gap):
             self.gap = True
-        elif isinstance(event, events.Banner):
-            if event.text:
-                self.banners[event.key] = event
-            else:
-                self.banners.pop(event.key, None)
         run_id = getattr(event, "run_id", "")
         if not run_id or isinstance(event, events.WatchEdit):
             return None
@@ -142,7 +136,8 @@ def summary(run: Reading) -> str:
     if end.state is not State.OK and ended.outcome is not outcome.Outcome.CAUGHT:
         return end_words(end)
     if ended.silent:
-        return f"{ended.word}: {clean_line(run.not_here) or end.reason}; the baseline is right"
+        why = clean_line(run.not_here) or end.reason
+        return f"{f'{ended.word}: {why}' if why else ended.word}; the baseline is right"
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best, text = run.best, "right, not timed"
     if run.best_ms is not None:

@@ -140,11 +140,7 @@ def command(
         common.answer(as_json, lambda: _corpus_json(drawn, how["cases"], judged), corpus_lines, drawn, judged)
         ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
     root, target = find_target(target_id, roots)
-    for name in rungs:
-        try:
-            target.rung(name)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
+    resolve.checked(target, rungs=rungs)
     ask = Ask(requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how))
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
@@ -153,9 +149,8 @@ def command(
     if as_json:
         common.say_document(_as_json(record, ask.failures))
     else:
-        *body, told = lines(record, ask.failures, width=common.terminal_width())
-        common.say("\n".join(body))
-        common.say_outcome(told, _COLOUR_AS[overall(record.rungs)])
+        told = lines(record, ask.failures, width=common.terminal_width())
+        common.say_result(told, _COLOUR_AS[overall(record.rungs)])
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs))
 
 
@@ -180,10 +175,8 @@ def find_target(target_id: str, roots: Sequence[str]) -> tuple[str, Target]:
         operators = {target.id.rpartition(":")[2]: target for target in corpus.load().targets}
         name = target_id.removeprefix(f"{CORPUS}:")
         if name not in operators:
-            import difflib  # only on the error path
-
-            near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
-            raise click.UsageError(f"no operator {name!r} in the corpus; there are {', '.join(near)}")
+            there = f"there are {', '.join(operators)}"
+            raise common.unknown(f"no operator {name!r} in the corpus", name, list(operators), there)
         return CORPUS, operators[name]
     target = resolve.target(target_id, roots)
     return common.engine_roots([target.root])[0], target

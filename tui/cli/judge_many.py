@@ -147,12 +147,7 @@ def _common(against: str, case: str) -> Common:
             raise
         told = f"{against} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
         raise MeantError(told, error.near, kind="broken") from None
-    if case:
-        try:
-            target.case(case)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
-    return many.Common.of(target)
+    return many.Common.of(resolve.checked(target, case=case))
 
 
 def _answer(dialect: Dialect, path: Path, problem: Path, told: str = "") -> Brought:

@@ -57,11 +57,8 @@ def command(
         head = {**attributes(end, "target", "device"), "seed": seed, "reason": end.reason}
         common.say_document({**head, "items": documents(ITEMS, end.items)})
     else:
-        *body, told = lines(end, width=common.terminal_width())
-        if body:
-            common.say("\n".join(body))
-        status = exit_status(end)
-        common.say_outcome(told, {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(status, WEAK))
+        outcome = {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(exit_status(end), WEAK)
+        common.say_result(lines(end, width=common.terminal_width()), outcome)
     if end.reason:
         common.note(end.reason)
     ctx.exit(exit_status(end))

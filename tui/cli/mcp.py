@@ -6,12 +6,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from aisp.store.results.tables import Column, at, documents
-from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import NotHereError
@@ -62,15 +61,12 @@ def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
     return mcp.server(roots, device=device, doctor=doctor)
 
 
-def doctor() -> list[dict[str, str]]:
+def doctor() -> list[dict[str, Any]]:
     """What `aisp doctor` says of this machine."""
     from aisp.tui.cli import doctor as looking  # looks at everything: only when it is asked for
     from aisp.tui.facts import Facts
 
-    return [
-        {"id": one.id, "state": one.verdict.value, "value": clean_line(one.value), "fix": clean_line(one.fix)}
-        for one in looking.examine(Facts())
-    ]
+    return documents(looking.CHECKS, looking.examine(Facts()))
 
 
 class Tool(NamedTuple):

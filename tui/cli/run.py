@@ -134,13 +134,7 @@ def measure(
     """
     wanted = [name.strip() for name in (rungs or "").split(",") if name.strip()]
     for target in targets:
-        try:
-            for name in wanted:
-                target.rung(name)
-            if case is not None:
-                target.case(case)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
+        resolve.checked(target, rungs=wanted, case=case)
 
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
@@ -256,9 +250,8 @@ class Session(Interruptible):
         if self._as_json:
             common.say_line(run_json(run))
         else:
-            word = outcome.of_run(run).word
-            for line in [*result_lines(run, facts, width=common.terminal_width()), ""]:
-                common.say_outcome(line, word if line.startswith("=> ") else "none")
+            told = [*result_lines(run, facts, width=common.terminal_width()), ""]
+            common.say_result(told, outcome.of_run(run).word)
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""

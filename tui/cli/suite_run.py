@@ -264,6 +264,5 @@ def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path,
         return
     width = common.terminal_width()
     for line in suite_lines.lines(result, launch_count, name=head.suite, quick=quick, width=width):
-        outcome = "slower" if line.startswith("=> ") and (" worse" in line or " lost" in line) else "none"
-        common.say_outcome(line, outcome)
+        common.say_result([line], "slower" if " worse" in line or " lost" in line else "ok")
     common.say(f"   package: {clean_line(str(package), limit=2000)}")
