@@ -27,9 +27,9 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 from aisp.tui.earlier import runs_of
 
 if TYPE_CHECKING:
+    from aisp.engine.protocol.requests import StartRuns
     from aisp.store.record import Run
     from aisp.tui.cli.stored import Opened
-    from aisp.tui.cli.turning import Manner
 
 LOOK_BACK_RUNS = 5000
 
@@ -81,7 +81,9 @@ def command(
     Exit status: 0 found; 1 the bad version is not slower in turns; 2 no such run, runs of another target, the good one
     not older than the bad one; 3 it could not be done here; 130 left by Ctrl-C.
     """
-    from aisp.tui.cli.turning import LeftError, Manner  # how runs are followed, which needs msgspec
+    from msgspec import structs  # here and below: how runs are followed, which needs it
+
+    from aisp.tui.cli.turning import LeftError, as_measured
 
     begun = time.monotonic()
     with common.history() as opened:
@@ -99,10 +101,10 @@ def command(
             raise click.UsageError(f"run {run.id}: {end.reason}")
     many = plain.counted(len(versions), "version")
     common.note(f"{newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}")
-    manner = Manner.of(newer, quick=quick)
+    how = as_measured(newer, quick=quick)
     if device != "auto":
-        manner = replace(manner, device=device, case=newer.case if device == newer.device else "")
-    trial = Trial(newer.target, chosen, versions, manner)
+        how = structs.replace(how, device=device, case=newer.case if device == newer.device else "")
+    trial = Trial(newer.target, chosen, versions, how)
     found = Found()
     try:
         found = search(versions, trial.ask, found)
@@ -183,13 +185,13 @@ def _commits(folder: Path, since: str, until: str) -> tuple[list[Version], str]:
 class Trial:
     """Measures versions against the first one, in turns."""
 
-    def __init__(self, target: str, rung: str, versions: Sequence[Version], manner: Manner) -> None:
+    def __init__(self, target: str, rung: str, versions: Sequence[Version], how: StartRuns) -> None:
         from aisp.store.ulid import new_ulid
 
         self._target = target
         self._rung = rung
         self._versions = versions
-        self._manner = manner
+        self._how = how
         self._collection = f"bisect-{new_ulid()}"
         self.runs = 0
 
@@ -219,7 +221,7 @@ class Trial:
         except BetweenError as error:
             return Step(number, Word.SKIPPED, reason=str(error))
         folder = f"{name}_{number}"
-        turned = settle(self._collection, {folder: files}, self._manner)
+        turned = settle(self._collection, {folder: files}, self._how)
         if (run := turned.runs.get(folder)) is None:
             why = turned.refused.get(folder, "the run did not come to its end")
             raise NotHereError(f"the two versions cannot be run here: {why}")

@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from aisp.engine.protocol.requests import StartRuns
 from aisp.kernels.catalog.between import BetweenError, between
 from aisp.store import suites
 from aisp.store.errors import StoreError
@@ -23,7 +26,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import summary
-from aisp.tui.cli.turning import Manner, settle
+from aisp.tui.cli.turning import as_measured, settle
 from aisp.tui.suites import breach, machine_of, sides
 
 if TYPE_CHECKING:
@@ -148,7 +151,7 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
     """
     wanted = [(row, which) for row in regression.to_turn(result.rows) for which in regression.turns_wanted(row)]
     unturned: dict[str, str] = {}
-    folders: dict[Manner, dict[str, Mapping[str, bytes]]] = {}
+    folders: dict[bytes, dict[str, Mapping[str, bytes]]] = {}  # by how they are measured
     done: dict[str, Reading] = {}
     for row, which in wanted:
         name = _folder_name(row.target, which)
@@ -161,13 +164,13 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
             unturned[row.target] = clean_line(str(error), limit=500)
             continue
         assert row.now is not None  # it looks slower
-        folders.setdefault(Manner.of(row.now.run.record), {})[name] = files
+        folders.setdefault(msgspec.json.encode(as_measured(row.now.run.record)), {})[name] = files
     if folders:
         many = plain.counted(sum(map(len, folders.values())), "comparison")
         common.note(f"looks slower: {many} of the old source against the new one, in turns")
     refused: dict[str, str] = {}
-    for manner, files_of in folders.items():
-        turned = settle(collection, files_of, manner)
+    for how, files_of in folders.items():
+        turned = settle(collection, files_of, msgspec.json.decode(how, type=StartRuns))
         done |= turned.runs
         refused |= turned.refused
     rows = {row.target: row for row in result.rows}

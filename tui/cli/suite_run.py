@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -139,25 +140,32 @@ def measure(
     """One run of a suite from its plan to its package; the exit status."""
     suite, catalog, entries, gone, contract = chosen(name, roots)
 
+    from msgspec import convert  # here and below: the store, numpy and the client
+
+    from aisp.engine.protocol import requests
+    from aisp.kernels.catalog.contracts import Cache
     from aisp.store.results.suite_documents import Pass
-    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli import suite_plan, suite_rows
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
     base = Path(into).absolute() / name if into else suite_plan.folder(name)
-    asked = suite_plan.Asked(
-        suite=suite.name,
-        targets=tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
-        base=str(base),
-        roots=tuple(common.engine_roots(roots)),
+    targets_of = tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries)
+    how = requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=common.engine_roots(roots),
+        targets=[],
         device=device,
+        gpu_case=True,
         quick=quick or suite.how.quick,
         replicas=0 if quick and not suite.how.quick else suite.how.replicas,
-        warm=suite.how.warm,
-        policy=suite.how.policy.value,
-        contract=contract.frozen() if contract is not None else None,
+        cache=Cache.WARM if suite.how.warm else Cache.COLD,
+        validity=suite.how.policy.value,
+        naive=False,  # a second harness would take its time in every run of every night
+        contract=None if contract is None else convert(contract.frozen(), requests.FrozenContract),
     )
+    asked = suite_plan.Asked(suite.name, targets_of, str(base), how)
     with suite_plan.held(name):
         plan = _plan(asked, resume)
         targets = {entry.target.id: entry.target for entry in entries}
@@ -179,7 +187,7 @@ def measure(
         except LeftError:
             common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
-        frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
+        frozen = {} if contract is None else attributes(contract, "name", "sha256")
         head = Pass(name, plan.id, plan.wall, result.machine, frozen)
         launch_count = [entry.target.id for entry in entries if entry.launch_count]
         try:
@@ -189,7 +197,7 @@ def measure(
             raise NotHereError(f"the package cannot be written into {why}") from None
         plan.drop()
     common.warn(told)
-    _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
+    _say(head, result, launch_count, package, quick=how.quick, as_json=as_json)
     worse = any(row.outcome in ("worse", "lost") for row in result.rows) or gone
     status = exit_status(list(ran.values()), required=(), refused=session.refused)
     return EXIT_WORSE if worse or result.broken else status
