@@ -358,6 +358,26 @@ def write_picture(file: str, draw: Callable[[str], None]) -> None:
         raise click.UsageError(cannot("written", file, error)) from None
 
 
+async def running(*, wait: bool = True) -> Connection | None:
+    """A connection to the engine that runs; None where none does. With `wait`, not before it takes requests.
+
+    Raises:
+        NotHereError: one runs here or on another host, and could not be reached.
+        EngineMismatchError: it speaks another protocol version.
+    """
+    from aisp.engine import lock  # here and below: asyncio and msgspec, only where an engine is asked
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+
+    held = lock.holder()
+    try:
+        return await connect(start=False, wait=wait)
+    except EngineMismatchError:
+        raise
+    except EngineUnavailableError as error:
+        none_runs(held, error)
+        return None
+
+
 def none_runs(held: Holder | None, error: Exception) -> None:
     """Return where there is no engine to reach, `held` having been looked at before.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aisp.engine import lock
 from aisp.store.results.tables import documents
 from aisp.tui import jobs as words
 from aisp.tui import plain
@@ -18,7 +17,6 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisp.engine.client import Connection
     from aisp.engine.protocol.events import QueueItem
 
 NO_JOB = "no job of that name is queued or under way"
@@ -72,24 +70,11 @@ def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
     return EXIT_NO if missing else EXIT_GOOD
 
 
-async def _connection() -> Connection | None:
-    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
-
-    held = lock.holder()
-    try:
-        return await connect(start=False, wait=False)
-    except EngineMismatchError:
-        raise
-    except EngineUnavailableError as error:
-        common.none_runs(held, error)
-        return None
-
-
 async def _queue(moved: str) -> tuple[list[QueueItem], str]:
     """The queue, after this job was moved up in it, and why that could not be; "" for no job."""
     from aisp.engine.protocol import requests
 
-    connection = await _connection()
+    connection = await common.running(wait=False)
     if connection is None:
         return [], NO_JOB if moved else ""
     async with connection:
@@ -113,7 +98,7 @@ async def _cancel(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Ids of what was ended, and the words that name no one job. No words: all that there is."""
     from aisp.engine.protocol import requests
 
-    connection = await _connection()
+    connection = await common.running(wait=False)
     if connection is None:
         return [], list(words)
     async with connection:

@@ -263,7 +263,7 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
 
 def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path, *, quick: bool, as_json: bool) -> None:
     from aisp.store.results import suite_documents
-    from aisp.tui.cli import suite_lines
+    from aisp.tui.cli import suite_rows
 
     if as_json:
         summary = suite_documents.summary(head, result.rows, launch_count=launch_count)
@@ -271,6 +271,6 @@ def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path,
         common.say_line(summary | found)
         return
     width = common.terminal_width()
-    for line in suite_lines.lines(result, launch_count, name=head.suite, quick=quick, width=width):
+    for line in suite_rows.lines(result, launch_count, name=head.suite, quick=quick, width=width):
         common.say_result([line], "slower" if " worse" in line or " lost" in line else "ok")
     common.say(f"   package: {clean_line(str(package), limit=2000)}")
