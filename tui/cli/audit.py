@@ -80,8 +80,7 @@ class Case:
     help="Whether to go on after a cheat that was missed or a twin that was flagged.",
 )
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_going: bool, as_json: bool) -> None:
+def command(selectors: tuple[str, ...], device: str, keep_going: bool, as_json: bool) -> int:
     """Run every cheat of the gallery and its honest twin through the engine, and count who was caught.
 
     CATEGORY is one of the checks' categories (timing), FIXTURE a folder of the gallery (timing:unsynced_streams).
@@ -101,7 +100,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     rows = audit.rows
     tables = {"categories": documents(CATEGORIES, by_category(rows)), "fixtures": documents(FIXTURES, rows)}
     common.answer(as_json, lambda: {"device": audit.device, **tables}, lines, audit.device, rows)
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
+    return EXIT_INTERRUPTED if interrupted else exit_status(rows)
 
 
 def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[FixtureView]:

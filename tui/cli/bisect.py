@@ -59,9 +59,7 @@ LOOK_BACK_RUNS = 5000
 @common.root_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     target_id: str,
     good: str,
     bad: str,
@@ -70,7 +68,7 @@ def command(
     device: str,
     roots: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Find the edit that made a rung of TARGET slower, between two of its runs.
 
     The versions are the sources of the rung that runs had between the two, and those of the commits between them where
@@ -112,7 +110,7 @@ def command(
         if slower := [step.number for step in found.steps if step.word is Word.BAD]:
             last = max((step.number for step in found.steps if step.word is Word.GOOD), default=0)
             common.note(f"as far as it came: the first bad version is between {last} and {min(slower)}")
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     found.runs = trial.runs
     took_s = time.monotonic() - begun
     common.answer(
@@ -120,7 +118,7 @@ def command(
         lambda: _as_json(newer.target, chosen, versions, found, git, took_s),
         lambda width: lines(newer.target, chosen, versions, found, took_s),
     )
-    ctx.exit(0 if found.first_bad is not None else 1)
+    return 0 if found.first_bad is not None else 1
 
 
 # -- which versions there are ------------------------------------------------------------------------------------------

@@ -61,6 +61,9 @@ device_option = click.option(
     show_default=True,
     help="Where to run; auto takes a GPU if there is one.",
 )
+hardware_option = click.option(
+    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest full run else."
+)
 roots_option = click.option(
     "--root",
     "roots",

@@ -35,10 +35,7 @@ ACTIONS = {"new": ("file", "out", "origin"), "diff": ("file", "other"), "file": 
 @common.out_option("out", "", f"With --new: into this file; {USUAL_FILE} by default.", type=click.Path(dir_okay=False))
 @click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="With --new: of this BenchmarkRun document.")
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: str | None,
     other: str | None,
     as_yaml: bool,
@@ -46,7 +43,7 @@ def command(
     origin: str | None,
     as_json: bool,
     **_: bool,
-) -> None:
+) -> int:
     """Say whether FILE is a contract, and whether RUN, or the last result of TARGET, keeps it.
 
     A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
@@ -63,14 +60,14 @@ def command(
     chosen = common.action(ACTIONS)
     if chosen == "new":
         new(out or file, origin, as_json=as_json)
-        return
+        return EXIT_GOOD
     if file is None or (chosen == "diff" and other is None):
         raise click.UsageError("give a contract FILE, two with --diff, or --new to write one")
-    _A_FILE.convert(file, None, ctx)
+    _A_FILE.convert(file, None, None)
     if other is not None and chosen == "diff":
-        _A_FILE.convert(other, None, ctx)
-        ctx.exit(diff(file, other, as_json=as_json))
-    ctx.exit(check(file, other, as_yaml=as_yaml, as_json=as_json))
+        _A_FILE.convert(other, None, None)
+        return diff(file, other, as_json=as_json)
+    return check(file, other, as_yaml=as_yaml, as_json=as_json)
 
 
 # -- new ---------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, machine
+from aisp.tui.cli.tree import EXIT_GOOD
 from aisp.tui.facts import Check, Facts, Health
 
 SIGNS = {
@@ -26,8 +27,7 @@ _COLOURS = {Health.WARNING: "yellow", Health.PROBLEM: "red"}
     help="Accept what appeared on the import path while a run went on: it was you. Nothing else is done.",
 )
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
+def command(accept: bool, as_json: bool) -> int:
     """Check this machine: Python, torch, driver, GPUs, SQLite, folders, engine, system limits, terminal.
 
     A line for each thing: ok, warning, problem or cannot tell, what was found, and the fix. Nothing is changed,
@@ -38,7 +38,7 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
     if accept:
         told = imports.accept()
         common.answer(as_json, lambda: {"accepted": told}, lambda width: [told])
-        return
+        return EXIT_GOOD
     found = examine(Facts())
     if as_json:
         counts = {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Health}
@@ -48,7 +48,7 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
             colour = _COLOURS.get(check.verdict)
             click.echo(click.style(line, fg=colour) if colour else line)
         common.say(f"\n{summary(found)}")
-    ctx.exit(1 if any(check.verdict is Health.PROBLEM for check in found) else 0)
+    return 1 if any(check.verdict is Health.PROBLEM for check in found) else 0
 
 
 def examine(facts: Facts) -> list[Check]:

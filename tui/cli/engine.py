@@ -44,10 +44,7 @@ ACTIONS = {"start": (), "stop": ("when_idle", "force"), "logs": ("count", "follo
 )
 @click.option("--follow", "-f", is_flag=True, help="With --logs: go on printing what is added, until Ctrl-C.")
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, /, when_idle: bool, force: bool, count: int, follow: bool, as_json: bool, **_: bool
-) -> None:
+def command(when_idle: bool, force: bool, count: int, follow: bool, as_json: bool, **_: bool) -> int:
     """Show what the engine is doing (devices, queue, watches, memory), start it, stop it, or show its log.
 
     Other commands start it by themselves; --start is for warming it up, and for seeing why it does not start.
@@ -63,7 +60,8 @@ def command(
         case "logs":
             logs(count, follow, as_json)
         case _:
-            ctx.exit(status(as_json))
+            return status(as_json)
+    return EXIT_GOOD
 
 
 def start(as_json: bool) -> None:

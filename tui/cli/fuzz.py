@@ -96,10 +96,7 @@ ACTIONS = {"replay": (), "": ("rungs", "cases", "seed", "strategies", "device", 
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     target_id: str,
     rungs: tuple[str, ...],
     strategies: tuple[str, ...],
@@ -108,7 +105,7 @@ def command(
     as_json: bool,
     replay: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
     `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. ID, or its beginning, is that of a
@@ -122,7 +119,7 @@ def command(
     if replay:
         from aisp.tui.cli import replay as replaying  # which follows as this does
 
-        ctx.exit(replaying.replay(target_id, again=how["again"], as_json=as_json))
+        return replaying.replay(target_id, again=how["again"], as_json=as_json)
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     of_corpus = not roots and (target_id == CORPUS or is_operator(target_id))
@@ -138,20 +135,20 @@ def command(
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
         common.answer(as_json, lambda: _corpus_json(drawn, how["cases"], judged), corpus_lines, drawn, judged)
-        ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
+        return EXIT_INTERRUPTED if interrupted else corpus_status(judged)
     root, target = find_target(target_id, roots)
     resolve.checked(target, rungs=rungs)
     ask = Ask(requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how))
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
     if record is None:
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     if as_json:
         common.say_document(_as_json(record, ask.failures))
     else:
         told = lines(record, ask.failures, width=common.terminal_width())
         common.say_result(told, _COLOUR_AS[overall(record.rungs)])
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs))
+    return EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs)
 
 
 _COLOUR_AS = {

@@ -23,6 +23,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines
+from aisp.tui.cli.tree import EXIT_GOOD
 from aisp.tui.earlier import foreign_machine
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> None:
+def command(wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> int:
     """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
 
     A run is named by its id or the beginning of it. TARGET is an id, a name that one target alone has, a chapter or a
@@ -51,7 +51,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
             found = opened.meant(wanted, roots)
             if isinstance(found, str):
                 show(opened, found, as_json=as_json)
-                return
+                return EXIT_GOOD
             targets = [name for named in found for name in named]
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
         names: list[str | None] = [*targets] or [None]
@@ -70,7 +70,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         within = [word for root in roots for word in ("--root", root)]
         makes = repeating.shell("aisp", "run", named or "TARGET", *within)
         common.note(f"no run{named and f' of {named}'} is stored yet; `{makes}` makes one")
-    ctx.exit(0 if listed else 1)
+    return 0 if listed else 1
 
 
 def lines(runs: Sequence[Listed], *, with_target: bool, width: int | None) -> list[str]:

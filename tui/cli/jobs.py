@@ -29,8 +29,7 @@ ACTIONS = {"up": ("job_ids",), "cancel": ("job_ids", "every"), "": ()}
 @click.option("--cancel", is_flag=True, help="End each JOB: it is never begun, or is ended.")
 @click.option("--all", "every", is_flag=True, help="With --cancel: all that is queued and under way.")
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_json: bool, **_: bool) -> None:
+def command(job_ids: tuple[str, ...], every: bool, as_json: bool, **_: bool) -> int:
     """List runs, fuzzes and measurements of ceilings in the order in which the engine carries them out.
 
     The list begins with what is under way; what waits is numbered. A job is named by its id or the beginning of it.
@@ -40,7 +39,7 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     """
     chosen = common.action(ACTIONS)
     if chosen == "cancel":
-        ctx.exit(cancel(job_ids, every=every, as_json=as_json))
+        return cancel(job_ids, every=every, as_json=as_json)
     if chosen and len(job_ids) != 1:
         raise click.UsageError("name the one JOB that goes up; `aisp jobs` lists them")
     moved = "".join(job_ids)
@@ -53,7 +52,7 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, lines)
     if refused:
         common.note(f"{moved} was not moved up: {refused}")
-    ctx.exit(EXIT_NO if refused else 0)
+    return EXIT_NO if refused else 0
 
 
 def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:

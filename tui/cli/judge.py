@@ -22,7 +22,7 @@ from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import exit_status
 from aisp.tui.cli.resolve import MOST_TOLD
 from aisp.tui.cli.run import measure
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,10 +70,7 @@ ALIKE = ("task", "definition")
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: str,
     against: str | None,
     sweep: tuple[str, ...],
@@ -85,7 +82,7 @@ def command(
     case: str | None,
     as_json: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Check and time one Python file at PATH: its functions reference, baseline, optimized and optimized_*.
 
     Any other TARGET is run as `aisp run` does.
@@ -108,7 +105,7 @@ def command(
     if against is None and sweep:
         raise click.UsageError("--sweep makes candidates; say of which target: --against TARGET")
     if against is None and tell(file, as_json=as_json):
-        return
+        return EXIT_GOOD
     how["patience_s"] = patience or 0.0
     if against is not None:
         if not Path(file).exists():
@@ -120,19 +117,19 @@ def command(
         if (recognised := formats.recognise(Path(file))) is not None and recognised[1] is formats.Part.RUNS:
             if rungs or sweep:
                 raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
-            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many))
+            return judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many)
         against = _named(file, against)
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
             many["finalists"] = 0 if quick else finalists
-            ctx.exit(judge_many.judge(file, against, sweep=sweep, quick=quick, **many))
+            return judge_many.judge(file, against, sweep=sweep, quick=quick, **many)
     target = resolve.target(file, against=against)
     session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
     status = exit_status(session.runs, required=[target.id], refused=session.refused)
     if status == 0 and session.runs and all(run.not_here for run in session.runs):
         status = EXIT_NOT_HERE  # what is right is the baseline alone
-    ctx.exit(EXIT_INTERRUPTED if interrupted else status)
+    return EXIT_INTERRUPTED if interrupted else status
 
 
 def _named(file: str, against: str) -> str:

@@ -36,10 +36,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
 @common.root_option
 @common.again_option
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, /, target_id: str, seed: int | None, roots: tuple[str, ...], as_json: bool, **how: Any
-) -> None:
+def command(target_id: str, seed: int | None, roots: tuple[str, ...], as_json: bool, **how: Any) -> int:
     """Ask whether careless answers would pass for TARGET, whether every input matters, and whether the tolerance fits.
 
     Exit status: 0 nothing is weak; 1 something is; 3 nothing could be found out here; 130 left by Ctrl-C.
@@ -51,7 +48,7 @@ def command(
     interrupted = asyncio.run(Following([ask]).run())
     end = ask.end
     if interrupted or not isinstance(end, events.LintFinished):
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     if as_json:
         seed = ask.planned.seed if ask.planned else seed
         head = {**attributes(end, "target", "device"), "seed": seed, "reason": end.reason}
@@ -61,7 +58,7 @@ def command(
         common.say_result(lines(end, width=common.terminal_width()), outcome)
     if end.reason:
         common.note(end.reason)
-    ctx.exit(exit_status(end))
+    return exit_status(end)
 
 
 def statuses(end: events.LintFinished) -> list[str]:

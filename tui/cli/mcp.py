@@ -13,7 +13,7 @@ import click
 from aisp.store.results.tables import Column, at, documents
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, NotHereError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 @common.device_option
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -> None:
+def command(listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -> int:
     """Serve agents: tools to submit a kernel, have it judged, and read why, over the Model Context Protocol.
 
     It speaks on stdin and stdout until stdin ends: an agent's program starts it as its child. Runs belong to the engine
@@ -43,12 +42,13 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
         size = evidence.size(told)
         document = {"tools": documents(TOOLS, tools), "bytes": size}
         common.answer(as_json, lambda: document, plain.listing, TOOLS, [*tools, Tool("all", size)])
-        return
+        return EXIT_GOOD
     if sys.stdin.isatty():
         common.note("this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
     from aisp.engine.doors import mcp  # loaded by now
 
     asyncio.run(mcp.serve(made))
+    return EXIT_GOOD
 
 
 def server(roots: Sequence[Path], device: str) -> MCPServer[None]:

@@ -18,7 +18,7 @@ from aisp.store.results.tables import documents
 from aisp.tui import ceilings, plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
 from aisp.tui.model import PeakView, stored_peak
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) -> None:
+def command(from_store: bool, again: bool, as_json: bool) -> int:
     """Measure the ceilings of this GPU: bandwidths, arithmetic, launch latencies, at the clocks that ran.
 
     The engine is started by itself and measures once the GPU is free. Beside each value stands the datasheet's, where
@@ -51,12 +50,13 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
     else:
         measurement = Measurement(again=again)
         if asyncio.run(measurement.run()) or measurement.view is None:
-            ctx.exit(EXIT_INTERRUPTED)
+            return EXIT_INTERRUPTED
         view = measurement.view
     common.answer(as_json, lambda: _as_json(view), lines, view)
     if view.reason:
         common.note(view.reason)
-        ctx.exit(EXIT_NOT_HERE)
+        return EXIT_NOT_HERE
+    return EXIT_GOOD
 
 
 class Measurement(Interruptible):

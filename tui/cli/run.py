@@ -78,10 +78,7 @@ if TYPE_CHECKING:
 @common.root_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     selectors: tuple[str, ...],
     warm: bool,
     flush: str | None,
@@ -91,7 +88,7 @@ def command(
     against: str | None,
     roots: tuple[str, ...],
     **how: Any,
-) -> None:
+) -> int:
     """Check and time targets: correctness first, then time, then a verdict.
 
     TARGET is a folder (.), a Python file (softmax.py), an id (ch07:transpose), a name that one target alone has
@@ -117,7 +114,7 @@ def command(
     session, interrupted = measure(targets, replicas=replicas or 0, **how)
     if len(session.runs) > 1:
         session.report_suite()
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
+    return EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused)
 
 
 def measure(

@@ -31,8 +31,7 @@ PROGRAM = tuple(start.command("aisp.engine.selftest"))
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Makes the same streams again.")
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: bool) -> None:
+def command(trials: int | None, seed: int | None, as_json: bool) -> int:
     """Try the statistics on synthetic streams: false-positive rates, and power by size of effect.
 
     A false positive is FASTER or SLOWER where both sides are alike. Power is how often a rung that is faster by so
@@ -44,7 +43,7 @@ def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: b
     options += [] if seed is None else ["--seed", str(seed)]
     found, good = ask(options)
     common.answer(as_json, lambda: found, lines, found)
-    ctx.exit(0 if good else 1)
+    return 0 if good else 1
 
 
 def ask(options: list[str]) -> tuple[dict[str, Any], bool]:

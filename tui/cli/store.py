@@ -69,10 +69,7 @@ def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option("--yes", is_flag=True, help="With --recover: do not ask.")
 @click.option("--vacuum", is_flag=True, help="Rewrite the store without unused room. Every result stays.")
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: Path | None,
     head: str | None,
     anew: bool,
@@ -80,7 +77,7 @@ def command(
     yes: bool,
     as_json: bool,
     **_: bool,
-) -> None:
+) -> int:
     """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside. Or examine,
     copy, recover or shrink what is there.
 
@@ -99,18 +96,19 @@ def command(
     """
     chosen = common.action(ACTIONS)
     if file is not None and chosen != "backup":
-        click.Path(exists=True).convert(file, None, ctx)
+        click.Path(exists=True).convert(file, None, None)
     match chosen:
         case "verify":
-            ctx.exit(verify(file, head, anew=anew, as_json=as_json))
+            return verify(file, head, anew=anew, as_json=as_json)
         case "backup":
             backup(out or file, as_json=as_json)
         case "recover":
-            ctx.exit(recover(file, yes=yes, as_json=as_json))
+            return recover(file, yes=yes, as_json=as_json)
         case "vacuum":
             vacuum(as_json=as_json)
         case _:
             info(as_json=as_json)
+    return EXIT_GOOD
 
 
 def info(*, as_json: bool) -> None:

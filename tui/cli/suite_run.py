@@ -81,10 +81,7 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
 @click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower.")
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     name: str | None,
     other: str | None,
     kept: str | None,
@@ -94,7 +91,7 @@ def command(
     history: bool,
     compare: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Measure the targets of the suite NAME, and say of each whether it became slower. Without NAME list the suites:
     the shipped ones, and with --root those in the folder `suites` there.
 
@@ -116,14 +113,14 @@ def command(
     if compare:
         if name is None or other is None:
             raise click.UsageError("--compare takes two: A and B, each a package's folder or the id of a suite's run")
-        ctx.exit(suite_compare.both(name, other, kept, as_json=as_json))
+        return suite_compare.both(name, other, kept, as_json=as_json)
     if history:
         if name is None:
             raise click.UsageError("--history takes the NAME of a suite; `aisp suite` shows which there are")
-        ctx.exit(suite_history.history(name, kept, limit, roots, as_json=as_json))
+        return suite_history.history(name, kept, limit, roots, as_json=as_json)
     if name is None:
-        ctx.exit(suite_history.listing(kept, roots, as_json=as_json))
-    ctx.exit(measure(name, roots, as_json=as_json, **how))
+        return suite_history.listing(kept, roots, as_json=as_json)
+    return measure(name, roots, as_json=as_json, **how)
 
 
 def measure(
