@@ -17,24 +17,21 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 from aisp.tui.sharing import FORMS
 
 
+def _form_options(function: common.Function) -> common.Function:
+    """A flag for each form; Markdown by default."""
+    for form, (what, _) in reversed(list(FORMS.items())):
+        flag = "package" if form == "json" else form
+        told = f"Write {what}{'; the default' if form == 'md' else ''}."
+        function = click.option(f"--{flag}", "form", flag_value=form, default="md", help=told)(function)
+    return click.option("--json", "form", flag_value="json", hidden=True)(function)
+
+
 @click.command("export")
 @click.argument("wanted", metavar="RUN|TARGET", shell_complete=common.complete_targets_and_runs)
 @common.out_option(
     "file", "FILE", "Write it into this file, whole or not at all.", type=click.Path(dir_okay=False, path_type=Path)
 )
-@click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
-@click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
-@click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
-@click.option("--package", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
-@click.option("--json", "form", flag_value="json", hidden=True)
-@click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
-@click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
-@click.option(
-    "--smaller-is-better",
-    "form",
-    flag_value="smaller-is-better",
-    help="customSmallerIsBetter data, for dashboards of CI.",
-)
+@_form_options
 def export(wanted: str, file: Path | None, form: str) -> int:
     """Write a stored run for somebody else, into a file or to stdout.
 

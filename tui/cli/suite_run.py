@@ -108,12 +108,12 @@ def command(
     comparison: 0; 1 there is nothing to show or to compare; 2 no such suite or package.
     """
     common.action(ACTIONS)
-    from aisp.tui.cli import suite_compare, suite_history  # the store: only once something is asked for
+    from aisp.tui.cli import suite_history  # the store: only once something is asked for
 
     if compare:
         if name is None or other is None:
             raise click.UsageError("--compare takes two: A and B, each a package's folder or the id of a suite's run")
-        return suite_compare.both(name, other, kept, as_json=as_json)
+        return suite_history.both(name, other, kept, as_json=as_json)
     if history:
         if name is None:
             raise click.UsageError("--history takes the NAME of a suite; `aisp suite` shows which there are")
