@@ -312,7 +312,7 @@ class BackloggedDriver(LinuxDriver):
         if self._auto_restart and self._key_thread is not None and self._key_thread.is_alive():
             self.suspend_application_mode()
             self._must_signal_resume = True  # the app draws anew, as after its own ctrl+z
-        super()._sigcont_application()  # type: ignore[no-untyped-call]
+        super()._sigcont_application()
 
     def close(self) -> None:
         """Write what is left and end the writer."""

@@ -230,7 +230,7 @@ def test_a_continued_app_reads_the_terminal_once(terminal: Terminal, signals: tu
 
 def threads(terminal: Terminal) -> int:
     """How many threads the app has."""
-    return len(os.listdir(f"/proc/{terminal.pid}/task"))
+    return psutil.Process(terminal.pid).num_threads()
 
 
 # As a shell or make that a pane was opened with: it leads the session, is told of the hang-up, and waits for the app.
