@@ -51,8 +51,8 @@ def touching(folder: Path, since_s: float, until_s: float) -> list[Version]:
         if commit and since_s < int(seconds) <= until_s:
             files = _files(folder, commit.decode(), blobs)
             wall = datetime.fromtimestamp(int(seconds)).astimezone().isoformat()
-            told = clean_line(subject.decode("utf-8", "replace"))
-            found.append(Version(files, {}, wall=wall, commit=commit.decode(), subject=told))
+            title = clean_line(subject.decode("utf-8", "replace"))
+            found.append(Version(files, {}, wall=wall, commit=commit.decode(), subject=title))
     return found
 
 

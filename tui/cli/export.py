@@ -21,8 +21,8 @@ def _form_options(function: common.Function) -> common.Function:
     """A flag for each form; Markdown by default."""
     for form, (what, _) in reversed(list(FORMS.items())):
         flag = "package" if form == "json" else form
-        told = f"Write {what}{'; the default' if form == 'md' else ''}."
-        function = click.option(f"--{flag}", "form", flag_value=form, default="md", help=told)(function)
+        sentence = f"Write {what}{'; the default' if form == 'md' else ''}."
+        function = click.option(f"--{flag}", "form", flag_value=form, default="md", help=sentence)(function)
     return click.option("--json", "form", flag_value="json", hidden=True)(function)
 
 

@@ -146,8 +146,8 @@ def command(
     if as_json:
         common.say_document(_as_json(record, ask.failures))
     else:
-        told = lines(record, ask.failures, width=common.terminal_width())
-        common.say_result(told, _COLOUR_AS[overall(record.rungs)])
+        outcome = _COLOUR_AS[overall(record.rungs)]
+        common.say_result(lines(record, ask.failures, width=common.terminal_width()), outcome)
     return EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs)
 
 

@@ -37,9 +37,9 @@ def command(listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -
         listed = asyncio.run(made.list_tools())
         from aisp.store.results import evidence  # with the server
 
-        told = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-        tools = [Tool(tool["name"], evidence.size(tool), tool["description"]) for tool in told]
-        size = evidence.size(told)
+        dumped = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+        tools = [Tool(tool["name"], evidence.size(tool), tool["description"]) for tool in dumped]
+        size = evidence.size(dumped)
         document = {"tools": documents(TOOLS, tools), "bytes": size}
         common.answer(as_json, lambda: document, plain.listing, TOOLS, [*tools, Tool("all", size)])
         return EXIT_GOOD
@@ -79,7 +79,7 @@ class Tool(NamedTuple):
 
 TOOLS: tuple[Column[Tool], ...] = (
     Column("name", "the tool", at("name"), "tool"),
-    Column("bytes", "of all that an agent is told of it", at("bytes"),
+    Column("bytes", "of all that an agent sees of it", at("bytes"),
            "bytes", lambda tool: plain.count(tool.bytes), right=True),
     Column("description", "what it does", at("description"), "what it does", shrink=True),
 )  # fmt: skip

@@ -247,8 +247,8 @@ class Session(Interruptible):
         if self._as_json:
             common.say_line(run_json(run))
         else:
-            told = [*result_lines(run, facts, width=common.terminal_width()), ""]
-            common.say_result(told, outcome.of_run(run).word)
+            shown = [*result_lines(run, facts, width=common.terminal_width()), ""]
+            common.say_result(shown, outcome.of_run(run).word)
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
