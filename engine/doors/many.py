@@ -24,7 +24,7 @@ from aisp.engine import client, paths, written
 from aisp.engine.doors import asking
 from aisp.engine.doors.api import CANDIDATE, candidate, taken
 from aisp.engine.doors.asking import RefusedError
-from aisp.engine.doors.dispatch import Dispatcher, NoRunError, stored
+from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError, stored
 from aisp.engine.doors.dispatch import StoppedError as StoppedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import sources
@@ -255,6 +255,8 @@ class Stages(ABC):
         total, ended: how many candidates there are, and how many came to their end, at the level that is under way.
     """
 
+    look_s = OTHERS_S
+
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
         self.batch = new_ulid()
         self.total = self.ended = 0
@@ -268,6 +270,14 @@ class Stages(ABC):
     @abstractmethod
     async def _carry(self, level: Level) -> None:
         """Bring all rows of the batch at this level to their ends, each noted as it comes (`_note`)."""
+
+    def _files(self, rows: Sequence[Row]) -> dict[str, bytes]:
+        """The target of these rows, which stand beside the same files: each is the rung that its content names."""
+        files = dict(self._commons[rows[0].sources].files)
+        for row in rows:
+            own = self._table.files(row.candidate)
+            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
+        return files
 
     def _batch_of(self, wanted: Sequence[Brought], level: Level) -> str:
         """The list of the table for these at this level: by default one for all levels."""
@@ -331,6 +341,11 @@ class Stages(ABC):
         rows = {number: self._table.row(number) for number in self._names}
         return [_end(name, rows[number]) for name, number in numbers.items()]
 
+    def _more(self) -> bool:
+        """See Dispatcher: another process may have leased rows of ours."""
+        self._table.requeue_expired()
+        return self._look()
+
     def _look(self) -> bool:
         """Tell of what has come to its end and not through us: before, or through another process. Whether a row of
         ours has not."""
@@ -351,14 +366,12 @@ class Stages(ABC):
             self._tell(_end(name, row, known=known and bool(row.run_id or row.attempts)))
 
 
-class Judging(Stages, Dispatcher):
+class Judging(Stages, EngineDispatcher):
     """Candidates judged by the engine of this machine."""
-
-    look_s = OTHERS_S
 
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
         Stages.__init__(self, table, brought, terms, tell)
-        Dispatcher.__init__(self, table, owner_here(self.batch))
+        EngineDispatcher.__init__(self, table, owner_here(self.batch))
         self._on_gpus = False
         self._level_now = Level.QUICK
 
@@ -371,15 +384,13 @@ class Judging(Stages, Dispatcher):
             StoreError: the table cannot be written.
         """
 
-        async def judged() -> list[Ended]:
-            await self._look_at(engine)
-            return await self._judge()
+        self._engine = engine
+        await self._look_at()
+        return await self._connected(self._judge)
 
-        return await self._connected(engine, judged)
-
-    async def _look_at(self, engine: Connection) -> None:
+    async def _look_at(self) -> None:
         """What the engine can run on, which is a condition of every row. Raises StoppedError."""
-        status = await engine.status()
+        status = await self._engine.status()
         terms = self._terms
         if terms.device == "cuda" and (why := asking.no_gpu(status)):
             raise StoppedError(why)
@@ -393,11 +404,6 @@ class Judging(Stages, Dispatcher):
     async def _carry(self, level: Level) -> None:
         self._level_now = level
         await self._dispatch()
-
-    def _more(self) -> bool:
-        """See Dispatcher: another process may have leased rows of ours."""
-        self._table.requeue_expired()
-        return self._look()
 
     def _next(self, room: int) -> list[list[Row]]:
         """See Dispatcher: those that were asked for together before, else those that stand beside the same files and
@@ -422,12 +428,8 @@ class Judging(Stages, Dispatcher):
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
         """See Dispatcher: a target of these rows is written for them, below the state directory."""
         common = self._commons[rows[0].sources]
-        files = dict(common.files)
-        for row in rows:
-            own = self._table.files(row.candidate)
-            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
         try:
-            folder = written.keep(paths.judged_dir(), common.stem, common.name, files, most=written.JUDGED)
+            folder = written.keep(paths.judged_dir(), common.stem, common.name, self._files(rows), most=written.JUDGED)
         except written.TakenError as error:
             raise NoRunError(clean_line(str(error), limit=1000)) from None
         target = f"{folder.parent.name}:{common.name}"

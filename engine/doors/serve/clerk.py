@@ -17,7 +17,7 @@ from aisp.engine import client, paths
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.doors import api
 from aisp.engine.doors.asking import Answer
-from aisp.engine.doors.dispatch import Dispatcher, NoRunError
+from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError
 from aisp.engine.doors.serve import evaluations, tasks
 from aisp.engine.doors.serve.evaluations import Ended, Failure
 from aisp.engine.doors.serve.feed import Feed
@@ -43,7 +43,7 @@ AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Pauses between attempts to reach an engine."""
 
 
-class Clerk(Dispatcher):
+class Clerk(EngineDispatcher):
     """One for the server.
 
     Attributes:
@@ -167,10 +167,10 @@ class Clerk(Dispatcher):
         """Work as long as this connection lives."""
         self.status = await engine.status()
         self._ahead = PER_DEVICE * max(1, sum(not device.note for device in self.status.devices))
-        self.engine = engine
+        self.engine = self._engine = engine
         self._reached.set()
         try:
-            await self._connected(engine, self._dispatch)
+            await self._connected(self._dispatch)
         finally:
             self.engine = None
             self._reached.clear()
