@@ -269,10 +269,8 @@ def request_of(
 def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True) -> tuple[Reading, bool]:
     """The run of a target that lies in a folder of its own, and whether it was known: one that is stored, where a
     further one could not better it, else a new one. Blocks, and raises, as `compare` does."""
-    from aisp.store import History  # numpy: only once something may be stored
-
-    with History(paths.database_file()) as history:
-        known = asking.known(history, target.id, rung, quick=quick)
+    with asking.opened() as store:
+        known = asking.known(store, target.id, rung, quick=quick)
     here = known is not None and (device == "auto" or known.record.device.startswith(device))
     if known is not None and here and evidence.of_run(known, rung).verdict.settled:
         return known, True

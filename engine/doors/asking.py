@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,8 @@ from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
-    from aisp.store import History
-    from aisp.store.record import Quarantine, Run
+    from aisp.engine.stored import Readings
+    from aisp.store.record import Run
 
 CANCEL_PATIENCE_S = 10.0
 
@@ -106,15 +106,12 @@ def read(run_id: str, told: Run | None) -> Answer:
     Raises:
         EngineUnavailableError: neither is there.
     """
-    from aisp.store import History  # numpy: only once there is something to read
-
     try:
-        with History(paths.database_file()) as history:
-            record = history.run(run_id)
-            facts = history.environment(record.environment) if record.environment else {}
-            run = reading(history, record)
-            taken = [some.processes for rung, some in history.samples(record.id).items() if run.bar(rung) is None]
-            return Answer(run, facts, max(taken, default=0))
+        with opened() as store:
+            record = store.run(run_id)
+            run = store.read(record)
+            taken = [some.processes for rung, some in store.samples(record.id).items() if run.bar(rung) is None]
+            return Answer(run, store.facts(record), max(taken, default=0))
     except (LookupError, StoreError) as error:
         if told is None:
             raise client.EngineUnavailableError(
@@ -123,33 +120,24 @@ def read(run_id: str, told: Run | None) -> Answer:
         return Answer(Reading(told))
 
 
-def reading(history: History, record: Run) -> Reading:
-    """A stored run with what other runs hold against its rungs. Raises StoreError."""
-    return held_against(record, history.quarantines())
+def opened() -> Readings:
+    """The store. Raises StoreError."""
+    from aisp.engine.stored import Readings  # numpy: only once there is something to read
 
-
-def held_against(record: Run, marks: Iterable[Quarantine]) -> Reading:
-    """A run with those of all marks that are held against its rungs: of the same code, caught in another run."""
-    code = record.code
-    held = {
-        mark.rung: mark
-        for mark in marks
-        if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
-    }
-    return Reading(record, held)
+    return Readings(paths.database_file())
 
 
 LOOK_BACK = 40
 """Runs of a target that are looked through for one that is known."""
 
 
-def known(history: History, target: str, rung: str, *, quick: bool | None = None) -> Reading | None:
+def known(store: Readings, target: str, rung: str, *, quick: bool | None = None) -> Reading | None:
     """The newest run of a target, in this mode or in any, that has come to an end of its own with this rung, or has not
     ended; None where there is none. Raises StoreError."""
-    for record in history.newest(LOOK_BACK, target):
+    for record in store.newest(LOOK_BACK, target):
         unfit = record.state.cut_short or (record.state.final and record.arm(rung) is None)
         if not unfit and (quick is None or record.quick == quick):
-            return reading(history, record)
+            return store.read(record)
     return None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aisp.engine import client, paths
+from aisp.engine import client
 from aisp.engine.doors import asking
 from aisp.engine.protocol import events, requests
 from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row
@@ -299,10 +299,8 @@ class EngineDispatcher(Dispatcher):
 def stored(target: str, rungs: Sequence[str], *, level: Level, since_s: float, device: str = "auto") -> Run | None:
     """The newest stored run of a target's content that is of these rungs and not older than their rows; None where
     there is none, or it says nothing."""
-    from aisp.store import History  # numpy: only where runs are read
-
-    with History(paths.database_file()) as history:
-        for run in reversed(history.history(target, LOOK_BACK)):
+    with asking.opened() as store:
+        for run in reversed(store.history(target, LOOK_BACK)):
             fits = run.quick == (level is Level.QUICK) and device in ("auto", run.device)
             young = made_s(run.id) >= since_s - 1.0
             if fits and young and run.state.final and not run.state.silent and all(map(run.arm, rungs)):

@@ -18,7 +18,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aisp.engine import paths
 from aisp.engine.client import Connection
 from aisp.engine.documents import run_json
 from aisp.engine.doors import asking
@@ -363,27 +362,21 @@ def _workers(status: events.Status) -> list[dict[str, Any]]:
 
 
 def _page(limit: int, target: str | None, before: str | None) -> list[dict[str, Any]]:
-    from aisp.store import History  # numpy: only once somebody asks
-
-    with History(paths.database_file()) as history:
+    with asking.opened() as store:
         try:
-            found = history.newest(limit, target, before, all_findings=False)
+            found = store.newest(limit, target, before, all_findings=False)
         except LookupError as error:
             raise _no_run(error) from None
-        held = history.quarantines()
-    return [_shown(asking.held_against(run, held)) for run in found]
+        return [_shown(store.read(run)) for run in found]
 
 
 def _run(run_id: str) -> dict[str, Any]:
-    from aisp.store import History  # as above
-
-    with History(paths.database_file()) as history:
+    with asking.opened() as store:
         try:
-            record = history.run(run_id)
+            record = store.run(run_id)
         except LookupError as error:
             raise _no_run(error) from None
-    answer = asking.read(record.id, record)
-    return {**_shown(answer.reading), "confined": hardware.confined(answer.facts) or None}
+        return {**_shown(store.read(record)), "confined": hardware.confined(store.facts(record)) or None}
 
 
 def _shown(run: Reading) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aisp.engine import client, paths
+from aisp.engine import client
 from aisp.engine.client import Connection, EngineUnavailableError
-from aisp.engine.doors import api
+from aisp.engine.doors import api, asking
 from aisp.engine.doors.asking import Answer
 from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError
 from aisp.engine.doors.serve import evaluations, tasks
@@ -185,10 +185,8 @@ class Clerk(EngineDispatcher):
 
     def _earlier(self, rows: Sequence[Row]) -> Run | None:
         """See Dispatcher. What the engine lost counts as an attempt: it may be the candidate's doing."""
-        from aisp.store import History  # numpy: only where runs are read
-
-        with contextlib.suppress(LookupError, StoreError), History(paths.database_file()) as history:
-            run = history.run(rows[0].run_id)
+        with contextlib.suppress(LookupError, StoreError), asking.opened() as store:
+            run = store.run(rows[0].run_id)
             if run.state.final:
                 return run
         raise NoRunError(_lost("it no longer knows of the run"))
