@@ -15,8 +15,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from msgspec import structs
-
 from aisp.engine import client, paths
 from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
@@ -197,7 +195,7 @@ class _Waiting(Generic[T]):
 async def _made(request: requests.StartRuns, engine: Connection) -> tuple[str, Run | None]:
     """The id of the run of a request, and its record as its end was told. Cancels it where it is cancelled itself."""
     await need_gpu(engine, request)
-    replied = asyncio.ensure_future(engine.request(structs.replace(request, seq=engine.next_seq())))
+    replied = asyncio.ensure_future(engine.request(request))
     try:
         run_id = planned(await asyncio.shield(replied))
         return run_id, await ended(engine, run_id)
@@ -211,7 +209,7 @@ async def _made(request: requests.StartRuns, engine: Connection) -> tuple[str, R
 async def cancel(engine: Connection, run_ids: Iterable[str]) -> None:
     """Have runs cancelled. Raises EngineUnavailableError."""
     for run_id in sorted(run_ids):
-        await engine.request(requests.Cancel(seq=engine.next_seq(), run_id=run_id))
+        await engine.request(requests.Cancel(seq=0, run_id=run_id))
 
 
 async def need_gpu(engine: Connection, request: requests.StartRuns) -> None:

@@ -435,7 +435,7 @@ class Judging(Stages, EngineDispatcher):
         target = f"{folder.parent.name}:{common.name}"
         self._table.asked(self._owner, [row.number for row in rows], target)
         return requests.StartRuns(
-            seq=self._engine.next_seq(),
+            seq=0,
             roots=[str(folder)],
             targets=[target],
             rungs=[rung_of(row.candidate) for row in rows],

@@ -31,6 +31,7 @@ from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
 from aisp.kernels.catalog import parsing, sources
 from aisp.kernels.catalog.choosing import TargetError
+from aisp.store.candidates import Level as Level
 from aisp.store.content import snapshot_hash
 from aisp.store.errors import StoreError
 from aisp.store.given import json_of, regular_bytes, write_new
@@ -95,13 +96,6 @@ class NoAnswerError(Exception):
     def plain(self) -> Answer:
         """As data for JSON."""
         return {"error": {"code": self.code.value, "message": clean_line(str(self), limit=1500)}}
-
-
-class Level(enum.StrEnum):
-    """How thoroughly a candidate is measured."""
-
-    QUICK = "quick"
-    FULL = "full"
 
 
 class Part(enum.StrEnum):
@@ -299,11 +293,11 @@ class Tools:
         known = await asyncio.to_thread(self._newest, submission, quick=quick)
         if known is not None and known.evidence.verdict.settled:
             return known.plain
-        request = api.request_of(submission.target, device=self._device, quick=quick, rungs=[api.CANDIDATE])
+        request = api.request_of(submission.target, [api.CANDIDATE], device=self._device, quick=quick)
         async with self._engine() as engine:
             with _told():
                 await asking.need_gpu(engine, request)
-                run_id = asking.planned(await engine.request(structs.replace(request, seq=engine.next_seq())))
+                run_id = asking.planned(await engine.request(request))
             return await self._end(engine, run_id, submission, wait_s)
 
     async def result(self, run: str, wait_s: float = 0.0) -> Answer:
@@ -626,7 +620,7 @@ class Tools:
         self, engine: Connection, request: requests.FuzzTarget | requests.ReplayFailure, wait_s: float
     ) -> tuple[str, events.Event | None]:
         """The id of a fuzz or a replay that was asked for, and its end; None where that does not come in time."""
-        reply = await engine.request(structs.replace(request, seq=engine.next_seq()))
+        reply = await engine.request(request)
         with _told():
             job_id = asking.planned(reply)
         with contextlib.suppress(TimeoutError):

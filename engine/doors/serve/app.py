@@ -198,24 +198,11 @@ class Routes:
         if unknown := [rung for rung in asked.rungs if rung not in known]:
             told = f"{target.id} has no rung {clean_line(unknown[0])!r}"
             raise RefusalError(Kind.INVALID, told, f"it has {', '.join(sorted(known))}")
+        options = structs.asdict(asked)
+        del options["target"]
         roots = [str(root) for root in self.clerk.shelf.roots]
-
-        async def ask(engine: Connection) -> events.Reply:
-            return await engine.request(
-                requests.StartRuns(
-                    seq=engine.next_seq(),
-                    roots=roots,
-                    targets=[target.id],
-                    rungs=asked.rungs,
-                    device=asked.device,
-                    case=asked.case,
-                    quick=asked.quick,
-                    replicas=asked.replicas,
-                    again=asked.again,
-                )
-            )
-
-        reply: events.Reply = await self.clerk.ask(ask)
+        wanted = requests.StartRuns(seq=0, roots=roots, targets=[target.id], **options)
+        reply: events.Reply = await self.clerk.ask(lambda engine: engine.request(wanted))
         if reply.error or not reply.run_ids:
             raise RefusalError(
                 Kind.INVALID,

@@ -207,15 +207,7 @@ class Clerk(EngineDispatcher):
         except api.RefusedError as error:
             raise await self._no_run(row, evaluations.failed(Failure.REFUSED, str(error))) from None
         device, case = tasks.placed(row)
-        return requests.StartRuns(
-            seq=self._engine.next_seq(),
-            roots=[str(made.folder)],
-            targets=[made.id],
-            rungs=[definition.rung],
-            device=device,
-            case=case,
-            quick=row.level is Level.QUICK,
-        )
+        return api.request_of(made, [definition.rung], device=device, case=case, quick=row.level is Level.QUICK)
 
     async def _refusal(self, reply: events.Reply, rows: Sequence[Row]) -> NoRunError:
         why = Failure.NOT_HERE if reply.refused else Failure.REFUSED
