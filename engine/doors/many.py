@@ -67,6 +67,7 @@ class Common:
         stem, name: of the folders that are written: the collection's, and the target's in it.
         files: by relative name.
         sources: their hash.
+        rung: in whose place a candidate stands, with what the lesson declares of it; "": each is a rung of its own.
     """
 
     target: str
@@ -74,13 +75,14 @@ class Common:
     name: str
     files: Mapping[str, bytes]
     sources: str
+    rung: str = ""
 
     @staticmethod
-    def of(target: Target) -> Common:
-        """Of a target as it lies there."""
-        files = sources.read_sources(target)
+    def of(target: Target, rung: str = "") -> Common:
+        """Of a target as it lies there, without the rung in whose place a candidate stands."""
+        files = {name: data for name, data in sources.read_sources(target).items() if name != f"{rung}.py"}
         stem = target.chapter.rpartition("/")[2]
-        return Common(target.id, stem, target.name, files, snapshot_hash(files))
+        return Common(target.id, stem, target.name, files, snapshot_hash(files), rung)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +274,15 @@ class Stages(ABC):
         """Bring all rows of the batch at this level to their ends, each noted as it comes (`_note`)."""
 
     def _files(self, rows: Sequence[Row]) -> dict[str, bytes]:
-        """The target of these rows, which stand beside the same files: each is the rung that its content names."""
+        """The target of these rows, which stand beside the same files."""
         files = dict(self._commons[rows[0].sources].files)
         for row in rows:
             own = self._table.files(row.candidate)
-            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
+            files |= {f"{self._rung(row)}.py" if name == ENTRY else name: data for name, data in own.items()}
         return files
+
+    def _rung(self, row: Row) -> str:
+        return self._commons[row.sources].rung or rung_of(row.candidate)
 
     def _batch_of(self, wanted: Sequence[Brought], level: Level) -> str:
         """The list of the table for these at this level: by default one for all levels."""
@@ -415,14 +420,14 @@ class Judging(Stages, EngineDispatcher):
             files = self._table.files(row.candidate)
             alone = str(row.number) if len(files) > 1 else ""
             key = (row.asked_as,) if row.asked_as else ("", row.sources, _kind(files), alone)
-            while any(rung_of(other.candidate) == rung_of(row.candidate) for other in groups.get(key, ())):
+            while any(self._rung(other) == self._rung(row) for other in groups.get(key, ())):
                 key = (*key, "further")
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
     def _earlier(self, rows: Sequence[Row]) -> Run | None:
         since_s = max(row.planned_s for row in rows)
-        rungs = [rung_of(row.candidate) for row in rows]
+        rungs = [self._rung(row) for row in rows]
         return stored(rows[0].asked_as, rungs, level=rows[0].level, since_s=since_s)
 
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
@@ -438,7 +443,7 @@ class Judging(Stages, EngineDispatcher):
             seq=0,
             roots=[str(folder)],
             targets=[target],
-            rungs=[rung_of(row.candidate) for row in rows],
+            rungs=[self._rung(row) for row in rows],
             device=self._terms.device,
             case=self._terms.case,
             quick=rows[0].level is Level.QUICK,
@@ -459,7 +464,7 @@ class Judging(Stages, EngineDispatcher):
             raise StoppedError(f"run {record.id} was cancelled; what has an outcome keeps it")
         if {record.state.fault, *(arm.state.fault for arm in record.arms)} == {Fault.MACHINE}:
             raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
-        found = results.of_run(answer.reading, rung_of(row.candidate), alone=alone)
+        found = results.of_run(answer.reading, self._rung(row), alone=alone)
         return None if found is None else found.document()
 
 

@@ -1,8 +1,8 @@
 """A search over the launch parameters of a rung: each combination a quick run, the best judged again in a full one.
 
-A combination is a candidate of the target (doors.many): the rung's file with other literals. So it is judged as any
-other candidate is, by an ordinary stored run, and not twice. Of many combinations the one with the luckiest quick run
-wins; what it is worth is what the full run says, with fresh processes.
+A combination is a candidate of the target in the rung's place (doors.many): its file with other literals. So it is
+judged as any other candidate is, by an ordinary stored run, and not twice. Of many combinations the one with the
+luckiest quick run wins; what it is worth is what the full run says, with fresh processes.
 """
 
 from __future__ import annotations
@@ -229,9 +229,10 @@ class _Search(Judging):
         self.final: Trial | None = None
         self.interrupted = False
         self.began_s, self.spent_s = time.monotonic(), 0.0
-        self._common = Common.of(target)
+        self._source = sources.read_sources(target)[f"{rung}.py"]
+        self._common = Common.of(target, rung)
         self._commons = {self._common.sources: self._common}
-        self._file, self._proposed, self._budget_s = f"{rung}.py", proposed, budget_s
+        self._proposed, self._budget_s = proposed, budget_s
 
     async def carry_out(self, engine: Connection) -> None:
         """Search. Cancels what is under way where it is cancelled itself."""
@@ -261,7 +262,7 @@ class _Search(Judging):
 
     async def _trial(self, values: Values, level: Level, *, again: bool = False) -> Trial:
         """One combination judged; what is known of it, where a further run could not better that."""
-        source = parameters.put(self._common.files[self._file], values, self._file)
+        source = parameters.put(self._source, values, f"{self._common.rung}.py")
         one = beside(parameters.words(values), {ENTRY: source}, self._common)
         if one.refused:
             raise RefusedError(one.refused)
@@ -276,7 +277,7 @@ class _Search(Judging):
             if not end.known:
                 raise
         else:  # it is in the store still
-            said = evidence.of_run(reading, end.outcome.rung)
+            said = evidence.of_run(reading, self._common.rung)
             if said.verdict.settled or not end.known:
                 return Trial(len(self.trials) + 1, values, reading, said, end.known)
         return await self._trial(values, level, again=True)

@@ -21,7 +21,7 @@ from aisp.engine.doors.asking import NotHereError, RefusedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
 from aisp.kernels.catalog import parameters
-from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.model import Rung, Target
 from aisp.kernels.catalog.parameters import Parameter
 from aisp.store import Store
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
@@ -48,6 +48,7 @@ class Machine:
         self.worth: Callable[[dict[str, Any], bool], float | State] = lambda values, quick: values["BLOCK"] / 2
         self.validity = Validity.VALID
         self.interrupt_at = 0
+        self.last: Rung
         self.under_way: list[str] = []
         self.cancelled: list[str] = []
 
@@ -76,6 +77,7 @@ class Machine:
             self.under_way = ["01UNDERWAY"]
             return events.Reply(to=request.seq, run_ids=self.under_way)
         self.asked.append((values, request.quick))
+        self.last = catalog.load([Path(request.roots[0])]).targets[0].rung(rung)
         worth = self.worth(values, request.quick)
         run = replace(planned(target), quick=request.quick)
         base = Arm("baseline", State.OK, Correctness.CORRECT, Timing.HOST, 1.0, sample_count=9)
@@ -296,6 +298,12 @@ def test_what_the_lesson_declares_is_searched(machine: Machine, tmp_path: Path) 
     assert catalog.load([tmp_path / "mine"]).targets
     told = json.loads(command(target, "--grid", "--json").stdout)
     assert told["parameters"] == {"BLOCK": [4, 8]} and told["best"] == {"BLOCK": 8}
+
+
+def test_a_combination_is_judged_by_what_the_lesson_declares_of_its_rung(machine: Machine, tmp_path: Path) -> None:
+    notes = "[rungs.optimized]\ninexact = true\nparameters = { BLOCK = [4] }\n"
+    tune(write_target(tmp_path / "mine", {"optimized.py": SOURCE}, cases=notes), ())
+    assert machine.last.name == "optimized" and machine.last.inexact
 
 
 @pytest.mark.slow

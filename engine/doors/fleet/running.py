@@ -21,7 +21,7 @@ from aisp.engine.doors.dispatch import Dispatcher, Judged, NoRunError
 from aisp.engine.doors.fleet import messages
 from aisp.engine.doors.fleet.messages import AT_ONCE as AT_ONCE
 from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Result, Why
-from aisp.engine.doors.many import Brought, Ended, Stages, Tell, Terms, rung_of
+from aisp.engine.doors.many import Brought, Ended, Stages, Tell, Terms
 from aisp.engine.protocol.framing import Decoder, Encoder, FrameError
 from aisp.store import identity
 from aisp.store.candidates import Candidates, Level, Row, TakenError, owner_here
@@ -179,7 +179,7 @@ class Fleet(Stages, Dispatcher):
             stem=common.stem,
             name=common.name,
             files=self._files(rows),
-            rung=rung_of(row.candidate),
+            rung=self._rung(row),
             device=terms.device,
             case=terms.case,
             quick=row.level is Level.QUICK,
