@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from aisp.engine import client
+from aisp.engine import client, paths
 from aisp.engine.doors import tuning
 from aisp.engine.doors.asking import NotHereError, RefusedError
 from aisp.engine.protocol import events, requests
@@ -24,6 +24,7 @@ from aisp.kernels.catalog import parameters
 from aisp.kernels.catalog.model import Rung, Target
 from aisp.kernels.catalog.parameters import Parameter
 from aisp.store import Store
+from aisp.store.candidates import Candidates, Standing
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.evidence import Outcome
@@ -229,6 +230,8 @@ def test_ctrl_c_keeps_what_was_found_and_cancels_what_is_under_way(machine: Mach
     found = tune(target)
     assert found.interrupted and len(found.trials) == 2 and found.final is None and found.best is not None
     assert machine.cancelled == ["01UNDERWAY"]
+    with Candidates(paths.candidates_file()) as table:
+        assert table.counts()[Standing.LEASED] == 0
 
 
 @pytest.mark.parametrize(
