@@ -259,9 +259,8 @@ def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True)
     """The run of a target that lies in a folder of its own: one that is stored, where a further one could not better
     it, else a new one. Blocks, and raises, as `compare` does."""
     with asking.opened() as store:
-        known = asking.known(store, target.id, rung, quick=quick)
-    here = known is not None and (device == "auto" or known.record.device.startswith(device))
-    if known is not None and here and evidence.of_run(known, rung).verdict.settled:
+        known = asking.known(store, target.id, [rung], quick=quick, device=device)
+    if known is not None and evidence.of_run(known, rung).verdict.settled:
         return known
     return asking.ask(request_of(target, [rung], device=device, quick=quick)).reading
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,6 +20,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
+from aisp.store.ulid import made_s
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -141,12 +142,34 @@ LOOK_BACK = 40
 """Runs of a target that are looked through for one that is known."""
 
 
-def known(store: Readings, target: str, rung: str, *, quick: bool | None = None) -> Reading | None:
-    """The newest run of a target, in this mode or in any, that has come to an end of its own with this rung, or has not
-    ended; None where there is none. Raises StoreError."""
+def known(
+    store: Readings,
+    target: str,
+    rungs: Sequence[str],
+    *,
+    quick: bool | None = None,
+    device: str = "auto",
+    since_s: float = 0.0,
+    ended: bool = False,
+) -> Reading | None:
+    """The newest run of a target that has come to an end of its own with these rungs, or has not ended; None where
+    there is none.
+
+    Args:
+        quick: of this mode only.
+        since_s: made after this (time.time).
+        ended: one that has ended and says something.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     for record in store.newest(LOOK_BACK, target):
-        unfit = record.state.cut_short or (record.state.final and record.arm(rung) is None)
-        if not unfit and (quick is None or record.quick == quick):
+        state, whole = record.state, all(map(record.arm, rungs))
+        fits = (
+            state.final and whole and not state.silent if ended else not state.cut_short and (whole or not state.final)
+        )
+        alike = quick in (None, record.quick) and (device == "auto" or record.device.startswith(device))
+        if fits and alike and made_s(record.id) >= since_s - 1.0:
             return store.read(record)
     return None
 

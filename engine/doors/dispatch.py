@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aisp.engine import client
 from aisp.engine.doors import asking
 from aisp.engine.protocol import events, requests
-from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row
+from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Row
 from aisp.store.outcomes import TWIN_SUFFIX
-from aisp.store.ulid import made_s
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.doors.asking import Answer
     from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
 
 TEND_S = 30.0
 """Between two looks at leases, ours and those of a process that is gone."""
-LOOK_BACK = 20
-"""Runs of one target's content that are looked through for a row's own."""
 T = TypeVar("T")
 Document = Mapping[str, Any]
 
@@ -229,7 +227,7 @@ class EngineDispatcher(Dispatcher):
         """
 
     @abstractmethod
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         """The stored run that was made of these rows before. Raises NoRunError where that was lost, and counts."""
 
     async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
@@ -248,8 +246,8 @@ class EngineDispatcher(Dispatcher):
             for item in (await self._engine.status()).queue:
                 if item.run_id == row.run_id or (row.asked_as and item.target == row.asked_as):
                     return await self._read(item.run_id, await self._end(item.run_id))
-            if (run := await asyncio.to_thread(self._earlier, rows)) is not None:
-                return await self._read(run.id, run)
+            if (found := await asyncio.to_thread(self._earlier, rows)) is not None:
+                return await self._read(found.id, found.record)
         async with self._asking:
             replied = asyncio.ensure_future(self._engine.request(await self._request(rows)))
             await asyncio.sleep(0)  # it is on its way
@@ -294,15 +292,3 @@ class EngineDispatcher(Dispatcher):
         raise client.EngineUnavailableError(
             "the engine went away before the end; what has an outcome keeps it: the same command goes on from there"
         )
-
-
-def stored(target: str, rungs: Sequence[str], *, level: Level, since_s: float, device: str = "auto") -> Run | None:
-    """The newest stored run of a target's content that is of these rungs and not older than their rows; None where
-    there is none, or it says nothing."""
-    with asking.opened() as store:
-        for run in reversed(store.history(target, LOOK_BACK)):
-            fits = run.quick == (level is Level.QUICK) and device in ("auto", run.device)
-            young = made_s(run.id) >= since_s - 1.0
-            if fits and young and run.state.final and not run.state.silent and all(map(run.arm, rungs)):
-                return run
-    return None

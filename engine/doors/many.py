@@ -24,7 +24,7 @@ from aisp.engine import client, paths, written
 from aisp.engine.doors import asking
 from aisp.engine.doors.api import CANDIDATE, candidate, taken
 from aisp.engine.doors.asking import RefusedError
-from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError, stored
+from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError
 from aisp.engine.doors.dispatch import StoppedError as StoppedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import sources
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.doors.asking import Answer
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
 
 GROUP = 6
 """Candidates in one run: each has a process, and the baseline and the verifier have theirs, twice in a quick run."""
@@ -425,10 +425,11 @@ class Judging(Stages, EngineDispatcher):
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         since_s = max(row.planned_s for row in rows)
-        rungs = [self._rung(row) for row in rows]
-        return stored(rows[0].asked_as, rungs, level=rows[0].level, since_s=since_s)
+        rungs, quick = [self._rung(row) for row in rows], rows[0].level is Level.QUICK
+        with asking.opened() as store:
+            return asking.known(store, rows[0].asked_as, rungs, quick=quick, since_s=since_s, ended=True)
 
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
         """See Dispatcher: a target of these rows is written for them, below the state directory."""

@@ -560,7 +560,7 @@ class Tools:
     def _newest(self, submission: Submission, *, quick: bool | None = None) -> Judged | None:
         """The newest run of a submission that did not end for a reason of somebody else's."""
         with self._store() as store:
-            known = asking.known(store, submission.target.id, api.CANDIDATE, quick=quick)
+            known = asking.known(store, submission.target.id, [api.CANDIDATE], quick=quick)
             return None if known is None else Judged(asking.Answer(known, store.facts(known.record)), submission)
 
     def _meant(self, run: str) -> Judged | Answer:

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 
 from aisp.engine import client, paths, start
 from aisp.engine.client import EngineUnavailableError
-from aisp.engine.doors import api, asking, dispatch
+from aisp.engine.doors import api, asking
 from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
 from aisp.engine.doors.fleet.messages import Ended, Give, Lost, Result
-from aisp.store.candidates import Level
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
 from aisp.store.results import candidate as results
@@ -45,13 +44,15 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
     try:
         open_engine(environment)
         asyncio.run(_let_go(target.id))
-        level = Level.QUICK if row.quick else Level.FULL
-        run = dispatch.stored(target.id, [row.rung], level=level, since_s=row.since_s, device=row.device)
-        if run is None:
+        with asking.opened() as store:
+            known = asking.known(
+                store, target.id, [row.rung], quick=row.quick, device=row.device, since_s=row.since_s, ended=True
+            )
+        if known is None:
             options = {name: getattr(row, name) for name in ("device", "case", "quick", "patience_s")}
             answer = asking.ask(api.request_of(target, [row.rung], **options))
         else:
-            answer = asking.read(run.id, run)
+            answer = asking.read(known.id, known.record)
     except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
         return Lost(number=row.number, reason=_cut(error))
     record = answer.reading.record

@@ -27,7 +27,7 @@ from aisp.engine.doors.serve.tasks import PREFIX, Asked, Task, Tasks
 from aisp.engine.protocol import events, requests
 from aisp.store.candidates import Level, Row, owner_here
 from aisp.store.errors import StoreError
-from aisp.store.record import Run
+from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.serve")
@@ -183,12 +183,12 @@ class Clerk(EngineDispatcher):
         """See Dispatcher: each workload has a run of its own."""
         return [[row] for row in self._table.lease(self._owner, room, conditions=PREFIX)]
 
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         """See Dispatcher. What the engine lost counts as an attempt: it may be the candidate's doing."""
         with contextlib.suppress(LookupError, StoreError), asking.opened() as store:
             run = store.run(rows[0].run_id)
             if run.state.final:
-                return run
+                return store.read(run)
         raise NoRunError(_lost("it no longer knows of the run"))
 
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
