@@ -246,8 +246,8 @@ class EngineDispatcher(Dispatcher):
             for item in (await self._engine.status()).queue:
                 if item.run_id == row.run_id or (row.asked_as and item.target == row.asked_as):
                     return await self._read(item.run_id, await self._end(item.run_id))
-            if (found := await asyncio.to_thread(self._earlier, rows)) is not None:
-                return await self._read(found.id, found.record)
+            if (earlier := await asyncio.to_thread(self._earlier, rows)) is not None:
+                return await self._read(earlier.id, earlier.record)
         async with self._asking:
             replied = asyncio.ensure_future(self._engine.request(await self._request(rows)))
             await asyncio.sleep(0)  # it is on its way

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from aisp.store.record import Failure
 
 Answer = dict[str, Any]
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 T = TypeVar("T")
 Doctor = Callable[[], Sequence[Mapping[str, str]]]
 """Looks at the machine: `id`, `state`, `value` and `fix` of each thing that is looked at."""
@@ -162,12 +162,12 @@ class Judged:
         return _named(self.evidence.plain(), self.submission)
 
 
-def _aside(call: Callable[Given, T]) -> Callable[Given, Awaitable[T]]:
-    """The same in a thread of its own: it reads files or the store."""
+def _aside(call: Callable[Parameters, T]) -> Callable[Parameters, Awaitable[T]]:
+    """Have a call that reads files or the store run in a thread."""
 
     @functools.wraps(call)
-    async def called(*given: Given.args, **options: Given.kwargs) -> T:
-        return await asyncio.to_thread(call, *given, **options)
+    async def called(*arguments: Parameters.args, **options: Parameters.kwargs) -> T:
+        return await asyncio.to_thread(call, *arguments, **options)
 
     return called
 
@@ -560,8 +560,8 @@ class Tools:
     def _newest(self, submission: Submission, *, quick: bool | None = None) -> Judged | None:
         """The newest run of a submission that did not end for a reason of somebody else's."""
         with self._store() as store:
-            known = asking.known(store, submission.target.id, [api.CANDIDATE], quick=quick)
-            return None if known is None else Judged(asking.Answer(known, store.facts(known.record)), submission)
+            newest = asking.known(store, submission.target.id, [api.CANDIDATE], quick=quick)
+            return None if newest is None else Judged(asking.Answer(newest, store.facts(newest.record)), submission)
 
     def _meant(self, run: str) -> Judged | Answer:
         """What a word means: a submission's newest run, a stored run, or a fuzz, whose answer it is.

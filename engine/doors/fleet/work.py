@@ -45,14 +45,14 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
         open_engine(environment)
         asyncio.run(_let_go(target.id))
         with asking.opened() as store:
-            known = asking.known(
+            earlier = asking.known(
                 store, target.id, [row.rung], quick=row.quick, device=row.device, since_s=row.since_s, ended=True
             )
-        if known is None:
+        if earlier is None:
             options = {name: getattr(row, name) for name in ("device", "case", "quick", "patience_s")}
             answer = asking.ask(api.request_of(target, [row.rung], **options))
         else:
-            answer = asking.read(known.id, known.record)
+            answer = asking.read(earlier.id, earlier.record)
     except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
         return Lost(number=row.number, reason=_cut(error))
     record = answer.reading.record
