@@ -19,6 +19,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from aisp.engine.stored import environment
 from aisp.kernels.catalog.model import Goal, Kind, Role
 from aisp.store.outcomes import TWIN_SUFFIX, State, Validity
 from aisp.store.record import Comparison
@@ -27,7 +28,7 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain, progress
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment, newest_first
+from aisp.tui.earlier import newest_first
 from aisp.tui.findings import bar_sign, end_text
 from aisp.tui.model import RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, end_words, own_note

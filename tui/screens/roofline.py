@@ -17,13 +17,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from aisp.engine.stored import environment
 from aisp.store.record import Arm
 from aisp.store.results import roofline
 from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment, newest_first
+from aisp.tui.earlier import newest_first
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words

@@ -13,11 +13,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from aisp.engine.stored import environment
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import hardware, standing, trust
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
