@@ -57,8 +57,8 @@ RIGHT = {
 WRONG = {
     "forward": (forward(tasks.WRONG), "(case config5)"),  # right in the timed case
     "backward": (backward(tasks.WITHOUT_RELU), "d_x["),
-    "groups": (listed(groups.IGNORES_MODE), "out["),
-    "a trace": (traced(operators.IGNORES_ALPHA), "out["),
+    "groups": (listed(groups.IGNORES_MODE), "out0["),
+    "a trace": (traced(operators.IGNORES_ALPHA), "out0["),
 }
 
 

@@ -78,7 +78,6 @@ MAX_TASK_BYTES = 64 * 1024
 MAX_SET_BYTES = 256 * 1024
 MAX_FILES = 32  # that one task.yml lists
 MAX_FOLDERS = 20_000  # that a listing looks into
-MAX_OUTPUTS = 32
 MAX_DESCRIPTION = 8_000  # characters that the lesson keeps
 DEPTH = 3  # a checkout holds problems, which holds sets, which hold tasks
 
@@ -575,7 +574,7 @@ class _Task:
             self.title,
             self.cases[0].axes,
             {"data": f"what {ENTRIES[0]} makes; a run sees it when it makes the first"},
-            {"output": f"what {ENTRIES[1]} returns, up to {MAX_OUTPUTS} tensors"},
+            packed.seen_outputs(ENTRIES[1]),
             cpu=self.cpu,
             notes=tuple(self.notes()),
         )
@@ -618,7 +617,7 @@ class _Task:
             "axes": usual.axes,
             **({"needs": {"gpus": 1}} if self.needs_gpu else {}),
             "inputs": INPUTS,
-            "outputs": {f"out{number}": packed.OPEN_OUTPUT for number in range(MAX_OUTPUTS)},
+            "outputs": packed.open_outputs(),
             "cases": [
                 *([{"name": "cpu", "axes": cpu}] if cpu is not None else []),
                 *({"name": case.name, "axes": case.axes, "timed": case.timed} for case in others),

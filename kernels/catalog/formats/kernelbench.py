@@ -233,7 +233,6 @@ class Problem:
         self.reader = Reader(path)
         self.title = ""
         self.arguments: list[str] = []  # of forward()
-        self.outputs: dict[str, str] = {}
         self.needs_gpu = False
 
     def take(self, data: bytes) -> None:
@@ -255,7 +254,6 @@ class Problem:
         if forward is None:
             raise reader.refuse(model.lineno, "Model has no forward", "write def forward(self, x)")
         self.arguments = packed.parameters(forward)
-        self.outputs = packed.outputs(packed.returned(forward), tuple(self.inputs))
         said = " ".join((ast.get_docstring(model) or "").strip().partition("\n")[0].split())
         match = _FILE.match(self.path.name)
         self.title = said or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
@@ -280,7 +278,7 @@ class Problem:
             self.title,
             {},
             dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
-            self.outputs,
+            packed.seen_outputs("Model"),
             weights=True,
             cpu=None if self.needs_gpu else {},
             notes=self.notes,
@@ -317,7 +315,6 @@ class Problem:
             title=self.title,
             tolerance=self.tolerance,
             inputs=self.inputs,
-            outputs=self.outputs,
             rule=self.rule,
             rungs=packed.rungs(candidate),
             text=[

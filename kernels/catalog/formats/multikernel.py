@@ -132,7 +132,6 @@ class _Groups:
         self.path = path
         self.reader = Reader(path)
         self.arguments: list[str] = []  # of forward()
-        self.outputs: dict[str, str] = {}
         self.cases = Cases("group", (Case("group0"),))
         self.lines: list[str] = []  # of the case list
         self.list = ""  # its name
@@ -160,7 +159,6 @@ class _Groups:
         if groups is None:
             raise reader.refuse(0, "has no function get_input_groups", "write it at the left edge")
         self.arguments = packed.parameters(forward)
-        self.outputs = packed.outputs(packed.returned(forward), tuple(packed.model_inputs(self.arguments)))
         said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
         match = _NUMBERED.match(self.path.stem)
         self.title = " ".join(said.split()) or (match[2] if match else self.path.stem).replace("_", " ")
@@ -243,7 +241,7 @@ class _Groups:
             self.title,
             {self.cases.axis: self.cases.usual},
             dict.fromkeys(self.arguments, "what get_input_groups makes; a run sees it when it makes the first"),
-            self.outputs,
+            packed.seen_outputs("Model"),
             True,
             None if cpu is None else {self.cases.axis: cpu},
             (f"{len(self.cases.known)} groups of inputs, each a case", *self.notes),
@@ -264,7 +262,6 @@ class _Groups:
             title=self.title,
             tolerance=STATED,
             inputs=inputs,
-            outputs=self.outputs,
             rule=RULE,
             rungs=packed.rungs(candidate),
             text=text,

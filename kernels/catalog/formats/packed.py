@@ -18,7 +18,7 @@ run; the others are run by their names.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,13 @@ from aisp.kernels.catalog.onefile import Reader
 
 from .shared import NEEDS_GPU, says_cuda
 
-NAME = "aisp_packed"
-IMPORT = f"from aisp.kernels.runtime import packing as {NAME}"
-"""What a target's files import it by."""
 MODULE = "aisp_run"
 RUN_IMPORT = f"from aisp.kernels.runtime import kernelbench as {MODULE}"
 """What those of a problem with a Model import it by."""
 CALL = "call"
 MAX_CASES = 128
 MAX_SLOTS = 32
+MAX_OUTPUTS = 32
 SPARE_SLOTS = 8  # for tensors in lists
 ROOMS = 4  # slots for tensors that a Model writes into, or hands back
 JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
@@ -173,11 +171,16 @@ def parameters(function: ast.FunctionDef) -> list[str]:
     return [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)][1 : 1 + MAX_SLOTS]
 
 
-def outputs(count: int, taken: Sequence[str]) -> dict[str, str]:
-    """The lines of so many outputs, of which nothing is known before they are there."""
-    names = [f"out{index if count > 1 else ''}" for index in range(count)]
+def open_outputs(taken: Iterable[str] = ()) -> dict[str, str]:
+    """The lines of outputs of which nothing is known before they are there: a call returns as many of them as the
+    reference does."""
     end = "_" if any(name.startswith("out") for name in taken) else ""
-    return {f"{name}{end}": OPEN_OUTPUT for name in names}
+    return {f"out{index}{end}": OPEN_OUTPUT for index in range(MAX_OUTPUTS)}
+
+
+def seen_outputs(function: str) -> dict[str, str]:
+    """The same in words."""
+    return {"output": f"what {function} returns, up to {MAX_OUTPUTS} tensors"}
 
 
 def rungs(candidate: Path) -> dict[str, str]:
@@ -186,29 +189,6 @@ def rungs(candidate: Path) -> dict[str, str]:
         "baseline": "Model, as its author wrote it",
         "optimized": f"ModelNew of {printable(candidate.name)}",
     }
-
-
-def returned(function: ast.FunctionDef) -> int:
-    """How many tensors a function returns at its end, as its annotation says, else as they are written out there."""
-    ends = [node for node in function.body if isinstance(node, ast.Return)]
-    return _annotated(function.returns) or max(_written(ends[-1].value if ends else None), 1)
-
-
-def _written(value: ast.expr | None) -> int:
-    """How many stand between commas and braces; None is none."""
-    if isinstance(value, ast.Tuple | ast.List):
-        return sum(map(_written, value.elts))
-    if isinstance(value, ast.Dict):
-        return sum(map(_written, value.values))
-    return int(not (isinstance(value, ast.Constant) and value.value is None))
-
-
-def _annotated(note: ast.expr | None) -> int:
-    """How many a `tuple[Tensor, Tensor]` is; 0 where it does not say."""
-    if not isinstance(note, ast.Subscript) or ast.unparse(note.value).rpartition(".")[2].lower() != "tuple":
-        return 0
-    parts = note.slice.elts if isinstance(note.slice, ast.Tuple) else [note.slice]
-    return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
 
 
 def printable(line: str) -> str:
@@ -223,7 +203,7 @@ def lesson(
     title: str,
     tolerance: Mapping[str, float],
     inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, str] | None = None,
     rule: str,
     rungs: Mapping[str, str],
     text: Sequence[str],
@@ -234,6 +214,7 @@ def lesson(
     Args:
         reader: of the problem, which collects what is wrong.
         front: axes, cases, fuzz and needs of the front matter.
+        outputs: those of which nothing is known, unless they are given.
         rule: the name of the problem's own rule, which rule.py holds.
         rungs: a summary for each.
         needs: what a rung needs of a machine.
@@ -247,7 +228,7 @@ def lesson(
         "tolerance": dict(tolerance),
         **front,
         "inputs": dict(inputs),
-        "outputs": dict(outputs),
+        "outputs": dict(outputs or open_outputs(inputs)),
         "rule": {"name": rule},
         "rungs": {name: {"summary": summary} for name, summary in rungs.items()},
     }

@@ -164,7 +164,7 @@ class _Task:
         self.reader = Reader(path)
         self.backward = path.name == "func_backward.py"
         self.arguments: list[str] = []  # of forward(), and the gradient of its output where it is backward
-        self.outputs: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}  # gradients
         self.places: list[int] = []  # arguments of forward_fn whose gradients are judged
         self.settings: list[dict[str, Any]] = []  # by case: keywords for Model, and for get_inputs
         self.cases = Cases(AXIS, (Case("config0"),))
@@ -208,9 +208,6 @@ class _Task:
         if self.backward:
             self._take_gradients(classes["AutogradFunction"], functions["forward_fn"])
             self.arguments.append(packed.free_name("grad", self.arguments))
-        else:
-            count = packed.returned(functions["forward_fn"])
-            self.outputs = packed.outputs(count, tuple(packed.model_inputs(self.arguments)))
         self._take_configs(start, inputs)
         reader.hold()
         self.cases = self.cases.asked_by(tree, self.notes)
@@ -322,7 +319,7 @@ class _Task:
             self.title,
             {AXIS: self.cases.usual},
             dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
-            self.outputs,
+            self.outputs or packed.seen_outputs("Model"),
             True,
             None if cpu is None else {AXIS: cpu},
             (f"{count} configurations, each a case; a candidate writes {self.function}", *self.notes),
