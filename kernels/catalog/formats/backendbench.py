@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.frontmatter import RefusedError
+from aisp.kernels.catalog.onefile import Parts, Reader
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 
 from . import kernelbench, packed
@@ -559,11 +560,8 @@ class _Problem:
             title=str(self.operator),
             tolerance=TOLERANCE,
             inputs=packed.inputs(self.slots),
-            rule=RULE,
-            rungs={
-                "baseline": f"{self.operator} of torch",
-                "optimized": f"{function} of {packed.printable(file.name)}",
-            },
+            rule={"name": RULE},
+            rungs=packed.summaries(f"{self.operator} of torch", function, file),
             text=text,
         )
         prepare = f"prepare({taken})"

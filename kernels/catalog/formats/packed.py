@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import frontmatter
+from aisp.kernels.catalog.frontmatter import Collector
 from aisp.kernels.catalog.model import UNCOUNTED
-from aisp.kernels.catalog.onefile import Reader
 
 from .shared import NEEDS_GPU, says_cuda
 
@@ -183,12 +183,10 @@ def seen_outputs(function: str) -> dict[str, str]:
     return {"output": f"what {function} returns, up to {MAX_OUTPUTS} tensors"}
 
 
-def rungs(candidate: Path) -> dict[str, str]:
-    """The summaries of a Model and a ModelNew."""
-    return {
-        "baseline": "Model, as its author wrote it",
-        "optimized": f"ModelNew of {printable(candidate.name)}",
-    }
+def summaries(theirs: str, entry: str, candidate: Path) -> dict[str, dict[str, object]]:
+    """What both rungs are: the problem's own code, and what answers it."""
+    answer = f"{entry} of {printable(candidate.name)}"
+    return {"baseline": {"summary": theirs}, "optimized": {"summary": answer}}
 
 
 def printable(line: str) -> str:
@@ -197,49 +195,45 @@ def printable(line: str) -> str:
 
 
 def lesson(
-    reader: Reader,
+    collector: Collector,
     front: Mapping[str, Any],
     *,
     title: str,
-    tolerance: Mapping[str, float],
     inputs: Mapping[str, str],
-    outputs: Mapping[str, str] | None = None,
-    rule: str,
-    rungs: Mapping[str, str],
+    rule: Mapping[str, object],
+    rungs: Mapping[str, Mapping[str, object]],
     text: Sequence[str],
-    needs: Mapping[str, Mapping[str, int]] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    tolerance: Mapping[str, float] | None = None,
+    heading: str = "",
 ) -> bytes:
-    """lesson.md of a packed target. Raises RefusedError where it would be none.
+    """lesson.md of a target. Raises RefusedError where it would be none.
 
     Args:
-        reader: of the problem, which collects what is wrong.
+        collector: of the problem, which collects what is wrong.
         front: axes, cases, fuzz and needs of the front matter.
+        rule: the problem's own rule, which rule.py holds.
         outputs: those of which nothing is known, unless they are given.
-        rule: the name of the problem's own rule, which rule.py holds.
-        rungs: a summary for each.
-        needs: what a rung needs of a machine.
-        text: lines below the title.
+        text: lines below the heading, which is the title unless it is given.
     """
     import tomli_w  # only where a target is made
 
     content: dict[str, Any] = {
         "title": title,
         "flops": UNCOUNTED,
-        "tolerance": dict(tolerance),
+        "tolerance": dict(tolerance or {}),
         **front,
         "inputs": dict(inputs),
         "outputs": dict(outputs or open_outputs(inputs)),
-        "rule": {"name": rule},
-        "rungs": {name: {"summary": summary} for name, summary in rungs.items()},
+        "rule": dict(rule),
+        "rungs": {name: dict(rung) for name, rung in rungs.items()},
     }
-    for name, needed in (needs or {}).items():
-        content["rungs"][name]["needs"] = dict(needed)
-    lines = "\n".join((f"# {title}", "", *text))
+    lines = "\n".join((f"# {heading or title}", "", *text))
     made = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
-    _, found = frontmatter.read(reader.path, made)
+    _, found = frontmatter.read(collector.path, made)
     for each in found:
-        reader.wrong(0, f"{each.key}: {each.message}", each.fix)
-    reader.hold()
+        collector.wrong(each.key, each.message, each.fix)
+    collector.hold()
     return made
 
 

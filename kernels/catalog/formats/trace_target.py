@@ -26,13 +26,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aisp.kernels.catalog import frontmatter, onefile
+from aisp.kernels.catalog import onefile
 from aisp.kernels.catalog.grammar import names
-from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.tensors import DEFAULT_TOLERANCE
 
-from . import trace_draws
+from . import packed, trace_draws
 from .trace_definition import (
     PROBABILITIES,
     SAMPLING,
@@ -554,8 +553,6 @@ def _rule_text(plan: Plan) -> str:
 
 
 def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -> bytes:
-    import tomli_w  # only where a target is made
-
     definition = plan.definition
     cpu = plan.for_host()
     cases: list[dict[str, Any]] = [{"name": "cpu", "axes": cpu}] if cpu is not None else []
@@ -570,32 +567,26 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
     if solution.gpu:
         answer["needs"] = {"gpus": 1}
     title = one_line(definition.description, limit=500).partition(". ")[0]
-    content: dict[str, Any] = {
-        "title": title if 0 < len(title) <= 80 else one_line(definition.name),
-        "flops": UNCOUNTED,
-        **({"needs": {"gpus": 1}} if definition.on_gpu else {}),
-        "axes": plan.axes(0),
-        "inputs": plan.inputs(),
-        "outputs": plan.outputs(),
-        "tolerance": plan.tolerance(),
-        "cases": cases,
-        "rungs": {"baseline": {"summary": "the definition's reference"}, "optimized": answer},
-        "rule": {
+    text = [one_line(definition.description, limit=4000), ""] if definition.description else []
+    text += [*told, "", *(f"- {one_line(note, limit=1000)}" for note in plan.notes())]
+    return packed.lesson(
+        reader,
+        {
+            **({"needs": {"gpus": 1}} if definition.on_gpu else {}),
+            "axes": plan.axes(0),
+            "cases": cases,
+            "fuzz": {"axes": plan.drawn_axes()},
+        },
+        title=title if 0 < len(title) <= 80 else one_line(definition.name),
+        heading=one_line(definition.name),
+        inputs=plan.inputs(),
+        outputs=plan.outputs(),
+        tolerance=plan.tolerance(),
+        rule={
             "name": rule_name(definition),
             **({"alone": True} if plan.alone else {}),
             **({"compared": False} if plan.samples else {}),
         },
-        "fuzz": {"axes": plan.drawn_axes()},
-    }
-    text = [f"# {one_line(definition.name)}", ""]
-    if definition.description:
-        text += [one_line(definition.description, limit=4000), ""]
-    text += [*told, ""]
-    text += [f"- {one_line(note, limit=1000)}" for note in plan.notes()]
-    body = "\n".join(text)
-    lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{body}\n".encode("utf-8", "replace")
-    _, found = frontmatter.read(reader.path, lesson)
-    for each in found:
-        reader.wrong(each.key, each.message, each.fix)
-    reader.hold()
-    return lesson
+        rungs={"baseline": {"summary": "the definition's reference"}, "optimized": answer},
+        text=text,
+    )
