@@ -38,7 +38,7 @@ from aisp.kernels.catalog.parsing import REFUSALS, parsed
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, contents, provenance, regular, small
+from .shared import Listed, Opened, Part, contents, folders_in, provenance, regular, small
 
 NAME = "backendbench"
 TITLE = "BackendBench"
@@ -156,7 +156,7 @@ def collection(folder: Path) -> Iterator[Listed]:
     """The operators of a checkout or of a folder of operators, by name, and the traces beside them. Of the traces alone
     the first bytes are read."""
     for place in (folder, *(folder / name for name in HEADS)):
-        known = sorted(_folders(place))
+        known = sorted(folders_in(place))
         own = {name: _implementations(place / name) for name in known}
         if not any(own.values()):
             continue
@@ -169,14 +169,6 @@ def collection(folder: Path) -> Iterator[Listed]:
     for name in sorted(_texts(folder)):
         if _is_trace(folder / name):
             yield Listed(None, None, f"trace {name.removesuffix('.txt')}", folder / name)
-
-
-def _folders(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError:
-        return []
 
 
 def _texts(folder: Path) -> list[str]:
@@ -248,12 +240,7 @@ def against(candidate: Path, problem: Path) -> Parts:
         answered = contents(file)
         function = f"{_stem(file)}_kernel_impl"
         answer = Reader(file)
-        tree = answer.tree(answered)
-        if not any(function in kernelbench.bound_names(node) for node in tree.body):
-            raise answer.refuse(0, f"has no function {function}", f"write def {function}(...) as {operator} is called")
-        kernelbench.refuse_names(answer, tree, ("prepare",))
-        kernelbench.refuse_neighbours(answer, tree)
-        answer.hold()
+        kernelbench.check_candidate(answer, answered, function, f"write def {function}(...) as {operator} is called")
     except (RefusedError, RecursionError) as error:
         return Parts({}, answer.ended(error))
     try:

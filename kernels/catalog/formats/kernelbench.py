@@ -160,12 +160,15 @@ def answered(problem: Problem, candidate: Path, check: Callable[[Reader, bytes],
         return Parts({}, reader.ended(error))
 
 
-def check_candidate(reader: Reader, data: bytes) -> None:
-    """Whether a ModelNew can be made of it. What the file does when it is imported is its own affair: a process of its
-    own imports it."""
+MODEL_NEW = "write class ModelNew(nn.Module) with the problem's arguments"
+
+
+def check_candidate(reader: Reader, data: bytes, name: str = "ModelNew", fix: str = MODEL_NEW) -> None:
+    """Whether a rung can be made of it. What the file does when it is imported is its own affair: a process of its own
+    imports it. Raises RefusedError."""
     tree = reader.tree(data)
-    if not any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body):
-        raise reader.refuse(0, "has no class ModelNew", "write class ModelNew(nn.Module) with the problem's arguments")
+    if not any(name in bound_names(node) for node in tree.body):
+        raise reader.refuse(0, f"has no {'class' if name[0].isupper() else 'function'} {name}", fix)
     refuse_names(reader, tree, ("prepare",))
     refuse_neighbours(reader, tree)
     reader.hold()

@@ -15,7 +15,6 @@ down one by one, GUESSED of them are taken, counted round.
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,19 @@ from aisp.kernels.catalog.onefile import Parts
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, contents, decoded, provenance, small
+from .shared import (
+    Listed,
+    Opened,
+    Part,
+    by_number,
+    checkout,
+    contained,
+    contents,
+    decoded,
+    folders_in,
+    provenance,
+    small,
+)
 
 NAME = "multikernelbench"
 TITLE = "MultiKernelBench"
@@ -74,28 +85,15 @@ def collection(folder: Path) -> Iterator[Listed]:
         heads.append(folder)
     places = [folder] if folder.absolute().parent.name == _HEAD else []
     for head in heads:
-        places += [head / name for name in sorted(_names(head, folders=True))]
+        places += [head / name for name in sorted(folders_in(head)) if name[0] != "_"]
     for place in places:
-        for name in sorted(_names(place, folders=False), key=_order):
+        for name in sorted(kernelbench.names_in(place), key=by_number):
+            if name[0] in "._" or not name.endswith(onefile.SUFFIX):
+                continue
             stem = name.removesuffix(onefile.SUFFIX)
             match = _NUMBERED.match(stem)
             words = (match[2] if match else stem).strip("_").replace("_", " ")
             yield Listed(None, int(match[1]) if match else None, f"{place.name}: {words}", place / name)
-
-
-def _names(folder: Path, *, folders: bool) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            if folders:
-                return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))]
-            return [entry.name for entry in entries if entry.name.endswith(onefile.SUFFIX) and entry.name[0] != "_"]
-    except OSError:
-        return []
-
-
-def _order(name: str) -> tuple[int, str]:
-    match = re.match(r"\d{1,6}(?=_)", name)
-    return (int(match[0]) if match else -1, name)
 
 
 def read(path: Path) -> Opened:

@@ -35,7 +35,7 @@ from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, decoded, provenance, small
+from .shared import Listed, Opened, Part, by_number, checkout, contained, decoded, folders_in, provenance, small
 
 NAME = "robustkbench"
 TITLE = "robust-kbench"
@@ -77,13 +77,13 @@ def collection(folder: Path) -> Iterator[Listed]:
     for head in (folder, folder / "tasks"):
         yield from _of_folder(head, kernelbench.level_of(head.name))
         for place in (head, head / "kernelbench"):
-            levels = [(level, name) for name in _folders(place) if (level := kernelbench.level_of(name)) is not None]
+            levels = [(level, name) for name in folders_in(place) if (level := kernelbench.level_of(name)) is not None]
             for level, name in sorted(levels):
                 yield from _of_folder(place / name, level)
 
 
 def _of_folder(folder: Path, level: int | None) -> Iterator[Listed]:
-    for name in sorted(_folders(folder), key=_order):
+    for name in sorted(folders_in(folder), key=by_number):
         yield from _of_task(folder / name, level)
 
 
@@ -100,19 +100,6 @@ def _of_task(task: Path, level: int | None) -> Iterator[Listed]:
         yield Listed(level, number, f"{words} {direction}", task / f"func_{direction}.py", reason)
 
 
-def _folders(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError:
-        return []
-
-
-def _order(name: str) -> tuple[int, str]:
-    match = _NUMBERED.match(name)
-    return (int(match[1]) if match else -1, name)
-
-
 def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
     return kernelbench.opened(_Task(path))
@@ -122,18 +109,8 @@ def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
     task = _Task(problem)
-    python = functools.partial(_check_python, function=task.function)
+    python = functools.partial(kernelbench.check_candidate, name=task.function, fix=f"write def {task.function}(...)")
     return kernelbench.answered(task, candidate, _check_cuda if candidate.suffix == ".cu" else python)
-
-
-def _check_python(reader: Reader, data: bytes, function: str) -> None:
-    tree = reader.tree(data)
-    if not any(function in kernelbench.bound_names(node) for node in tree.body):
-        fix = f"write def {function}(...) with the arguments that the task's has"
-        raise reader.refuse(0, f"has no function {function}", fix)
-    kernelbench.refuse_names(reader, tree, ("prepare",))
-    kernelbench.refuse_neighbours(reader, tree)
-    reader.hold()
 
 
 def _check_cuda(reader: Reader, data: bytes) -> None:

@@ -156,6 +156,21 @@ def decoded(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def folders_in(folder: Path) -> list[str]:
+    """The names of the folders in a folder; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except OSError:
+        return []
+
+
+def by_number(name: str) -> tuple[int, str]:
+    """The place of a name that may begin with a number, as 12_softmax does."""
+    match = re.match(r"\d{1,6}(?=_)", name)
+    return (int(match[0]) if match else -1, name)
+
+
 # -- where it comes from -----------------------------------------------------------------------------------------------
 
 
