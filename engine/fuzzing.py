@@ -291,7 +291,9 @@ class Fuzzing:
         kept = [failure for subject in self._subjects for failure in subject.failures]
         try:
             stored = record
-            await self._services.store(lambda store: store.put_fuzz(stored, kept))
+            await self._services.store(
+                lambda store: store.put_fuzz(stored, kept, {self.plan.snapshot: self.plan.files})
+            )
         except StoreError as error:
             told = clean_line(f"it ended {state}, but could not be stored: {error}")
             record = msgspec.structs.replace(record, state="failed", reason=told)

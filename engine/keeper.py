@@ -50,7 +50,6 @@ class Keeper:
 
     Attributes:
         waits: why results wait in memory, as it was reported; "" where they do not.
-        followed: whether the store is not the file that was opened first.
         note: "" for a store that keeps a write-ahead log; else what it keeps, and why.
         under_way: runs that have not ended, each with its state, and the sources of all jobs.
         moved: called when the state folder was locked anew.
@@ -58,7 +57,6 @@ class Keeper:
 
     def __init__(self, held: Lock, life: Life, broadcast: Broadcast) -> None:
         self.waits = ""
-        self.followed = False
         self.under_way: Callable[[], tuple[Sequence[tuple[Plan, State]], Sequence[dict[str, bytes]]]] = lambda: ([], [])
         self.moved: Callable[[], Awaitable[None]]
         self._held, self._life, self._banner = held, life, broadcast.banner
@@ -247,8 +245,8 @@ class Keeper:
                 lost = [] if self._held.lost else store.mark_lost(self._life.epoch)
                 for each in files:
                     store.put_snapshot(each)
-                if old.environment:
-                    store.put_environment(old.environment)
+                for described in old.environments.values():
+                    store.put_environment(described)
                 unknown = [(plan, state) for plan, state in plans if not store.knows(plan.record.id)]
                 store.plan([plan.record for plan, _ in unknown])
                 for plan, state in unknown:
@@ -275,7 +273,6 @@ class Keeper:
         if found is None:
             return
         text, self._store, lost = found
-        self.followed = True
         self._report_opened()
         self._report_lost(lost)
         text += ". `aisp engine --stop` before files of its state are moved"

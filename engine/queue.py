@@ -177,7 +177,7 @@ class Queue:
         records = [plan.record for plan in plans]
 
         def journal(writer: Store) -> list[tuple[float, int] | None]:
-            writer.plan(records)
+            writer.plan(records, {plan.record.snapshot: plan.files for plan in plans})
             return [writer.last_like(record) for record in records]
 
         last = await store(journal)  # in one go: somebody waits for the first sample
@@ -189,8 +189,6 @@ class Queue:
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
             told = plan.record.announced(arms)
             self.publish(events.RunPlanned(run=told, expected_s=job.expected_s, expected_processes=processes))
-        if self._keeper.followed:  # the store before may have their sources
-            await self._keeper.call(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
     async def cancel(self, job: AnyJob, reason: str = "cancelled before it began") -> None:
         """End a job; `reason` is for one that has not begun."""

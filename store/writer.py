@@ -67,6 +67,9 @@ LOST_REASON = "the engine ended before this run did; start the run again"
 
 Examining = Callable[[int], bool]
 
+Sources = Mapping[str, Mapping[str, bytes]]
+"""Snapshots by their hashes, each the name of every file to its content."""
+
 _UNFINISHED = f"state IN {NOT_ENDED}"  # as in the index runs_unfinished
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
@@ -128,7 +131,7 @@ class Store:
         self._place = place.Place(path, logged=mode == "wal")
         self._parted: place.Parted | None = None
         self.finished: list[str] = []  # ids of the runs whose end was written, for an engine that follows the store
-        self.environment: Mapping[str, object] = {}  # what was put last, for the same engine
+        self.environments: dict[str, Mapping[str, object]] = {}  # all that were put, for the same engine
 
     @classmethod
     def open(
@@ -243,8 +246,13 @@ class Store:
 
     # -- the life of a run -----------------------------------------------------------------------------------
 
-    def plan(self, runs: Sequence[Run]) -> None:
+    def plan(self, runs: Sequence[Run], sources: Sources | None = None) -> None:
         """Journal planned runs, all or none, in their order. Nothing may start before this returns.
+
+        Args:
+            runs: in the state planned.
+            sources: snapshot to its files, as put_snapshot takes them: those that this store does not have go in with
+                the runs. They were put before, but the store may be another one since.
 
         Raises:
             ValueError: a run is not in the state planned.
@@ -255,6 +263,7 @@ class Store:
                 raise ValueError(f"run {run.id} is {run.state}; plan() takes planned runs, finish() final ones")
         planned = [RunRows.of(run) for run in runs]
         with self._transaction() as db:
+            _put_lacking(db, sources)
             for rows in planned:
                 self._insert(db, rows, None)
 
@@ -534,12 +543,13 @@ class Store:
 
     # -- fuzzes ----------------------------------------------------------------------------------------------
 
-    def put_fuzz(self, record: Fuzz, failures: Sequence[Failure] = ()) -> None:
+    def put_fuzz(self, record: Fuzz, failures: Sequence[Failure] = (), sources: Sources | None = None) -> None:
         """Write a fuzz with its failing cases, in their order. Again with equal content changes nothing.
 
         Args:
             record: after its end.
             failures: at least those that its rungs name, the smallest case of a rung first.
+            sources: as plan() takes them.
 
         Raises:
             ContradictionError: a failure of another fuzz, target or rung, or one that a rung names is lacking; the
@@ -563,6 +573,7 @@ class Store:
                 if found[1] == row["sha256"] and [sha for (sha,) in kept] == [each["sha256"] for each in rows]:
                     return
                 raise ContradictionError(f"fuzz {record.id} was written before, otherwise; a fuzz is never rewritten")
+            _put_lacking(db, sources)
             number = db["fuzzes"].insert(row).last_rowid
             chain.append(db.conn, chain.Kind.FUZZ, number, row["id"], row["sha256"])
             for each in rows:
@@ -594,22 +605,8 @@ class Store:
         Raises:
             ValueError: a name that leads out of the folder.
         """
-        named = sorted((content.name_bytes(name), data) for name, data in files.items())
-        digests = [(name, sha256(data)) for name, data in named]
-        whole = content.manifest_hash(digests)
         with self._transaction() as db:
-            if db.execute("SELECT 1 FROM snapshots WHERE hash = ?", [whole]).fetchone():
-                return whole
-            by_hash = {digest: data for (_, digest), (_, data) in zip(digests, named, strict=True)}
-            db["sources"].insert_all(
-                [{"sha256": digest, "content": data} for digest, data in by_hash.items()], ignore=True
-            )
-            db["snapshots"].insert({"hash": whole, "wall": migrations.wall()})
-            db["snapshot_files"].insert_all(
-                {"snapshot": whole, "name": name, "label": content.path_label(name), "source": digest}
-                for name, digest in digests
-            )
-        return whole
+            return _put_snapshot(db, files)
 
     def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
         """The sources of a snapshot by name. Raises LookupError, StoreCorruptError."""
@@ -624,7 +621,7 @@ class Store:
         digest = sha256(text.encode("ascii"))
         with self._transaction() as db:
             db["environments"].insert({"hash": digest, "content": text}, ignore=True)
-        self.environment = environment
+        self.environments[digest] = environment
         return digest
 
     # -- keeping ---------------------------------------------------------------------------------------------
@@ -740,6 +737,32 @@ class Store:
             there = db.execute(f'SELECT "check", device FROM quarantines {_OF_RUNG}', [run.folder, rung]).fetchone()
             if there and _clears(run, rung, findings, *there):
                 _mark(db, by, _OF_RUNG, [run.folder, rung])
+
+
+def _has_snapshot(db: Database, digest: str) -> bool:
+    return db.execute("SELECT 1 FROM snapshots WHERE hash = ?", [digest]).fetchone() is not None
+
+
+def _put_lacking(db: Database, sources: Sources | None) -> None:
+    for digest, files in (sources or {}).items():
+        if not _has_snapshot(db, digest):
+            _put_snapshot(db, files)
+
+
+def _put_snapshot(db: Database, files: Mapping[str, bytes]) -> str:
+    """As Store.put_snapshot, within a transaction."""
+    named = sorted((content.name_bytes(name), data) for name, data in files.items())
+    digests = [(name, sha256(data)) for name, data in named]
+    whole = content.manifest_hash(digests)
+    if not _has_snapshot(db, whole):
+        by_hash = {digest: data for (_, digest), (_, data) in zip(digests, named, strict=True)}
+        db["sources"].insert_all([{"sha256": digest, "content": data} for digest, data in by_hash.items()], ignore=True)
+        db["snapshots"].insert({"hash": whole, "wall": migrations.wall()})
+        db["snapshot_files"].insert_all(
+            {"snapshot": whole, "name": name, "label": content.path_label(name), "source": digest}
+            for name, digest in digests
+        )
+    return whole
 
 
 def _mark(db: Database, ended_by: str | None, where: str, given: Sequence[object]) -> None:

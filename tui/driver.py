@@ -300,6 +300,20 @@ class BackloggedDriver(LinuxDriver):
             super().write(RESTORE_TITLE)
         super().stop_application_mode()
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after a stop.
+
+        SIGCONT also comes with the SIGHUP of a line that dropped, where nothing is left to be taken, and after a
+        SIGSTOP, which no program can prepare for: the reader of before still runs then, and a second one beside it
+        would share its keys and outlive the app.
+        """
+        if self.hung_up:
+            return
+        if self._auto_restart and self._key_thread is not None and self._key_thread.is_alive():
+            self.suspend_application_mode()
+            self._must_signal_resume = True  # the app draws anew, as after its own ctrl+z
+        super()._sigcont_application()
+
     def close(self) -> None:
         """Write what is left and end the writer."""
         if self._writer_thread is not None and (rest := self._styles.rest()):

@@ -213,6 +213,26 @@ def test_a_dropped_line_ends_the_app(terminal: Terminal) -> None:
     assert terminal.status in (128 + signal.SIGHUP, 120)
 
 
+@pytest.mark.parametrize("signals", [(signal.SIGCONT,), (signal.SIGSTOP, signal.SIGCONT)])
+def test_a_continued_app_reads_the_terminal_once(terminal: Terminal, signals: tuple[signal.Signals, ...]) -> None:
+    """A second reader takes every other key, and the end of the app waits for it for ever."""
+    terminal.read(1.0)
+    before = threads(terminal)
+    terminal.raw = b""
+    for number in signals:
+        os.kill(terminal.pid, number)
+    terminal.wait_for(b"\x1b[?1049h")  # it takes the terminal again
+    terminal.wait_for(b"Not run yet")
+    assert threads(terminal) <= before
+    os.write(terminal.master, b"q")
+    assert terminal.end() == 0
+
+
+def threads(terminal: Terminal) -> int:
+    """How many threads the app has."""
+    return psutil.Process(terminal.pid).num_threads()
+
+
 # As a shell or make that a pane was opened with: it leads the session, is told of the hang-up, and waits for the app.
 LEADER = """
 import signal, subprocess, sys
