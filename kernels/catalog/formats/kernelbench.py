@@ -167,8 +167,12 @@ def check_candidate(reader: Reader, data: bytes, name: str = "ModelNew", fix: st
     """Whether a rung can be made of it. What the file does when it is imported is its own affair: a process of its own
     imports it. Raises RefusedError."""
     tree = reader.tree(data)
-    if not any(name in bound_names(node) for node in tree.body):
-        raise reader.refuse(0, f"has no {'class' if name[0].isupper() else 'function'} {name}", fix)
+    bound = [node for node in tree.body if name in bound_names(node)]
+    kind = "function"
+    if name[0].isupper():
+        kind, bound = "class", [node for node in bound if isinstance(node, ast.ClassDef)]
+    if not bound:
+        raise reader.refuse(0, f"has no {kind} {name}", fix)
     refuse_names(reader, tree, ("prepare",))
     refuse_neighbours(reader, tree)
     reader.hold()
