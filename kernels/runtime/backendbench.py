@@ -6,7 +6,8 @@
     prepared(function, ...)   in a rung: the operator, or an implementation of it, called
 
 What the operator does is seen by calling it when the first values of a case are made. One that writes into its
-arguments gets copies of them in each call, and so does an implementation of it; one that draws is refused.
+arguments gets copies of them in each call, and what lies in their memory is copied when it is returned: of the operator
+and of an implementation of it alike. One that draws is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ ENOUGH = 64
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 """The arguments of a call, and those by name."""
 Inputs = dict[str, torch.Tensor]
-_written: dict[str, bool] = {}
-"""By what the arguments are: whether the operator writes into them."""
+_seen: dict[str, dict[str, bool]] = {}
+"""By what the arguments are: whether the operator writes into them, and returns what lies in their memory."""
 _copies = functools.partial(tree_map_only, torch.Tensor)
 
 
@@ -57,7 +58,10 @@ def _others(packet: Any, overload: str) -> str:
 
 def prepared(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., tuple[torch.Tensor, ...]]:
     """What is timed of a rung: the operator, or what implements it, called with what the inputs hold."""
-    called = functools.partial(_on_copies, function) if packing.from_bytes(inputs[0])["writes"] else function
+    call = packing.from_bytes(inputs[0])
+    called = functools.partial(_on_copies, function) if call["writes"] else function
+    if call["returns"]:
+        called = functools.partial(_apart, called)
     return packing.prepared(lambda *args: called, *inputs)
 
 
@@ -79,6 +83,10 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
 
 
+def _apart(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    return [each.clone() for each in packing.flat(function(*args, **kwargs))]
+
+
 def _on_copies(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*_copies(torch.clone, args), **_copies(torch.clone, kwargs))
 
@@ -91,7 +99,7 @@ def posed(of: Any, names: Sequence[str], device: str, args: Sequence[Any], kwarg
     returns cannot be judged."""
     inputs = packing.pack(names, args, kwargs)
     call = packing.from_bytes(inputs[names[0]])
-    if (key := repr(call)) not in _written:
+    if (key := repr(call)) not in _seen:
         leaves, tree = tree_flatten([list(args), kwargs])
         places = [place for place, each in enumerate(leaves) if isinstance(each, torch.Tensor)]
 
@@ -105,8 +113,8 @@ def posed(of: Any, names: Sequence[str], device: str, args: Sequence[Any], kwarg
         if seen.draws or seen.unwritten:
             why = "draws its values" if seen.draws else "returns memory that nobody has written"
             raise TaskError(f"{of} {why}: there is no one right answer; take another operator")
-        _written[key] = bool(seen.wrote)
-    return {**inputs, names[0]: packing.as_bytes({**call, "writes": _written[key]})}
+        _seen[key] = {"writes": bool(seen.wrote), "returns": bool(seen.returned)}
+    return {**inputs, names[0]: packing.as_bytes(call | _seen[key])}
 
 
 # -- lines of a trace --------------------------------------------------------------------------------------------------

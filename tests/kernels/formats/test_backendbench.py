@@ -209,6 +209,11 @@ def test_an_operator_that_returns_a_list_is_judged_as_long_as_it_is(tmp_path: Pa
     assert [each[1] for each in three["truth"]] == [[2, 4], [2, 4], [1, 4]]
     assert [len(each["truth"]) for each in (three, two)] == [3, 2]
     assert (three["optimized"], two["optimized"]) == (None, None)
+    program = "import inputs, baseline, torch\ngiven = inputs.pose({'line': 0}, 'cpu', torch.Generator())\n"
+    program += "outputs = baseline.prepare(*given.values())(*given.values())\n"
+    program += "print({each.untyped_storage().data_ptr() for each in given.values()}\n"
+    program += "      & {each.untyped_storage().data_ptr() for each in outputs})\n"
+    assert python(program, where=place).stdout.strip() == "set()", "the operator's are views"
 
 
 def test_a_running_state_that_an_operator_writes_is_the_same_in_every_call(tmp_path: Path) -> None:
