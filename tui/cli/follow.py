@@ -28,7 +28,7 @@ from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
-from aisp.tui.results import end_words, quality_notes, state_words, timing_words
+from aisp.tui.results import end_words, quality_notes, state_words, timing_words, with_reason
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -136,8 +136,7 @@ def summary(run: Reading) -> str:
     if end.state is not State.OK and ended.outcome is not outcome.Outcome.CAUGHT:
         return end_words(end)
     if ended.silent:
-        why = clean_line(run.not_here) or end.reason
-        return f"{f'{ended.word}: {why}' if why else ended.word}; the baseline is right"
+        return f"{with_reason(ended.word, clean_line(run.not_here) or end.reason)}; the baseline is right"
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best, text = run.best, "right, not timed"
     if run.best_ms is not None:
@@ -146,7 +145,7 @@ def summary(run: Reading) -> str:
         verdict = ended.word if ended.outcome.compared else "not a verdict:"
         text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
     if refused:
-        marked = marked or f"{ended.word}: {end.reason}"
+        marked = marked or with_reason(ended.word, end.reason)
         return marked if best is None else f"{marked}; {text}"
     if ended.outcome is outcome.Outcome.SUSPECT:
         text = f"{ended.word}, {text}: {end.reason or clean_line(_doubts(run)) or 'the times are not to be believed'}"
