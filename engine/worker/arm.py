@@ -72,6 +72,7 @@ class _Sensors:
         self._failed: dict[str, str] = {}
         self._spent_ns: dict[str, int] = {}
         self._samples = 0
+        self._sampling = False  # around the latest call; what is done once for a case is no cost of a sample
         self.all: list[registry.Sensor[registry.Facts]] = []
         for check, kind in registry.sensors():
             wanted = [c for c in registry.checks() if c.sensor is kind and c.id not in site.without]
@@ -91,7 +92,8 @@ class _Sensors:
 
     def before(self, call: registry.Call) -> None:
         """Values are about to be refilled."""
-        self._samples += 1
+        self._sampling = call.stage == "timed"
+        self._samples += self._sampling
         for sensor in self._around:
             self._ask(sensor, "before_call", call)
 
@@ -108,7 +110,7 @@ class _Sensors:
             getattr(sensor, hook)(*arguments)
         except Exception as error:  # see _described
             self._failed[sensor.name] = f"{hook}: {_described(error)}"
-        if hook in ("before_call", "after_call"):
+        if self._sampling and hook in ("before_call", "after_call"):
             self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
 
     def sensed(self) -> reports.Sensed:
@@ -123,7 +125,7 @@ class _Sensors:
         return reports.Sensed(facts=found, failed=self._failed)
 
     def cost_us(self) -> dict[str, float]:
-        """Mean time around one sample."""
+        """Mean time around one sample, of each sensor."""
         return {name: spent / 1e3 / max(self._samples, 1) for name, spent in self._spent_ns.items()}
 
 
