@@ -1,7 +1,7 @@
 """A client's connection to the engine: finds it or starts it, shakes hands, sends requests, yields events.
 
     async with await connect(subscribe_from=0) as engine:
-        reply = await engine.request(requests.StartRuns(seq=engine.next_seq(), targets=["ch05:collate"]))
+        reply = await engine.request(requests.StartRuns(seq=0, targets=["ch05:collate"]))
         async for batch in engine.batches():      # a list of events: as many as have arrived, at least one
             ...
 
@@ -25,6 +25,8 @@ from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+
+from msgspec import structs
 
 from aisp.engine import lock, paths, start
 from aisp.engine.protocol import PROTOCOL, events, requests
@@ -124,20 +126,24 @@ class Connection:
         return self._seq
 
     async def request(self, request: requests.AnyRequest, *, patience_s: float = 30.0) -> events.Reply:
-        """Send and wait for the Reply. Raises EngineUnavailableError when the engine goes away meanwhile."""
+        """Send and wait for the Reply; a request whose `seq` is 0 is given its number.
+
+        Raises:
+            EngineUnavailableError: the engine goes away meanwhile.
+        """
         answer = await self._ask(request, patience_s)
         assert isinstance(answer, events.Reply)
         return answer
 
     async def status(self) -> events.Status:
         """The engine's state."""
-        answer = await self._ask(requests.GetStatus(seq=self.next_seq()), 10.0)
+        answer = await self._ask(requests.GetStatus(seq=0), 10.0)
         assert isinstance(answer, events.Status)
         return answer
 
     async def log(self, lines: int = 200) -> list[str]:
         """Newest lines of the engine's own log."""
-        answer = await self._ask(requests.GetLog(seq=self.next_seq(), lines=lines), 10.0)
+        answer = await self._ask(requests.GetLog(seq=0, lines=lines), 10.0)
         assert isinstance(answer, events.EngineLog)
         return answer.lines
 
@@ -146,6 +152,8 @@ class Connection:
             raise EngineUnavailableError("the engine went away; `aisp engine --start` starts a new one")
         if isinstance(request, requests.Hello):
             raise TypeError("the handshake is connect()'s")
+        if not request.seq:
+            return await self._ask(structs.replace(request, seq=self.next_seq()), patience_s)
         try:
             frame = self._encoder.frame(request)
         except FrameError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,19 @@ def test_a_private_word_in_a_new_module_is_counted(source: str, word: str) -> No
 
 def test_a_private_word_on_a_page_is_counted() -> None:
     assert words.counts([], ["so it was\ntold"])["text told"] == 1
+
+
+def test_tightening_lowers_each_budget_and_raises_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "budgets.toml"
+    path.write_text(
+        '# how many\n[words]\n"name found" = 9\n"name told" = 1\n\n'
+        '[rooms.store]\nlines = 900\nreason = "why"\n\n[rooms.tui]\nlines = 100\nreason = "why not"\n'
+    )
+    monkeypatch.setattr(words, "BUDGETS", path)
+    monkeypatch.setattr(words, "rooms", lambda: {"store": 210, "tui": 300})
+    monkeypatch.setattr(words, "standing", lambda: {"name found": 3, "name told": 5})
+    words.tighten()
+    assert path.read_text().startswith("# how many\n")
+    budgets = words.budgets()
+    assert budgets["words"] == {"name found": 3, "name told": 1}
+    assert {room: each["lines"] for room, each in budgets["rooms"].items()} == {"store": 250, "tui": 100}

@@ -102,7 +102,7 @@ def budgets() -> dict[str, Any]:
 
 def tighten() -> None:
     """Bring each number down to what stands there now; none goes up."""
-    allowed, lines, words = budgets(), rooms(), counts()
+    allowed, lines, words = budgets(), rooms(), standing()
     for room, budget in allowed["rooms"].items():
         budget["lines"] = min(budget["lines"], -(-lines.get(room, 0) // 50) * 50)
     allowed["words"] = {word: min(allowed["words"].get(word, count), count) for word, count in words.items()}
