@@ -391,7 +391,7 @@ class Verifier:
         if self._alone:
             names = dict.fromkeys([timed, *(case for case, number in self._expected if number == 0)])
             return TaskFacts(zeros_pass=all(map(self._takes_zeros, names)))
-        outputs = list(zip(self._target.outputs, truth, strict=True))
+        outputs = list(zip(self._target.outputs_of(len(truth)), truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
         constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
         sets = [truths for (case, _), truths in self._expected.items() if case == timed]
@@ -415,7 +415,7 @@ class Verifier:
 
     def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
         """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""
-        for index, spec in enumerate(self._target.outputs):
+        for index, spec in enumerate(self._target.outputs_of(len(sets[0]))):
             numbers = [truth[index] for truth in sets]
             if numbers[0].numel() == 1:
                 constants = lint.means(self._torch.stack(numbers))
