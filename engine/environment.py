@@ -615,7 +615,6 @@ def _text_if_there(path: Path) -> str | None:
 
 
 def _whole(text: str, *, least: int | None = None) -> int | None:
-    """A whole number, None where it is none, or below `least`."""
     if re.fullmatch(r"-?\d+", text) is None:
         return None
     value = int(text)

@@ -129,7 +129,6 @@ def _outside(arm: Arm) -> dict[str, Any]:
 
 
 def _judged(arm: Arm) -> JudgedTime | None:
-    """Its time by the judge's clock, if there is any."""
     figures = statistics.outside(arm.outside_ms)
     return None if figures is None else JudgedTime(*figures, arm.outside_copies_ms)
 
