@@ -21,8 +21,8 @@ class Readings(History):
     def read(self, record: Run) -> Reading:
         """A stored run with what other runs hold against the code that ran in it."""
         rungs = {arm.rung for arm in record.arms}
-        found = self.marks.of_code(record.folder, record.manifest)
-        return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+        bars = self.marks.of_code(record.folder, record.manifest)
+        return Reading(record, {name: bar for name, bar in bars.items() if name in rungs and bar.run_id != record.id})
 
     def facts(self, record: Run) -> dict[str, object]:
         """What a run ran on; empty where it was not kept."""

@@ -114,10 +114,10 @@ class Play:
         return list(arm.measure(jobs.Measure(case=self.case, round=number, sets=sets, budget_ms=budget_ms)))
 
 
-def engine_side(inexact: bool = False) -> arms.Stint:
+def engine_side(inexact: bool = False) -> arms.ArmProcess:
     """The engine's book-keeping for one process of an arm."""
     rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs(), inexact=inexact)
-    return arms.Stint(arms.Arm("optimized", rung, "cpu", True), 7, None, blob())  # type: ignore[arg-type]
+    return arms.ArmProcess(arms.Arm("optimized", rung, "cpu", True), 7, None, blob())  # type: ignore[arg-type]
 
 
 def notices(before: list[float], after: list[float], *, inexact: bool = False) -> bool:
