@@ -521,7 +521,8 @@ def resolution(arm: ArmFacts, run: RunFacts) -> Answer:
     if arm.median_ms is None or not step_ms:
         return not_applicable("it was not timed, or the clock's step is not known")
     total_ms = arm.median_ms * arm.calls
-    words = f"a sample of {arm.calls} calls lasts {_ms(total_ms)}, {total_ms / step_ms:.3g} steps of the clock"
+    many = "call" if arm.calls == 1 else "calls"
+    words = f"a sample of {arm.calls} {many} lasts {_ms(total_ms)}, {total_ms / step_ms:.3g} steps of the clock"
     if total_ms < FEWEST_STEPS * step_ms:
         return suspect(f"{words}: too few to call it a time")
     return passed(words)

@@ -30,9 +30,9 @@ def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
         importers = {file for file in target.files if file.endswith(".py") and _imports(target.folder / file, names)}
         if not importers <= by_file.keys():
             return ()
-        found = {by_file[file] for file in importers} & honest
-        grown = not found <= names
-        names |= found
+        dependents = {by_file[file] for file in importers} & honest
+        grown = not dependents <= names
+        names |= dependents
     if target.rungs[0].name in names:
         return ()
     return tuple(rung.name for rung in target.rungs if rung.name in names)
@@ -44,4 +44,4 @@ def _imports(path: Path, modules: set[str]) -> bool:
         text = read_bytes(str(path)).decode("utf-8", "replace")
     except OSError:
         return False
-    return any(found in modules for found in re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE))
+    return any(module in modules for module in re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE))

@@ -31,7 +31,7 @@ AGREE = 1.15  # speed-ups of the run and of the replica may be this much apart
 
 
 class Again:
-    """Of one run.
+    """A second look, in fresh processes, at the arms of one run that checks suspect.
 
     Attributes:
         arms: fresh ones, for the replica; none where nothing is suspected.
@@ -48,7 +48,7 @@ class Again:
         """Take the replica where an arm is suspected, in the `left_s` that are left of the run's time."""
         own = [arm for arm in self._reporter.arms if arm.running and arm.timed]
         first = await asyncio.to_thread(self._findings, own)
-        suspected = {found.arm for found in first if found.status is FindingStatus.SUSPECT}
+        suspected = {finding.arm for finding in first if finding.status is FindingStatus.SUSPECT}
         if not suspected:
             return
         # Every speed-up hangs on the baseline: where that is suspected, all arms are asked again.
@@ -59,7 +59,7 @@ class Again:
             self._unasked = dict.fromkeys(suspected, why)
             return
         seconds = await asyncio.to_thread(self._findings, self.arms, own)
-        self._second = {(found.check, found.arm): found for found in seconds}
+        self._second = {(finding.check, finding.arm): finding for finding in seconds}
         pairs = list(zip(own, self.arms, strict=True))
         apart = [self._contradiction(*pairs[0], *pair) for pair in pairs]
         for (arm, fresh), differs in zip(pairs, apart, strict=True):
@@ -90,7 +90,7 @@ class Again:
     def _findings(self, arms: Sequence[Arm], earlier: Sequence[Arm] = ()) -> list[Finding]:
         """What checks whose suspicions may be asked again say of these arms; asked again about the `earlier` ones."""
         plan = self._plan
-        known = registry.RunFacts(
+        run_facts = registry.RunFacts(
             plan.target,
             plan.case,
             plan.device,
@@ -102,12 +102,12 @@ class Again:
             manifest=plan.record.manifest,
             earlier=tuple(map(self._facts, earlier)),
         )
-        return registry.examine(known, without=plan.without, only=_repeatable)
+        return registry.examine(run_facts, without=plan.without, only=_repeatable)
 
     def _facts(self, arm: Arm) -> registry.ArmFacts:
-        """As they will be where it ends as it is now."""
-        known = facts.arm_facts(arm, self._reporter.record(arm), self._plan.source(arm.rung))
-        return replace(known, ended_well=arm.running and arm.correctness is Correctness.CORRECT)
+        """Facts of the arm where it ends as it is now."""
+        arm_facts = facts.arm_facts(arm, self._reporter.record(arm), self._plan.source(arm.rung))
+        return replace(arm_facts, ended_well=arm.running and arm.correctness is Correctness.CORRECT)
 
     def _contradiction(self, base: Arm, fresh_base: Arm, arm: Arm, fresh: Arm) -> str:
         """How the fresh process contradicts the arm's speed-up; "" where it does not."""
@@ -115,33 +115,33 @@ class Again:
         if not all(times):
             return "there is no time to hold against its figure"
         base_ms, arm_ms, fresh_base_ms, fresh_ms = (time for time in times if time)
-        said, seen = base_ms / arm_ms, fresh_base_ms / fresh_ms
-        if max(said, seen) <= AGREE * min(said, seen):
+        run_ratio, fresh_ratio = base_ms / arm_ms, fresh_base_ms / fresh_ms
+        if max(run_ratio, fresh_ratio) <= AGREE * min(run_ratio, fresh_ratio):
             return ""
-        there = f"{arm.name} is {seen:.3g} times as fast as {base.name}"
-        return f"{there} there, and {said:.3g} times by the run's figures"
+        there = f"{arm.name} is {fresh_ratio:.3g} times as fast as {base.name}"
+        return f"{there} there, and {run_ratio:.3g} times by the run's figures"
 
     def settled(self, findings: Iterable[Finding]) -> list[Finding]:
         """What is shown of these findings: a suspicion that did not come again is none."""
-        asked = {check.id for check in registry.checks() if _repeatable(check)}
+        ids = {check.id for check in registry.checks() if _repeatable(check)}
         suspect = FindingStatus.SUSPECT
-        return [self._settled(one) if one.status is suspect and one.check in asked else one for one in findings]
+        return [self._settled(one) if one.status is suspect and one.check in ids else one for one in findings]
 
     def _settled(self, first: Finding) -> Finding:
         second, apart = self._second.get((first.check, first.arm)), self._apart.get(first.arm)
         unasked = self._unasked.get(first.arm, "" if second else "its part in the run had ended")
         if second is None or (unasked and second.status is not FindingStatus.SUSPECT):
-            told = f"not asked again: {unasked}"
+            note = f"not asked again: {unasked}"
         elif second.status is FindingStatus.SUSPECT:
-            told = f"again in fresh processes: {second.evidence}"
+            note = f"again in fresh processes: {second.evidence}"
         elif second.status is not FindingStatus.PASSED:
-            told = f"fresh processes could not say: {second.evidence}"
+            note = f"fresh processes could not say: {second.evidence}"
         elif apart:
-            told = f"not again in fresh processes ({second.evidence}), but {apart}"
+            note = f"not again in fresh processes ({second.evidence}), but {apart}"
         else:
-            told = f"seen once, not again in fresh processes: {second.evidence}; before: {first.evidence}"
-            return msgspec.structs.replace(first, status=FindingStatus.PASSED, evidence=told)
-        return msgspec.structs.replace(first, evidence=f"{first.evidence}; {told}")
+            note = f"seen once, not again in fresh processes: {second.evidence}; before: {first.evidence}"
+            return msgspec.structs.replace(first, status=FindingStatus.PASSED, evidence=note)
+        return msgspec.structs.replace(first, evidence=f"{first.evidence}; {note}")
 
 
 def _repeatable(check: registry.Check) -> bool:

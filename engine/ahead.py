@@ -9,8 +9,8 @@ run, if it ends well.
 
 The process has no role, no inputs and no say. It may write to its own folder alone, and not even to the layout of its
 rung, since the run's verifier may read the reference there meanwhile. Where Landlock does not hold it to that, nothing
-is compiled ahead. However it ends, the run is not told: its own process meets the same error, and tells it. Only one
-that leaves with a done frame and status 0 has its caches handed on, as long as its run is in the queue.
+is compiled ahead. However it ends, the run does not hear of it: its own process meets the same error, and reports it.
+Only one that leaves with a done frame and status 0 has its caches handed on, as long as its run is in the queue.
 
 Bounds: RUNS in the queue, MOST_AT_ONCE processes on CORES_EACH cores, FREE_BYTES of memory for each, the limit of the
 run for what is compiled. Cores are to spare by `Slots.spare`; a job that takes a slot takes its cores back at once, and
@@ -128,11 +128,11 @@ class Ahead:
     def _look_at(self, job: RunJob, slots: Slots) -> None:
         """Find out what its rungs build, once a process has come up where it will be."""
         services = slots.options(job)[0].services
-        known = services.pool.last_ready
-        if known is None or known.ready is None:
+        child = services.pool.last_ready
+        if child is None or child.ready is None:
             return
         limit_s = services.patient(job.plan.patience_s).limits.compile_s
-        self._runs[job.id] = _Run(asyncio.create_task(self._find(job.plan, known.ready, limit_s)))
+        self._runs[job.id] = _Run(asyncio.create_task(self._find(job.plan, child.ready, limit_s)))
 
     async def _find(self, plan: Plan, ready: reports.Ready, limit_s: float) -> None:
         """Note all builds of a run, those of each rung's first process first."""
@@ -157,7 +157,7 @@ class Ahead:
         return run_id in self._runs and bool(self._runs[run_id].left)
 
     def _cores(self) -> Cores:
-        """Those of one more process; none where they or memory are short."""
+        """Cores for one more process; none where cores or memory are short."""
         free = sorted(self._spare.difference(*(going.cores for going in self._going)))
         if len(free) < CORES_EACH:
             return Cores()
@@ -203,8 +203,8 @@ class Ahead:
             )
             loaded = await child.ask(job, build.limit_s)
             if not isinstance(loaded, reports.Loaded):
-                told = loaded.summary if isinstance(loaded, reports.Failed) else type(loaded).__name__
-                log.info("%s was not compiled ahead: %s", build.rung, clean_line(told))
+                reason = loaded.summary if isinstance(loaded, reports.Failed) else type(loaded).__name__
+                log.info("%s was not compiled ahead: %s", build.rung, clean_line(reason))
                 return
             done = await child.ask(jobs.Finish(), spawner.progress_limit_s())
             if isinstance(done, reports.Done) and await child.wait(spawner.progress_limit_s()) == 0:
@@ -252,10 +252,10 @@ def variables(device: str, sm: int | None) -> dict[str, str]:
     """What a build reads of its environment: how many compilers it may run, and the architecture that torch's builder
     would find by itself where it sees the run's GPU.
     """
-    found = {"MAX_JOBS": str(CORES_EACH)}
+    environ = {"MAX_JOBS": str(CORES_EACH)}
     if device == "cuda" and sm is not None:
-        found["TORCH_CUDA_ARCH_LIST"] = f"{sm // 10}.{sm % 10}+PTX"
-    return found
+        environ["TORCH_CUDA_ARCH_LIST"] = f"{sm // 10}.{sm % 10}+PTX"
+    return environ
 
 
 def _fits(job: RunJob) -> bool:
@@ -267,7 +267,7 @@ def _fits(job: RunJob) -> bool:
 
 def _keys(plan: Plan, ready: reports.Ready, caches: Caches) -> list[tuple[str, str]]:
     """Rung and key of every process that will build something and finds nothing in the store."""
-    found = []
+    misses = []
     for seat in range(2 if plan.side_by_side else 1):
         for rung in plan.rungs:
             if rung.name in plan.obstacles or not builds(plan.files, rung.name):
@@ -275,5 +275,5 @@ def _keys(plan: Plan, ready: reports.Ready, caches: Caches) -> list[tuple[str, s
             arm, interpret = clean_line(rung.name), plan.interpreted
             key = key_of(plan.files, rung.name, arm, 0, ready, device=plan.device, interpret=interpret, seat=seat)
             if not caches.has(key):
-                found.append((rung.name, key))
-    return found
+                misses.append((rung.name, key))
+    return misses

@@ -1,6 +1,6 @@
 """What becomes of a request: it is looked up, planned and queued, or refused in a sentence that says what would work.
 
-A request is answered at once. What it began is told by events.
+A request is answered at once. Events report what it began.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.guarding import Guarding
 from aisp.engine.job import FuzzJob, PeakJob, PeakPlan
 from aisp.engine.journal import Journal
-from aisp.engine.keeper import Keeper
 from aisp.engine.life import Life
 from aisp.engine.plan import Plan
 from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events, requests
 from aisp.engine.queue import Queue
+from aisp.engine.store_writer import StoreWriter
 from aisp.engine.watches import Watches
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Catalog
@@ -46,13 +46,13 @@ class Answers:
         life: Life,
         journal: Journal,
         broadcast: Broadcast,
-        keeper: Keeper,
+        writer: StoreWriter,
         guarding: Guarding,
         queue: Queue,
         watches: Watches,
         hardware: Hardware,
     ) -> None:
-        self._life, self._journal, self._broadcast, self._keeper = life, journal, broadcast, keeper
+        self._life, self._journal, self._broadcast, self._writer = life, journal, broadcast, writer
         self._guarding, self._queue, self._watches, self._hardware = guarding, queue, watches, hardware
         self._planning = asyncio.Lock()  # from the look for the same run to its place in the queue
 
@@ -106,11 +106,11 @@ class Answers:
         runs = len(self._queue.runs)
         if runs + len(request.targets) > MOST_PLANNED:
             raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")
-        found = await asyncio.to_thread(planning.load_catalog, request.roots)
+        targets = await asyncio.to_thread(planning.load_catalog, request.roots)
         async with self._planning:
-            return await self._plan_runs(request, found)
+            return await self._plan_runs(request, targets)
 
-    async def _plan_runs(self, request: requests.StartRuns, found: Catalog) -> events.Reply:
+    async def _plan_runs(self, request: requests.StartRuns, targets: Catalog) -> events.Reply:
         """Plan a run of each target, and join those that are on their way; one request at a time."""
         trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         plans: list[Plan] = []
@@ -118,7 +118,7 @@ class Answers:
         joined: list[str] = []
         refused: dict[str, str] = {}
         for name in request.targets:
-            target = found.find(name)
+            target = targets.find(name)
             case = planning.case_of(target, self._hardware, request)
             if why := planning.cannot_run(
                 target, self._hardware, rungs=request.rungs, device=request.device, case=case
@@ -126,7 +126,7 @@ class Answers:
                 refused[target.id] = why
                 continue
             files = await asyncio.to_thread(catalog.read_sources, target)
-            snapshot = await self._keeper.ask(functools.partial(Store.put_snapshot, files=files))
+            snapshot = await self._writer.ask(functools.partial(Store.put_snapshot, files=files))
             plan = self._queue.plan(
                 target,
                 files,
@@ -154,23 +154,23 @@ class Answers:
                 plans.append(plan)
         if not run_ids:
             reasons = {why: [name for name, its in refused.items() if its == why] for why in refused.values()}
-            told = ". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items())
-            return events.Reply(to=request.seq, error=told, refused=refused)
+            error = ". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items())
+            return events.Reply(to=request.seq, error=error, refused=refused)
         if plans:
-            await self._queue.enqueue(plans, self._keeper.ask)
+            await self._queue.enqueue(plans, self._writer.ask)
         return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)
 
     async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
         root = str(corpus.root()) if request.root == corpus.NAME else request.root
-        found = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
-        target = found.find(request.target)
+        targets = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
+        target = targets.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
-        snapshot = await self._keeper.ask(lambda store: store.put_snapshot(files))
+        snapshot = await self._writer.ask(lambda store: store.put_snapshot(files))
         return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
-        failure = await self._keeper.call(lambda store: store.failure(request.failure))
-        files = await self._keeper.call(lambda store: store.snapshot(failure.snapshot))
+        failure = await self._writer.call(lambda store: store.failure(request.failure))
+        files = await self._writer.call(lambda store: store.snapshot(failure.snapshot))
         name = failure.target.rpartition(":")[2]
         folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
         return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request)
@@ -223,8 +223,8 @@ class Answers:
         if request.target in self._watches:
             return events.Reply(to=request.seq, detail="already watched")
         roots = [request.root] if request.root else []
-        found = await asyncio.to_thread(planning.load_catalog, roots)
-        target = found.find(request.target)
+        targets = await asyncio.to_thread(planning.load_catalog, roots)
+        target = targets.find(request.target)
         if target.id in self._watches:  # by somebody else, while the files were read
             return events.Reply(to=request.seq, detail="already watched")
         # What the target itself needs may be added to it while it is watched; a device that was asked for may not.
@@ -233,7 +233,7 @@ class Answers:
             raise PlanError(f"{target.id} cannot run here: {why}")
         folder = os.fsencode(target.folder)
         try:
-            last_edit = await self._keeper.ask(lambda store: store.last_edit(target.id, folder))
+            last_edit = await self._writer.ask(lambda store: store.last_edit(target.id, folder))
         except PlanError:  # a store that waits for room keeps nobody from watching
             last_edit = None
         if target.id in self._watches:
@@ -248,15 +248,15 @@ class Answers:
     async def _restore(self, request: requests.Restore) -> events.Reply:
         """Write an earlier snapshot back; what stands there now is stored first."""
         roots = [request.root] if request.root else []
-        found = await asyncio.to_thread(planning.load_catalog, roots)
-        target = found.find(request.target)
+        targets = await asyncio.to_thread(planning.load_catalog, roots)
+        target = targets.find(request.target)
         if target.folder.is_file():
             file = clean_line(os.fsencode(target.folder))
-            told = f"{file} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them as they ran"
-            raise PlanError(told)
+            message = f"{file} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them as they ran"
+            raise PlanError(message)
         present = await asyncio.to_thread(catalog.read_sources, target)
-        kept = await self._keeper.call(lambda store: store.put_snapshot(present))
-        wanted = await self._keeper.call(lambda store: store.snapshot(request.snapshot))
+        kept = await self._writer.call(lambda store: store.put_snapshot(present))
+        wanted = await self._writer.call(lambda store: store.snapshot(request.snapshot))
         await asyncio.to_thread(_write_back, target.folder, wanted, present)
         return events.Reply(to=request.seq, detail=kept)
 
@@ -281,7 +281,7 @@ class Answers:
             clients=len(self._journal.outboxes),
             runs_done=self._queue.runs_done,
             starting=self._life.starting,
-            store_note=self._keeper.note,
+            store_note=self._writer.note,
         )
 
 

@@ -81,10 +81,10 @@ class Limits:
         )
 
     def within(self, patience_s: float) -> Limits:
-        """The same with at most so many seconds for a rung's sign of progress. The verifier's limit stays: what it
+        """Limits with at most so many seconds for a rung's sign of progress. The verifier's limit stays: what it
         computes is not the rung's doing."""
-        asked = Limit(patience_s, "--patience")
-        return replace(self, compile_s=min(self.compile_s, asked), progress_s=min(self.progress_s, asked))
+        limit = Limit(patience_s, "--patience")
+        return replace(self, compile_s=min(self.compile_s, limit), progress_s=min(self.progress_s, limit))
 
 
 @dataclass(eq=False)
@@ -149,7 +149,7 @@ class Arm:
         inside: why its calls cannot be judged from outside.
         excused: that is so of the task, whatever a rung does, and no verdict waits for the judge's clock.
         cost_us: of each sensor around one sample.
-        stints: those of its processes that have not been ended.
+        processes: those of its processes that have not been ended.
         again: it is asked again about a suspicion, and nothing of it is among the run's figures.
     """
 
@@ -197,7 +197,7 @@ class Arm:
     naive: Naive | None = None
     rule: RuleSaid | None = None
     cost_us: dict[str, float] = field(default_factory=dict)
-    stints: list[Stint] = field(default_factory=list)
+    processes: list[ArmProcess] = field(default_factory=list)
     again: bool = False
 
     @property
@@ -238,7 +238,7 @@ class Arm:
 
 
 @dataclass(slots=True, eq=False)
-class Stint:
+class ArmProcess:
     """The part of one process in an arm, from its start to its end. An arm has a fresh process in every replica.
 
     Attributes:
@@ -272,7 +272,7 @@ class Stint:
     @property
     def running(self) -> bool:
         """Whether it still takes part: it was not ended, nor was its arm."""
-        return self.arm.running and self in self.arm.stints
+        return self.arm.running and self in self.arm.processes
 
     def claimed_ms(self) -> tuple[float, float]:
         """Medians of its own samples that count: the time of a call, and the host's. Without any: the first figure of
@@ -311,23 +311,23 @@ class Stint:
         log.round += [batch.round] * count
         log.replica += [self.replica] * count
         for position, number in enumerate(batch.sets):
-            found = batch.fingerprints[position * batch.width : (position + 1) * batch.width]
-            self._check_fingerprint(number, found)
+            fingerprint = batch.fingerprints[position * batch.width : (position + 1) * batch.width]
+            self._check_fingerprint(number, fingerprint)
 
-    def _check_fingerprint(self, number: int, found: list[float]) -> None:
-        wanted = self.verified.get(number)
-        if wanted is None or len(wanted) != len(found):
+    def _check_fingerprint(self, number: int, fingerprint: list[float]) -> None:
+        expected = self.verified.get(number)
+        if expected is None or len(expected) != len(fingerprint):
             raise ArmEnd(State.INFRA_ERROR, f"a timed call ran on set {number}, which was not verified")
         tolerance = INEXACT_TOLERANCE if self.arm.rung.inexact else FINGERPRINT_TOLERANCE
-        output = first_difference(wanted, found, tolerance)
+        output = first_difference(expected, fingerprint, tolerance)
         if output is not None and "output.timed_calls" not in self.arm.without:
             start = NUMBERS * output
             raise ArmEnd(
                 State.INCORRECT,
                 "a timed call's output differs from the verified one for the same input; "
                 "the work must be done in every call (declare `inexact = true` for atomics)",
-                f"set {number}, output {output}: fingerprint {found[start : start + NUMBERS]}, "
-                f"verified {wanted[start : start + NUMBERS]}",
+                f"set {number}, output {output}: fingerprint {fingerprint[start : start + NUMBERS]}, "
+                f"verified {expected[start : start + NUMBERS]}",
                 correctness=Correctness.WRONG,
                 check="output.timed_calls",
             )
@@ -375,8 +375,8 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
                 detail,
             )
         case "memory":
-            said = f"{whose} ran out of memory: {summary}; use smaller axes"
-            return ArmEnd(State.USER_ERROR, said, detail, out_of_memory=True)
+            message = f"{whose} ran out of memory: {summary}; use smaller axes"
+            return ArmEnd(State.USER_ERROR, message, detail, out_of_memory=True)
         case "unsupported":
             return ArmEnd(State.UNAVAILABLE, summary, detail)
         case "form":
@@ -413,12 +413,12 @@ async def explain(child: Process, error: Exception, whose: str) -> ArmEnd:
         )
     if isinstance(error, ProcessLimitError):
         await child.end(gently=False)
-        said = f"{whose} {error}; all were killed. Wait for what you start, or start less"
-        return ArmEnd(State.USER_ERROR, said, tail(child))
+        message = f"{whose} {error}; all were killed. Wait for what you start, or start less"
+        return ArmEnd(State.USER_ERROR, message, tail(child))
     if isinstance(error, StoppedError):
         await child.end(gently=False)  # who stands still does not hear a SIGTERM
-        said = f"{whose} {error}; it was killed. Look for who stopped it: a rung that sends signals, or kill -STOP"
-        return ArmEnd(State.TIMEOUT_PROGRESS, said, tail(child))
+        message = f"{whose} {error}; it was killed. Look for who stopped it: a rung that sends signals, or kill -STOP"
+        return ArmEnd(State.TIMEOUT_PROGRESS, message, tail(child))
     if isinstance(error, ForgedReportError):
         await child.end(gently=False)
         return ArmEnd(
@@ -489,8 +489,8 @@ def wrong(
         advice: what helps.
     """
     if not all(sealed(blob) for blob in inputs):
-        told = "its inputs were not sealed, and another process could have changed them: nobody is called wrong"
-        return ArmEnd(State.INFRA_ERROR, f"wrong {judged.finding}{place}, but {told}", clean(judged.detail))
+        why = "its inputs were not sealed, and another process could have changed them: nobody is called wrong"
+        return ArmEnd(State.INFRA_ERROR, f"wrong {judged.finding}{place}, but {why}", clean(judged.detail))
     return ArmEnd(
         State.INCORRECT,
         f"wrong {judged.finding}{place}: {clean_line(judged.detail)}{f'; {advice}' if advice else ''}",
@@ -534,17 +534,17 @@ def tail(child: Process) -> str:
     return clean(child.stderr.text()[-4000:])
 
 
-def check_done(stint: Stint, done: reports.Done, wall_ms: float) -> None:
+def check_done(process: ArmProcess, done: reports.Done, wall_ms: float) -> None:
     """A run's success needs counts, hash and clocks to agree. Raises ArmEnd."""
-    if done.samples != stint.sent or (stint.sent and done.sha256 != stint.digest.hexdigest()):
+    if done.samples != process.sent or (process.sent and done.sha256 != process.digest.hexdigest()):
         raise ArmEnd(
             State.INFRA_ERROR,
-            f"{stint.name} sent {done.samples} samples, {stint.sent} arrived or their hash differs",
+            f"{process.name} sent {done.samples} samples, {process.sent} arrived or their hash differs",
             check="evaluation.result_channel",
         )
-    if stint.measured_ms > wall_ms:
+    if process.measured_ms > wall_ms:
         raise ArmEnd(
             State.INFRA_ERROR,
-            f"{stint.name} reports {stint.measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
+            f"{process.name} reports {process.measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
             check="timing.clock_sanity",
         )

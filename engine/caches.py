@@ -91,19 +91,19 @@ def closure(files: Mapping[str, bytes], rung: str) -> dict[str, bytes]:
         if name.endswith(".py"):
             for word in name[:-3].split("/"):
                 by_word.setdefault(word, set()).add(name)
-    found: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
     pending = {f"{rung}.py"}
     while pending:
         name = pending.pop()
-        source = found[name] = everything.get(name, b"")
+        source = parts[name] = everything.get(name, b"")
         if LOADERS.search(source):
             return everything
         try:
             words = set(_imported(parsed(source)))
         except REFUSALS:
             return everything
-        pending |= {near for word in words for near in by_word.get(word, ())} - found.keys()
-    return found
+        pending |= {near for word in words for near in by_word.get(word, ())} - parts.keys()
+    return parts
 
 
 def builds(files: Mapping[str, bytes], rung: str) -> bool:
@@ -280,17 +280,17 @@ class Caches:
             but: relative names of files that are of no use to another run.
         """
         start = time.perf_counter()
-        found = _within_bounds(file for file in _left_in(source) if file.name not in but)
-        if not found:
+        left = _within_bounds(file for file in _left_in(source) if file.name not in but)
+        if not left:
             return 0
-        known = self._read(key)
-        if known is not None and {n: (f.nbytes, f.mtime_ns) for n, f in known.files.items()} == found:
-            return len(known.files)
+        entry = self._read(key)
+        if entry is not None and {n: (f.nbytes, f.mtime_ns) for n, f in entry.files.items()} == left:
+            return len(entry.files)
         partial = self._stored / f".{key}.{secrets.token_hex(4)}"
         partial.mkdir(mode=0o700, parents=True)
         files: dict[str, _File] = {}
         try:
-            for name, (nbytes, mtime_ns) in found.items():
+            for name, (nbytes, mtime_ns) in left.items():
                 with contextlib.suppress(OSError):
                     content = regular_bytes(source / name, nbytes)
                     files[name] = _File(_digest(content), len(content), mtime_ns, _mode(source / name))
@@ -336,12 +336,12 @@ class Caches:
 
     def _prune(self) -> None:
         """Remove the oldest entries beyond the bounds."""
-        found: list[tuple[float, int, Path]] = []
+        entries: list[tuple[float, int, Path]] = []
         for entry in self._stored.iterdir():
             with contextlib.suppress(OSError):
-                found.append((entry.stat().st_mtime, size_bytes(entry), entry))
+                entries.append((entry.stat().st_mtime, size_bytes(entry), entry))
         total = 0
-        for number, (_, nbytes, entry) in enumerate(sorted(found, reverse=True)):
+        for number, (_, nbytes, entry) in enumerate(sorted(entries, reverse=True)):
             total += nbytes
             if number >= MOST_ENTRIES or (total > MOST_STORED_BYTES and number):
                 self.remove(entry.name)
@@ -357,7 +357,7 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
-class _Found(NamedTuple):
+class _LeftFile(NamedTuple):
     """A file that a process left, by its relative name. Sorts by time."""
 
     mtime_ns: int
@@ -365,13 +365,13 @@ class _Found(NamedTuple):
     name: str
 
 
-def _left_in(source: Path) -> list[_Found]:
+def _left_in(source: Path) -> list[_LeftFile]:
     """Regular files worth keeping below a folder."""
     # A rung may have put links in the place of its folders: none is followed.
     pending = [str(folder) for folder in (source / name for name in paths.KEPT_CACHES) if _is_folder(folder)]
     if not _is_folder(source):
         return []
-    found: list[_Found] = []
+    files: list[_LeftFile] = []
     looked_at = 0
     while pending:
         try:
@@ -389,15 +389,15 @@ def _left_in(source: Path) -> list[_Found]:
                 elif entry.is_file(follow_symlinks=False) and not _is_lock(entry.name):
                     with contextlib.suppress(OSError):  # a compiler may be at work
                         seen = entry.stat(follow_symlinks=False)
-                        found.append(_Found(seen.st_mtime_ns, seen.st_size, os.path.relpath(entry.path, source)))
-    return found
+                        files.append(_LeftFile(seen.st_mtime_ns, seen.st_size, os.path.relpath(entry.path, source)))
+    return files
 
 
-def _within_bounds(found: Iterable[_Found]) -> dict[str, tuple[int, int]]:
+def _within_bounds(files: Iterable[_LeftFile]) -> dict[str, tuple[int, int]]:
     """Size and time by name, the newest first up to the bounds."""
     kept: dict[str, tuple[int, int]] = {}
     total = 0
-    for mtime_ns, nbytes, name in sorted(found, reverse=True):
+    for mtime_ns, nbytes, name in sorted(files, reverse=True):
         if len(kept) < MOST_FILES and total + nbytes <= MOST_BYTES and _inside(name):
             kept[name] = nbytes, mtime_ns
             total += nbytes
@@ -481,9 +481,9 @@ class RunCaches:
 
     def _prepare(self, children: Sequence[Child], keys: Sequence[str], arm: str) -> list[bytes]:
         with self.caches.lock:
-            return self._given(children, keys, arm)
+            return self._folders_for(children, keys, arm)
 
-    def _given(self, children: Sequence[Child], keys: Sequence[str], arm: str) -> list[bytes]:
+    def _folders_for(self, children: Sequence[Child], keys: Sequence[str], arm: str) -> list[bytes]:
         folders: list[bytes] = []
         for key, child in zip(keys, children, strict=True):
             folder = child.caches

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from aisp.checks.registry import Sustained
-from aisp.engine.arms import Stint, ask
+from aisp.engine.arms import ArmProcess, ask
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import jobs, reports
 
@@ -20,15 +20,15 @@ DOUBT = 1.3  # a call that takes this much longer than claimed is looked at agai
 REPEATS = (2, 16)  # usual, in doubt
 
 
-async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
+async def sustain(process: ArmProcess, case: str, patience_s: float) -> Sustained:
     """Call after call without a hold; the least time per call of several tries, by the engine's clock."""
 
     async def stretch(calls: int) -> tuple[float, float]:
-        with Crowd(stint.child.pid) as crowd:
-            await ask(stint.child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, stint.name)
+        with Crowd(process.child.pid) as crowd:
+            await ask(process.child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, process.name)
         return crowd.wall_ms, crowd.alone_ms
 
-    claimed_ms, host_ms = stint.claimed_ms()
+    claimed_ms, host_ms = process.claimed_ms()
     nothing_ms = min([(await stretch(0))[0] for _ in range(REPEATS[0])])
     calls, (wall_ms, alone_ms) = 2, await stretch(2)
     for repeat in range(1, REPEATS[1]):

@@ -1,7 +1,7 @@
 """A client's connection to the engine: finds it or starts it, shakes hands, sends requests, yields events.
 
     async with await connect(subscribe_from=0) as engine:
-        reply = await engine.request(requests.StartRuns(seq=engine.next_seq(), targets=["ch05:collate"]))
+        reply = await engine.request(requests.StartRuns(seq=0, targets=["ch05:collate"]))
         async for batch in engine.batches():      # a list of events: as many as have arrived, at least one
             ...
 
@@ -26,6 +26,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from msgspec import structs
+
 from aisp.engine import lock, paths, start
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
@@ -36,7 +38,7 @@ START_PATIENCE_S = 10.0
 HANDSHAKE_PATIENCE_S = 10.0
 SILENCE_S = 8.0  # without a word; an engine that can has one to say every PULSE_S
 LOOK_S = 1.0
-UNTOLD_S = 1.0  # a start that takes no longer is none of the person's business
+QUIET_S = 1.0  # a start that takes no longer is none of the person's business
 HELD_UP_S = 3.0  # between two looks: this process was halted itself, or had no processor
 
 Tell = Callable[[str], None]
@@ -124,20 +126,24 @@ class Connection:
         return self._seq
 
     async def request(self, request: requests.AnyRequest, *, patience_s: float = 30.0) -> events.Reply:
-        """Send and wait for the Reply. Raises EngineUnavailableError when the engine goes away meanwhile."""
+        """Send and wait for the Reply; a request whose `seq` is 0 is given its number.
+
+        Raises:
+            EngineUnavailableError: the engine goes away meanwhile.
+        """
         answer = await self._ask(request, patience_s)
         assert isinstance(answer, events.Reply)
         return answer
 
     async def status(self) -> events.Status:
         """The engine's state."""
-        answer = await self._ask(requests.GetStatus(seq=self.next_seq()), 10.0)
+        answer = await self._ask(requests.GetStatus(seq=0), 10.0)
         assert isinstance(answer, events.Status)
         return answer
 
     async def log(self, lines: int = 200) -> list[str]:
         """Newest lines of the engine's own log."""
-        answer = await self._ask(requests.GetLog(seq=self.next_seq(), lines=lines), 10.0)
+        answer = await self._ask(requests.GetLog(seq=0, lines=lines), 10.0)
         assert isinstance(answer, events.EngineLog)
         return answer.lines
 
@@ -146,6 +152,8 @@ class Connection:
             raise EngineUnavailableError("the engine went away; `aisp engine --start` starts a new one")
         if isinstance(request, requests.Hello):
             raise TypeError("the handshake is connect()'s")
+        if not request.seq:
+            return await self._ask(structs.replace(request, seq=self.next_seq()), patience_s)
         try:
             frame = self._encoder.frame(request)
         except FrameError as error:
@@ -235,12 +243,12 @@ class Connection:
 
     async def begun(self) -> bool:
         """Wait until the engine can carry out requests, and report what it does meanwhile. Returns whether it can."""
-        told = ""
+        reported = ""
         began_s = time.monotonic()
         while self.starting and not self._closed:
-            if self.starting != told and time.monotonic() - began_s > UNTOLD_S:
-                told = self.starting
-                self._tell(f"the engine (pid {self.welcome.pid}) is starting: {told}")
+            if self.starting != reported and time.monotonic() - began_s > QUIET_S:
+                reported = self.starting
+                self._tell(f"the engine (pid {self.welcome.pid}) is starting: {reported}")
             await asyncio.sleep(0.02)
         return not self._closed
 
@@ -341,7 +349,7 @@ async def connect(
         warm=warm,
     )
     began_s = time.monotonic()
-    told: set[str] = set()
+    lines: set[str] = set()
     process: subprocess.Popen[bytes] | None = None
     while True:
         problem = "no engine is running; `aisp engine --start` starts one"
@@ -369,7 +377,7 @@ async def connect(
                 ) from None
             except _StrangerError as error:
                 raise EngineUnavailableError(
-                    f"what listens on {socket} belongs to uid {error.uid} and was told nothing; "
+                    f"what listens on {socket} belongs to uid {error.uid} and was sent nothing; "
                     f"remove {socket}, then `aisp engine --start`"
                 ) from None
             except PermissionError:
@@ -413,10 +421,10 @@ async def connect(
         patient = waited_s < START_PATIENCE_S
         if holder is not None:
             if holder.what != lock.ENGINE or not patient:
-                _tell_once(told, tell, f"{holder.what} (pid {holder.pid}) has the store to itself; it is waited for")
+                _tell_once(lines, tell, f"{holder.what} (pid {holder.pid}) has the store to itself; it is waited for")
         elif process is not None and status is None:
             if not patient:
-                _tell_once(told, tell, f"the engine (pid {process.pid}) is starting and is waited for")
+                _tell_once(lines, tell, f"the engine (pid {process.pid}) is starting and is waited for")
         elif not patient:
             raise EngineUnavailableError(
                 f"the engine did not answer within {START_PATIENCE_S:.0f} s; {paths.log_file()} says why"
@@ -444,9 +452,9 @@ async def connect_from_now(tell: Tell = _tell_nobody) -> Connection:
     return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=tell)
 
 
-def _tell_once(told: set[str], tell: Tell, sentence: str) -> None:
-    if sentence not in told:
-        told.add(sentence)
+def _tell_once(lines: set[str], tell: Tell, sentence: str) -> None:
+    if sentence not in lines:
+        lines.add(sentence)
         tell(sentence)
 
 
@@ -495,7 +503,7 @@ def start_engine() -> subprocess.Popen[bytes]:
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:
     """Why an engine that was started has ended, as a clause: in its own words, else in those of its log."""
-    said = process.stderr.read().decode(errors="backslashreplace").strip() if process.stderr else ""
-    if said:
-        return f": {said.removeprefix('aisp engine: ')}"
+    words = process.stderr.read().decode(errors="backslashreplace").strip() if process.stderr else ""
+    if words:
+        return f": {words.removeprefix('aisp engine: ')}"
     return f"; {paths.log_file()} says why:\n{paths.log_tail(5)}"

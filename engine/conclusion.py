@@ -37,7 +37,7 @@ REPORTED_FINDINGS = 1000
 
 
 class Conclusion:
-    """Of one run.
+    """The end of one run: its verdict, and the record that is stored.
 
     Attributes:
         state, reason: why the engine ended the run; None where its arms came to their own ends.
@@ -72,7 +72,7 @@ class Conclusion:
         self.state, self.reason = state, reason
 
     async def committed(self, replicas: Replicas, drawn: Drawn) -> records.Run:
-        """Come to the verdict; the record, stored and told."""
+        """Come to the verdict. Returns the record, stored and reported."""
         start_ns = time.monotonic_ns()
         for arm in self._arms:
             if arm.running:
@@ -88,7 +88,7 @@ class Conclusion:
             state, reason = State.UNAVAILABLE, "no rung could run here"
         telemetry = self._reporter.telemetry()
         findings = await self._examine(arms, telemetry, replicas, drawn)
-        self._suspect = frozenset(found.arm for found in findings if found.status is FindingStatus.SUSPECT)
+        self._suspect = frozenset(finding.arm for finding in findings if finding.status is FindingStatus.SUSPECT)
         validity = facts.overall(findings, arms, left_out=bool(self._plan.without))
         run = self._plan.record
         judged = msgspec.structs.replace(
@@ -171,7 +171,7 @@ class Conclusion:
 
         def work() -> tuple[records.Finding, ...]:
             folder, source = replicas.folder, self._plan.source
-            known = facts.run_facts(
+            run_facts = facts.run_facts(
                 self._plan,
                 [facts.arm_facts(a, r, source(a.rung)) for a, r in zip(self._arms, arms, strict=True)],
                 before=self.before,
@@ -182,7 +182,7 @@ class Conclusion:
                 drawn=drawn,
                 history=history,
             )
-            return tuple(self._again.settled(registry.examine(known, without=self._plan.without)))
+            return tuple(self._again.settled(registry.examine(run_facts, without=self._plan.without)))
 
         return await asyncio.to_thread(work)
 
@@ -194,10 +194,10 @@ def reported(record: records.Run) -> records.Run:
     """
     if len(msgspec.msgpack.encode(record)) <= REPORTED_BYTES:
         return record
-    grave = [found for found in record.findings if found.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    grave = [finding for finding in record.findings if finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
     return msgspec.structs.replace(
         record,
         arms=tuple(msgspec.structs.replace(arm, detail="") for arm in record.arms),
         findings=tuple(grave[:REPORTED_FINDINGS]),
-        flags=(*record.flags, f"told in part: `aisp history {record.id}` shows all of it"),
+        flags=(*record.flags, f"reported in part: `aisp history {record.id}` shows all of it"),
     )

@@ -216,13 +216,13 @@ def installed(hidden: str, allowed: Iterable[str] = ()) -> Iterator[str]:
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *site.PREFIXES}
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111  text
     shut = (os.path.realpath(hidden), home)
-    for given in {*sys.path, *map(str, own), *_edited(), *prefixes, *named}:
-        if not given or not Path(given).is_absolute():
+    for entry in {*sys.path, *map(str, own), *_edited(), *prefixes, *named}:
+        if not entry or not Path(entry).is_absolute():
             continue
-        found = Path(os.path.realpath(given))
+        real = Path(os.path.realpath(entry))
         # A compiler in PREFIX/bin has its own parts in PREFIX/lib and PREFIX/libexec. At home there are keys as well.
-        around = [found.parent] if found.name in _PROGRAMS and not found.is_relative_to(home) else []
-        for path in (found, *around):
+        around = [real.parent] if real.name in _PROGRAMS and not real.is_relative_to(home) else []
+        for path in (real, *around):
             if not any(Path(folder).is_relative_to(path) for folder in shut):
                 yield str(path)
 
@@ -232,12 +232,12 @@ def _without(hidden: str, paths: Iterable[str]) -> Iterator[str]:
     way = Path(os.path.realpath(hidden))
     others: list[str] | None = None
     for path in paths:
-        found = Path(os.path.realpath(path))
-        if not way.is_relative_to(found):
+        real = Path(os.path.realpath(path))
+        if not way.is_relative_to(real):
             yield path
-        elif way != found:
+        elif way != real:
             others = list(all_but(hidden)) if others is None else others
-            yield from (other for other in others if Path(other).is_relative_to(found))
+            yield from (other for other in others if Path(other).is_relative_to(real))
 
 
 def _edited() -> Iterator[str]:
@@ -282,12 +282,12 @@ def give_up_rights() -> None:
 
 def held(version: int, *, filtered: bool) -> list[Held]:
     """What a process of one rank is held from, by the version of Landlock (0: none) and whether calls are refused."""
-    found = [Held.FILES, Held.READING] if version else []
+    restrictions = [Held.FILES, Held.READING] if version else []
     if version >= ABI_TCP or filtered:
-        found.append(Held.NETWORK)
+        restrictions.append(Held.NETWORK)
     if version >= ABI_SCOPES:
-        found.append(Held.SIGNALS)
-    return [*found, Held.SCHEDULING] if filtered else found
+        restrictions.append(Held.SIGNALS)
+    return [*restrictions, Held.SCHEDULING] if filtered else restrictions
 
 
 def settle(place: Place) -> tuple[int, list[Held]]:
@@ -348,7 +348,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     cores: list[int] = []
 
     def encoded(self) -> str:
-        """As one word of a command line; paths that are not UTF-8 survive it."""
+        """Encode the place as one word of a command line; paths that are not UTF-8 survive it."""
         return json.dumps(msgspec.to_builtins(self))
 
     @classmethod

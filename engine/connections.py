@@ -311,16 +311,16 @@ class Connections:
     async def _answer(self, request: requests.AnyRequest, client: str, outbox: Outbox) -> None:
         """Carry out a request once, however often it arrives."""
         assert not isinstance(request, requests.Hello)
-        if (told := self.now(request)) is not None:
-            outbox.reply(told)
+        if (answer := self.now(request)) is not None:
+            outbox.reply(answer)
             return
         if not isinstance(request, requests.Shutdown):
             await self._life.ready.wait()
         key = (client, request.seq)
-        known = self._replies.get(key)
-        if known is not None:
+        earlier = self._replies.get(key)
+        if earlier is not None:
             # It may still be under way, for a connection that has gone meanwhile.
-            outbox.reply(await asyncio.shield(known))
+            outbox.reply(await asyncio.shield(earlier))
             return
         if self._life.stopping.is_set() and not isinstance(request, requests.Shutdown):
             # What is planned now would be in nobody's queue.

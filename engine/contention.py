@@ -86,7 +86,7 @@ class Waits:
 
     Attributes:
         wall_ms, alone_ms, ran_ms: of Crowd, added up.
-        others_cores: processors that others kept busy, of `cores`; the most of any replica. None where not told.
+        others_cores: processors that others kept busy, of `cores`; the most of any replica. None where unknown.
         stolen_share: of the processor time that was asked for, what the hypervisor took; the most of any replica.
         pressure_share: of the time, that in which anything on the machine stood in line; likewise.
     """
@@ -133,7 +133,7 @@ class Waits:
         return max(1.0 / max(queue, 1.0 / MOST_FACTOR), shared)
 
     def members(self) -> dict[str, Any]:
-        """The same as members of an arm's quality in a record; empty where no turn was on a CPU."""
+        """Members of an arm's quality in a record; empty where no turn was on a CPU."""
         if not self.wall_ms:
             return {}
         return {

@@ -18,7 +18,7 @@ from typing import Any
 
 from aisp.engine import environment, facts, snapshots
 from aisp.engine.arena import Arena
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask, check_done, tail
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess, ask, check_done, tail
 from aisp.engine.caches import RunCaches
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
@@ -213,13 +213,13 @@ class Crew:
         """
         if self.device != "cuda":
             return None
-        known, key = self._services.pairs_ms, (self._services.gpu, cache)
-        if key not in known:
-            told = await self.ask_verifier(jobs.ReadPairs(cache=cache), reports.PairsRead)
-            if told.pair_ms is None:
-                log.warning("event pairs were not held against CUPTI: %s", clean_line(told.note))
-            known[key] = told.pair_ms
-        return known[key]
+        cached_ms, key = self._services.pairs_ms, (self._services.gpu, cache)
+        if key not in cached_ms:
+            report = await self.ask_verifier(jobs.ReadPairs(cache=cache), reports.PairsRead)
+            if report.pair_ms is None:
+                log.warning("event pairs were not held against CUPTI: %s", clean_line(report.note))
+            cached_ms[key] = report.pair_ms
+        return cached_ms[key]
 
     async def _ask_now(self, job: jobs.AnyJob, want: type[Any], whose: str = VERIFIER) -> Any:
         """The answer of whoever is the verifier now."""
@@ -291,72 +291,72 @@ class RunCrew(Crew):
         self._plan, self._reporter = plan, reporter
         self.hurries = False
 
-    async def start(self, arms: Sequence[Arm], replica: int) -> list[Stint]:
-        """A process for each arm, with its role; the stints of those where that went well."""
+    async def start(self, arms: Sequence[Arm], replica: int) -> list[ArmProcess]:
+        """A process for each arm, with its role; the processes of those where that went well."""
         async with self._reporter.step("warm worker"):
             started = await gathered(self._started(arm, replica) for arm in arms)
-        return [stint for stint in started if stint is not None and stint.running]
+        return [process for process in started if process is not None and process.running]
 
-    async def _started(self, arm: Arm, replica: int) -> Stint | None:
+    async def _started(self, arm: Arm, replica: int) -> ArmProcess | None:
         try:
-            process = await self.take_ranks(arm.name, compiler=self._plan.compiles(arm.rung))
+            child = await self.take_ranks(arm.name, compiler=self._plan.compiles(arm.rung))
         except ArmEnd as end:
             self.end_arm(arm, end)
             return None
         if not arm.running:  # another process of it has failed while this one was made
-            await self.end(process, gently=False)
+            await self.end(child, gently=False)
             return None
-        stint = Stint(arm, replica, process, self.arena.blob())
-        seat = len(arm.stints)
-        arm.stints.append(stint)
+        process = ArmProcess(arm, replica, child, self.arena.blob())
+        seat = len(arm.processes)
+        arm.processes.append(process)
         arm.state = State.RUNNING
-        self._reporter.listen(process, arm.name)
-        await self.guarded(stint, lambda s: self.give_role(s.child, arm.rung.name, arm.name, seat=seat))
-        return stint
+        self._reporter.listen(child, arm.name)
+        await self.guarded(process, lambda s: self.give_role(s.child, arm.rung.name, arm.name, seat=seat))
+        return process
 
-    async def each(self, stints: Iterable[Stint], work: Callable[[Stint], Awaitable[None]]) -> None:
+    async def each(self, processes: Iterable[ArmProcess], work: Callable[[ArmProcess], Awaitable[None]]) -> None:
         """Do this for all of them side by side, every one to its end."""
-        await gathered(self.guarded(stint, work) for stint in stints if stint.running)
+        await gathered(self.guarded(process, work) for process in processes if process.running)
 
-    async def guarded(self, stint: Stint, work: Callable[[Stint], Awaitable[None]]) -> None:
-        """Do some work of a stint. A failure ends its arm."""
+    async def guarded(self, process: ArmProcess, work: Callable[[ArmProcess], Awaitable[None]]) -> None:
+        """Do some work of a process. A failure ends its arm."""
         try:
-            await work(stint)
+            await work(process)
         except ArmEnd as end:
-            await self.fail(stint, end)
+            await self.fail(process, end)
 
-    async def fail(self, stint: Stint, end: ArmEnd) -> None:
+    async def fail(self, process: ArmProcess, end: ArmEnd) -> None:
         """End an arm for what one of its processes came to, and all of its processes, that one first."""
-        arm = stint.arm
+        arm = process.arm
         self.end_arm(arm, end)
         if arm.correctness is Correctness.WRONG:
-            await self._final_sensor_report(stint)
-        for each in sorted(arm.stints, key=lambda other: other is not stint):
-            await self.end_stint(each)
+            await self._final_sensor_report(process)
+        for each in sorted(arm.processes, key=lambda other: other is not process):
+            await self.end_arm_process(each)
 
     def end_arm(self, arm: Arm, end: ArmEnd) -> None:
         """Note and tell the end of an arm."""
         arm.end(end)
         self._reporter.report_arm(arm)
 
-    async def _final_sensor_report(self, stint: Stint) -> None:
+    async def _final_sensor_report(self, process: ArmProcess) -> None:
         """Ask the process of a refused arm what its sensors noted, where it still answers."""
-        if stint.child.alive and stint in stint.arm.stints:
+        if process.child.alive and process in process.arm.processes:
             with contextlib.suppress(ArmEnd):
-                report = await self.inspected(stint.child, FINAL_REPORT_S, stint.arm.name)
-                stint.arm.sensed += facts.sensed(report, self._plan.target.ranks, stint.replica)
+                report = await self.inspected(process.child, FINAL_REPORT_S, process.arm.name)
+                process.arm.sensed += facts.sensed(report, self._plan.target.ranks, process.replica)
 
-    async def end_stint(self, stint: Stint) -> None:
+    async def end_arm_process(self, process: ArmProcess) -> None:
         """End its process, and keep what that says of the arm. It may be called twice."""
-        arm, child = stint.arm, stint.child
-        if stint not in arm.stints:
+        arm, child = process.arm, process.child
+        if process not in arm.processes:
             return
         hurries = self.hurries or arm.state is State.TIMEOUT_PROGRESS
         code = await self.end(child, gently=not hurries)
-        if stint not in arm.stints:
+        if process not in arm.processes:
             return  # whoever waited for the same end has noted it
-        arm.stints.remove(stint)
-        self.arena.free(stint.outputs)
+        arm.processes.remove(process)
+        self.arena.free(process.outputs)
         arm.signal_sent_by_us = arm.signal_sent_by_us or child.signal_sent_by_us
         if code is not None and code < 0 and arm.signal is None:
             arm.signal = -code  # SIGTERM was enough, or SIGKILL was needed
@@ -365,15 +365,15 @@ class RunCrew(Crew):
             arm.reason = f"process {child.pid} cannot be killed: it is stopped in the kernel, with all that it holds"
             self._reporter.report_arm(arm)
 
-    async def finish(self, stint: Stint) -> None:
+    async def finish(self, process: ArmProcess) -> None:
         """Check the end of a process: only a done frame, exit status 0 and no signal make it a success."""
-        arm, child, limits = stint.arm, stint.child, self._services.limits
+        arm, child, limits = process.arm, process.child, self._services.limits
         async with self._reporter.step("inspect", arm):
             inspected = await self.inspected(child, limits.progress_s, arm.name)
-        arm.sensed += facts.sensed(inspected, self._plan.target.ranks, stint.replica)
+        arm.sensed += facts.sensed(inspected, self._plan.target.ranks, process.replica)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, limits.progress_s, arm.name)
-        check_done(stint, done, (time.monotonic_ns() - stint.started_ns) / 1e6)
+        check_done(process, done, (time.monotonic_ns() - process.started_ns) / 1e6)
         code = await child.wait(limits.finish_s)
         if code is None or code != 0:
             # Everything was delivered and checked; only the leaving went wrong.
@@ -382,17 +382,17 @@ class RunCrew(Crew):
             arm.detail = tail(child)
         if code in (0, None):  # on a busy machine a compiler's own processes take longer than that to leave
             self.caches.keep(child)
-        await self.end_stint(stint)
+        await self.end_arm_process(process)
 
     async def end_all(self, arms: Iterable[Arm]) -> None:
         """End every process that is left."""
-        await asyncio.gather(*(self.end_stint(stint) for arm in arms for stint in list(arm.stints)))
+        await asyncio.gather(*(self.end_arm_process(process) for arm in arms for process in list(arm.processes)))
 
 
 async def gathered(work: Iterable[Awaitable[Any]]) -> list[Any]:
     """Run these side by side, every one to its end. Raises the first of their errors."""
-    found = await asyncio.gather(*work, return_exceptions=True)
-    for result in found:
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
         if isinstance(result, BaseException):
             raise result
-    return found
+    return results

@@ -19,16 +19,16 @@ def run_json(run: Reading) -> dict[str, Any]:
     Names that schema 1 had for the same stand beside: `run_id`, `status`, an arm's `status` and `samples`.
     """
     record = run.record
-    told: dict[str, Any] = msgspec.to_builtins(record, builtin_types=(bytes,))
-    for arm, known in zip(told["arms"], record.arms, strict=True):
+    document: dict[str, Any] = msgspec.to_builtins(record, builtin_types=(bytes,))
+    for arm, arm_record in zip(document["arms"], record.arms, strict=True):
         arm |= {"status": arm["state"], "samples": arm["sample_count"]}
-        if known.naive is not None:
-            arm["naive"]["speedup"] = known.naive.speedup
+        if arm_record.naive is not None:
+            arm["naive"]["speedup"] = arm_record.naive.speedup
     return {
         "schema": SCHEMA,
         "run_id": record.id,
         "status": record.state.value,
-        **told,
+        **document,
         "folder": clean_line(record.folder),
         "comparisons": msgspec.to_builtins(run.comparisons),
         "policy": record.policy,

@@ -109,8 +109,8 @@ def git_revision(folder: Path) -> str:
             return ""
         common = git / _read(git / "commondir")  # the main work tree has no such file
         for base in (git, common):
-            if _is_hash(found := _read(base / ref)):
-                return found
+            if _is_hash(commit := _read(base / ref)):
+                return commit
         lines = _read(common / "packed-refs").splitlines()
         packed = next((line.partition(" ")[0] for line in lines if line.partition(" ")[2] == ref), "")
         return packed if _is_hash(packed) else ""
@@ -148,7 +148,7 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
     gpu = nvml.state(gpu_index)
     users = nvml.users(gpu_index)
     ours = descendants(os.getpid(), proc=proc)
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "at_ns": time.monotonic_ns(),
         "wall_us": time.time_ns() // 1000,
         "gpu": gpu,
@@ -166,7 +166,7 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
         "turbo": _turbo(sys),
         "smt": _truth(_read(sys / "devices/system/cpu/smt/active")),
         "numa": _numa(sys),
-        "isolated_cores": _known(sys / "devices/system/cpu/isolated"),
+        "isolated_cores": _text_if_there(sys / "devices/system/cpu/isolated"),
         "clocksource": _text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
         "huge_pages": _chosen(_read(sys / "kernel/mm/transparent_hugepage/enabled")),
         "load": _load(proc),
@@ -181,12 +181,12 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
         "variables": {name: clean_line(os.environ[name]) for name in VARIABLE_NAMES if name in os.environ},
         "variable_names": sorted(clean_line(name) for name in os.environ if name.startswith(VARIABLE_PREFIXES)),
     }
-    found |= _memory(proc)
-    found |= _processor_time(proc, ours)
+    facts |= _memory(proc)
+    facts |= _processor_time(proc, ours)
     if folder is not None:
-        found["git"] = git_revision(folder) or None
-        found["git_changed"] = git_changed(folder)
-    return found
+        facts["git"] = git_revision(folder) or None
+        facts["git_changed"] = git_changed(folder)
+    return facts
 
 
 POLICIES = {0: "other", 1: "fifo", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
@@ -197,16 +197,16 @@ POLICIES = {0: "other", 1: "fifo", 2: "round robin", 3: "batch", 5: "idle", 6: "
 
 def descendants(pid: int, *, proc: Path = Path("/proc")) -> set[int]:
     """This process and all below it."""
-    found, ahead = {pid}, [pid]
+    pids, ahead = {pid}, [pid]
     while ahead:
         tasks = proc / str(ahead.pop()) / "task"
         with contextlib.suppress(OSError):
             for task in tasks.iterdir():
                 for child in _read(task / "children").split():
-                    if int(child) not in found:
-                        found.add(int(child))
+                    if int(child) not in pids:
+                        pids.add(int(child))
                         ahead.append(int(child))
-    return found
+    return pids
 
 
 def _neighbour(proc: Path, user: User) -> dict[str, object]:
@@ -235,16 +235,16 @@ class ProcessorTime:
 def processor_time(proc: Path = Path("/proc")) -> ProcessorTime | None:
     """Up to now, of the cores that the present job's processes have; None where the kernel does not tell."""
     stat = _read(proc / "stat")
-    found = [_times(stat, f"cpu{core}") for core in slot_cores.get()] or [_times(stat, "cpu")]
-    if not all(found):
+    times = [_times(stat, f"cpu{core}") for core in slot_cores.get()] or [_times(stat, "cpu")]
+    if not all(times):
         return None
-    return ProcessorTime(sum(each["busy_s"] for each in found), sum(each["steal_s"] for each in found))
+    return ProcessorTime(sum(each["busy_s"] for each in times), sum(each["steal_s"] for each in times))
 
 
 def pressure_s(proc: Path = Path("/proc")) -> float | None:
     """Seconds since the start in which anything stood in line for a processor; None where the kernel does not tell."""
-    found = _pressure(proc / "pressure" / "cpu")
-    return found["total_s"] if found else None
+    pressure = _pressure(proc / "pressure" / "cpu")
+    return pressure["total_s"] if pressure else None
 
 
 def _processor_time(proc: Path, ours: set[int]) -> dict[str, float | None]:
@@ -299,8 +299,8 @@ def _memory(proc: Path) -> dict[str, object]:
 
 def available_bytes(proc: Path = Path("/proc")) -> int | None:
     """Memory that a new process can have without anything being swapped; None where the kernel does not tell."""
-    found = _memory(proc)["memory_available_bytes"]
-    return found if isinstance(found, int) else None
+    free_bytes = _memory(proc)["memory_available_bytes"]
+    return free_bytes if isinstance(free_bytes, int) else None
 
 
 OVERCOMMIT = {"0": "heuristic", "1": "always", "2": "never"}
@@ -313,7 +313,7 @@ def _limits(root: Path) -> dict[str, object]:
     """
     unified, by_name = _groups(root)
     base = root / "sys/fs/cgroup"
-    found: dict[str, object] = {
+    limits: dict[str, object] = {
         "cpus": None,
         "memory_bytes": None,
         "cores": None,
@@ -324,27 +324,27 @@ def _limits(root: Path) -> dict[str, object]:
     if (base / "cgroup.controllers").exists():
         for level in _levels(base, unified):
             quota, _, period = _read(level / "cpu.max").partition(" ")
-            _tighten(found, level, quota, period, "throttled_usec", 1e-6)
-            _least(found, "memory_bytes", _whole(_read(level / "memory.max")))
-            found["cores"] = found["cores"] or _text(level / "cpuset.cpus.effective")
-        return found
+            _tighten(limits, level, quota, period, "throttled_usec", 1e-6)
+            _least(limits, "memory_bytes", _whole(_read(level / "memory.max")))
+            limits["cores"] = limits["cores"] or _text(level / "cpuset.cpus.effective")
+        return limits
     for level in _levels(base / "cpu", by_name.get("cpu", "")):
         quota, period = _read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us")
-        _tighten(found, level, quota, period, "throttled_time", 1e-9)
+        _tighten(limits, level, quota, period, "throttled_time", 1e-9)
     for level in _levels(base / "memory", by_name.get("memory", "")):
         bytes_ = _whole(_read(level / "memory.limit_in_bytes"))
-        _least(found, "memory_bytes", bytes_ if bytes_ is not None and bytes_ < 1 << 60 else None)  # "none" is huge
+        _least(limits, "memory_bytes", bytes_ if bytes_ is not None and bytes_ < 1 << 60 else None)  # "none" is huge
     for level in _levels(base / "cpuset", by_name.get("cpuset", "")):
-        found["cores"] = found["cores"] or _text(level / "cpuset.effective_cpus") or _text(level / "cpuset.cpus")
-    return found
+        limits["cores"] = limits["cores"] or _text(level / "cpuset.effective_cpus") or _text(level / "cpuset.cpus")
+    return limits
 
 
 def memory_bytes(root: Path = Path("/")) -> int | None:
     """Bytes that this process and all that it starts may fill: the machine's memory, or what a control group leaves of
     it.
     """
-    known = (_memory(root / "proc")["memory_total_bytes"], _limits(root)["memory_bytes"])
-    return min((value for value in known if isinstance(value, int)), default=None)
+    bounds = (_memory(root / "proc")["memory_total_bytes"], _limits(root)["memory_bytes"])
+    return min((value for value in bounds if isinstance(value, int)), default=None)
 
 
 def oom_kills(root: Path = Path("/")) -> int:
@@ -383,26 +383,26 @@ def _levels(base: Path, path: str) -> list[Path]:
     return [level for level in inner if level.is_dir()] + [base]
 
 
-def _tighten(found: dict[str, object], level: Path, quota: str, period: str, counter: str, unit_s: float) -> None:
+def _tighten(limits: dict[str, object], level: Path, quota: str, period: str, counter: str, unit_s: float) -> None:
     """Keep this level's limit and its counters where it is the tightest so far."""
     if not (quota.isdigit() and period.isdigit() and int(period)):
         return
     cpus = int(quota) / int(period)
-    best = found["cpus"]
+    best = limits["cpus"]
     if isinstance(best, float) and best <= cpus:
         return
     counts = dict(line.split()[:2] for line in _read(level / "cpu.stat").splitlines() if line.count(" ") == 1)
     spent = _whole(counts.get(counter, ""))
-    found["cpus"] = cpus
-    found["periods"] = _whole(counts.get("nr_periods", ""))
-    found["throttled_periods"] = _whole(counts.get("nr_throttled", ""))
-    found["throttled_s"] = None if spent is None else spent * unit_s
+    limits["cpus"] = cpus
+    limits["periods"] = _whole(counts.get("nr_periods", ""))
+    limits["throttled_periods"] = _whole(counts.get("nr_throttled", ""))
+    limits["throttled_s"] = None if spent is None else spent * unit_s
 
 
-def _least(found: dict[str, object], name: str, value: int | None) -> None:
-    before = found[name]
+def _least(limits: dict[str, object], name: str, value: int | None) -> None:
+    before = limits[name]
     if value is not None and (not isinstance(before, int) or value < before):
-        found[name] = value
+        limits[name] = value
 
 
 # -- processor ---------------------------------------------------------------------------------------------------------
@@ -471,8 +471,8 @@ def _load(proc: Path) -> list[float] | None:
 
 def _pressure(path: Path) -> dict[str, float] | None:
     """Share of the last ten seconds in which some task waited, in per cent, and the time waited in all, in s."""
-    found = re.search(r"^some avg10=([\d.]+) .*total=(\d+)", _read(path), re.MULTILINE)
-    return {"some_avg10_pct": float(found[1]), "total_s": int(found[2]) / 1e6} if found else None
+    match = re.search(r"^some avg10=([\d.]+) .*total=(\d+)", _read(path), re.MULTILINE)
+    return {"some_avg10_pct": float(match[1]), "total_s": int(match[2]) / 1e6} if match else None
 
 
 # -- kind of machine ---------------------------------------------------------------------------------------------------
@@ -514,8 +514,8 @@ def _mps(root: Path) -> str | None:
 
 def _driver_module(proc: Path) -> str | None:
     """Version of the NVIDIA kernel module that is loaded."""
-    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", _read(proc / "driver/nvidia/version").partition("\n")[0])
-    return found[1] if found else None
+    match = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", _read(proc / "driver/nvidia/version").partition("\n")[0])
+    return match[1] if match else None
 
 
 def _pci(address: object) -> str:
@@ -528,7 +528,7 @@ def _pci(address: object) -> str:
 
 
 def git_changed(folder: Path) -> bool | None:
-    """Whether tracked files of the checkout differ from what git has noted of them; None where that cannot be told.
+    """Whether tracked files of the checkout differ from what git has noted of them; None where that is unknown.
 
     Read from .git/index without running git: size and time of each file, and its hash where these differ. Files that
     git does not know do not count. Changes that are staged but not committed make the answer None.
@@ -580,10 +580,10 @@ def _index_entries(index: bytes) -> tuple[list[tuple[bytes, int, int, bytes]], b
 
 def _differs(path: Path, size: int, mtime_ns: int, blob: bytes) -> bool:
     try:
-        found = path.lstat()
-        if found.st_size != size:
+        status = path.lstat()
+        if status.st_size != size:
             return True
-        if found.st_mtime_ns == mtime_ns:
+        if status.st_mtime_ns == mtime_ns:
             return False
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
@@ -607,17 +607,14 @@ def _tree_is_whole(extensions: bytes) -> bool:
 
 
 def _text(path: Path) -> str | None:
-    """A file's text on one line, None where there is none."""
     return clean_line(_read(path)) or None
 
 
-def _known(path: Path) -> str | None:
-    """The same, but "" where the file is there and empty."""
+def _text_if_there(path: Path) -> str | None:
     return clean_line(_read(path)) if path.exists() else None
 
 
 def _whole(text: str, *, least: int | None = None) -> int | None:
-    """A whole number, None where it is none, or below `least`."""
     if re.fullmatch(r"-?\d+", text) is None:
         return None
     value = int(text)
@@ -630,8 +627,8 @@ def _truth(text: str) -> bool | None:
 
 def _chosen(text: str) -> str | None:
     """The word in brackets of "always [madvise] never"."""
-    found = re.search(r"\[(\w+)\]", text)
-    return found[1] if found else None
+    match = re.search(r"\[(\w+)\]", text)
+    return match[1] if match else None
 
 
 def _ranges(cores: list[int]) -> str:

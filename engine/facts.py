@@ -26,7 +26,7 @@ def sensed(report: reports.Inspected, ranks: int, replica: int) -> list[registry
     """
     if len(report.sensed) != ranks:
         return [registry.Sensed(replica=replica)] * ranks
-    return [registry.received(told.facts, told.failed, replica) for told in report.sensed]
+    return [registry.received(entry.facts, entry.failed, replica) for entry in report.sensed]
 
 
 def task_facts(report: reports.TaskInspected) -> registry.TaskFacts | None:
@@ -122,7 +122,7 @@ def doubted(
     findings: Sequence[records.Finding], quarantines: Mapping[str, records.Quarantine], code: str
 ) -> dict[str, str]:
     """Arms whose speed-up may not be shown, and why: those caught now, and those still in quarantine."""
-    found = {
+    reasons = {
         finding.arm: f"caught by {finding.check}: {finding.evidence}"
         for finding in findings
         if finding.status is FindingStatus.CAUGHT
@@ -130,19 +130,19 @@ def doubted(
     for rung, quarantine in quarantines.items():
         if quarantine.code == code:
             why = f"quarantined: {quarantine.check}: {quarantine.evidence}"
-            found.setdefault(rung, why)
-            found.setdefault(rung + TWIN_SUFFIX, why)
-    return found
+            reasons.setdefault(rung, why)
+            reasons.setdefault(rung + TWIN_SUFFIX, why)
+    return reasons
 
 
 def without_doubted(
     comparisons: Sequence[records.Comparison], doubted_arms: Mapping[str, str]
 ) -> tuple[records.Comparison, ...]:
     """The comparisons, those of doubted arms without figures. A finding about the whole run doubts all of them."""
-    found: list[records.Comparison] = []
+    result: list[records.Comparison] = []
     for comparison in comparisons:
         why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")
         if why:
             comparison = comparison.without_figures(clean_line(why, limit=registry.EVIDENCE_CHARS))
-        found.append(comparison)
-    return tuple(found)
+        result.append(comparison)
+    return tuple(result)

@@ -24,7 +24,7 @@ def kind(folder: Path) -> str:
     It is that of the mount point nearest above: a subvolume has a device number that no mount has.
     """
     place = os.fsencode(os.path.realpath(folder))
-    found, depth = "", -1
+    fs_type, depth = "", -1
     try:
         lines = MOUNTS.read_bytes().splitlines()
     except OSError:
@@ -37,8 +37,8 @@ def kind(folder: Path) -> str:
         point = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), words[4]).rstrip(b"/")
         # Of several mounts on one place the last one is seen.
         if (place == point or place.startswith(point + b"/")) and len(point) >= depth:
-            found, depth = os.fsdecode(rest.split(b" ")[0]), len(point)
-    return found
+            fs_type, depth = os.fsdecode(rest.split(b" ")[0]), len(point)
+    return fs_type
 
 
 def network(folder: Path) -> str:

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 NUMBERS = 3  # per output
 
 
-def first_difference(wanted: Sequence[float], found: Sequence[float], tolerance: float) -> int | None:
+def first_difference(expected: Sequence[float], actual: Sequence[float], tolerance: float) -> int | None:
     """The first output whose fingerprint differs, None where all agree.
 
     Args:
         wanted, found: of the same number of outputs.
         tolerance: relative, of the outputs' norm for the projections and of its square for the sum of squares.
     """
-    for start in range(0, len(wanted), NUMBERS):
-        square = abs(wanted[start + 2])
+    for start in range(0, len(expected), NUMBERS):
+        square = abs(expected[start + 2])
         scale = math.sqrt(square)
         for offset, unit in ((0, scale), (1, scale), (2, square)):
             if not math.isfinite(unit):
                 unit = 0.0  # within a tolerance of infinity lies everything
-            old, new = wanted[start + offset], found[start + offset]
+            old, new = expected[start + offset], actual[start + offset]
             same = old == new or (math.isnan(old) and math.isnan(new))
             if not same and not abs(old - new) <= tolerance * unit:
                 return start // NUMBERS

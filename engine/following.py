@@ -24,8 +24,8 @@ def after(run: Run, event: events.Event) -> Run:
         case events.RunFinished() if event.run.arms:
             return event.run
         case events.RunFinished():  # it never began, or could not be stored: what was known of it is all there is
-            known = {"arms": run.arms, "comparisons": run.comparisons, "steps": run.steps}
-            return msgspec.structs.replace(event.run, **known)
+            progress = {"arms": run.arms, "comparisons": run.comparisons, "steps": run.steps}
+            return msgspec.structs.replace(event.run, **progress)
         case events.RunState() if not event.state.final:  # an end comes with the record
             start_ns = event.at_ns if run.start_ns is None and event.state is not State.PLANNED else run.start_ns
             return msgspec.structs.replace(run, state=event.state, start_ns=start_ns)
@@ -39,10 +39,10 @@ def after(run: Run, event: events.Event) -> Run:
     return run
 
 
-def pace(known: Pace, event: events.Event) -> None:
+def pace(run_pace: Pace, event: events.Event) -> None:
     """Note in a run's pace what one of its events says of its time."""
     match event:
         case events.RunPlanned():
-            known.expected_s, known.expected_processes = event.expected_s, event.expected_processes
+            run_pace.expected_s, run_pace.expected_processes = event.expected_s, event.expected_processes
         case events.RunState() if event.process:
-            known.begun_ns.setdefault(event.process, event.at_ns)
+            run_pace.begun_ns.setdefault(event.process, event.at_ns)

@@ -78,8 +78,8 @@ class FuzzPlan:
     replay: Failure | None = None
 
     @property
-    def told_seed(self) -> int | None:
-        """The seed as it is told before the end; None where rungs could foresee the cases by it."""
+    def public_seed(self) -> int | None:
+        """The seed that may be shown before the end; None where rungs could foresee the cases by it."""
         return None if self.drawn and self.what == "fuzz" else self.seed
 
     @property
@@ -88,7 +88,7 @@ class FuzzPlan:
         return replace(self, id="", wall="", trigger="", seed=0 if self.drawn else self.seed)
 
     def planned(self) -> events.FuzzPlanned:
-        """As clients are told of it."""
+        """Event that announces it to clients."""
         return events.FuzzPlanned(
             fuzz_id=self.id,
             what=self.what,
@@ -98,14 +98,14 @@ class FuzzPlan:
             device=self.device,
             rungs=[rung.name for rung in self.rungs],
             cases=self.cases,
-            seed=self.told_seed,
+            seed=self.public_seed,
             strategies=[str(strategy) for strategy in self.strategies],
             wall=self.wall,
             trigger=self.trigger,
         )
 
     def record(self, state: str, reason: str) -> Fuzz:
-        """As the store remembers it, with nothing tried yet."""
+        """Record for the store, with nothing tried yet."""
         return Fuzz(
             id=self.id,
             target=self.target.id,
@@ -160,7 +160,7 @@ class _Subject:
 
     @property
     def verdict(self) -> FuzzVerdict:
-        """Of all cases so far."""
+        """Verdict over all cases so far."""
         if self.gate_failing:
             return FuzzVerdict.WRONG
         if self.failing:
@@ -168,7 +168,7 @@ class _Subject:
         return FuzzVerdict.RIGHT if self.judged else FuzzVerdict.UNDECIDED
 
     def result(self) -> RungFuzz:
-        """As the store keeps it."""
+        """Result for the store."""
         reason = self.reason
         if self.verdict is FuzzVerdict.UNDECIDED and not reason:
             reason = "every case is beyond what it declares to support" if self.unsupported else "no case was judged"
@@ -295,9 +295,9 @@ class Fuzzing:
                 lambda store: store.put_fuzz(stored, kept, {self.plan.snapshot: self.plan.files})
             )
         except StoreError as error:
-            told = clean_line(f"it ended {state}, but could not be stored: {error}")
-            record = msgspec.structs.replace(record, state="failed", reason=told)
-        if plan.told_seed is None:
+            message = clean_line(f"it ended {state}, but could not be stored: {error}")
+            record = msgspec.structs.replace(record, state="failed", reason=message)
+        if plan.public_seed is None:
             for each in kept:  # now with its seed and script
                 publish(events.FuzzFailure(fuzz_id=plan.id, failure=each, shrunk=each.tried > 0))
         publish(events.FuzzFinished(fuzz=record))
@@ -394,16 +394,16 @@ class Fuzzing:
             return _Tried(CaseVerdict.UNSUPPORTED, detail=beyond)
         if isinstance(posed, _Tried):
             return posed
-        found = await self._call(subject, case, posed, naive=naive)
-        found.input_hashes = dict(posed.hashes)
-        if case.relation and found.verdict is CaseVerdict.RIGHT:
+        outcome = await self._call(subject, case, posed, naive=naive)
+        outcome.input_hashes = dict(posed.hashes)
+        if case.relation and outcome.verdict is CaseVerdict.RIGHT:
             other = await self._posed_changed(case)
             if isinstance(other, reports.Posed) and not other.possible:
                 second = await self._call(subject, case, other, changed=True)
                 if second.verdict is not CaseVerdict.RIGHT:
                     second.input_hashes = dict(other.hashes)
-                    found = second
-        return found
+                    outcome = second
+        return outcome
 
     async def _posed_changed(self, case: Case) -> reports.Posed | _Tried:
         """The case as its relation changes it, posed once for all rungs."""
@@ -607,14 +607,14 @@ class Fuzzing:
 
     def _tell(self, failure: Failure, *, shrunk: bool = False) -> None:
         """Tell a failure while the fuzz goes on."""
-        if self.plan.told_seed is None:
+        if self.plan.public_seed is None:
             failure = failure.unseeded()
         self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure, shrunk=shrunk))
 
     async def _ask_naively(self, subject: _Subject) -> None:
         """What a naive harness says: the default case's shape, each dtype once."""
         assert self._schema is not None
-        target, said = self.plan.target, {"allclose": True, "assert_close": True}
+        target, opinion = self.plan.target, {"allclose": True, "assert_close": True}
         names = [case.name for case in target.cases]
         axes = target.case("cpu" if self.plan.device == "cpu" and "cpu" in names else "default").axes
         for index, dtype in enumerate(self._schema.dtypes or ("",)):
@@ -623,8 +623,8 @@ class Fuzzing:
             if not tried.naive:
                 subject.naive = NaiveOpinion(None, None)
                 return
-            said = {name: said[name] and tried.naive[name] for name in said}
-        subject.naive = NaiveOpinion(**said)
+            opinion = {name: opinion[name] and tried.naive[name] for name in opinion}
+        subject.naive = NaiveOpinion(**opinion)
 
     # -- lint ------------------------------------------------------------------------------------------------------
 
@@ -645,8 +645,8 @@ class Fuzzing:
                 last = posed.detail
                 continue
             job = jobs.LintTask(case=case.plain(), seed=plan.seed)
-            found: reports.Linted = await (await self._verifier()).ask_verifier(job, reports.Linted)
-            gathered.append(found.facts)
+            linted: reports.Linted = await (await self._verifier()).ask_verifier(job, reports.Linted)
+            gathered.append(linted.facts)
             for subject in self._subjects:
                 if subject.rung.name in plan.obstacles or subject.deaths >= DEATHS:
                     continue
@@ -699,7 +699,7 @@ def _smallness(failure: Failure) -> tuple[bool, float, int]:
 
 
 def unstarted(plan: FuzzPlan, reason: str) -> list[events.Event]:
-    """The end of a fuzz that never began, as clients are told of it."""
+    """Events for clients about the end of a fuzz that never began."""
     if plan.what == "lint":
         return [
             events.LintFinished(fuzz_id=plan.id, target=plan.target.id, device=plan.device, items=[], reason=reason)

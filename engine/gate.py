@@ -20,7 +20,7 @@ from aisp.checks.oracle import calling, families, fixed, truth, values
 from aisp.checks.oracle.fixed import Held
 from aisp.checks.oracle.schema import Case, Schema, SchemaError
 from aisp.checks.registry import Drawn, Refusal
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess, ask, wrong
 from aisp.engine.crew import Ask
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Case as NamedCase
@@ -53,12 +53,12 @@ FAMILIES = "evaluation.value_families"
 
 @dataclass(slots=True)
 class Gate:
-    """Of one run.
+    """The gate of one run.
 
     Attributes:
         ask_judge: asks the run's verifier.
         blob: a new shared file.
-        first_set: number of the first set of values that is made here; no worker is told it before.
+        first_set: number of the first set of values that is made here; no worker learns it before.
         note: keeps a sentence that the run's record is to hold.
         drawn: each drawn case with the master seed of the run that it was drawn for.
         held: axes that keep to some values, whatever [fuzz] leaves open.
@@ -159,32 +159,32 @@ class Gate:
                 raise
             self._drop("asking the reference on the CPU", end)
             return []
-        known = {held.axis for held in self.held}
-        return [held for held in map(Held.of, probed.held) if held.axis not in known]
+        axes = {held.axis for held in self.held}
+        return [held for held in map(Held.of, probed.held) if held.axis not in axes]
 
-    async def enter(self, stint: Stint, patience_s: float, *, most: int | None = None) -> None:
+    async def enter(self, process: ArmProcess, patience_s: float, *, most: int | None = None) -> None:
         """The drawn cases that the rung claims to support: of the run's own, and of those that are posed again, the
         first `most` each. Raises ArmEnd.
         """
-        asked = [entry for entry in self.drawn if not stint.arm.rung.unsupported(entry[0].axes)]
-        again = [entry for entry in asked if entry[1] != self.seed]
-        own = [entry for entry in asked if entry[1] == self.seed]
+        supported = [entry for entry in self.drawn if not process.arm.rung.unsupported(entry[0].axes)]
+        again = [entry for entry in supported if entry[1] != self.seed]
+        own = [entry for entry in supported if entry[1] == self.seed]
         for entry in again[:most] + own[:most]:
             case, seed, posed = entry
             if entry not in self.drawn:  # dropped meanwhile
                 continue
-            job = tried_with(self.target, case, seed, posed.blob, stint.outputs)
-            tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
-            judged = await self._judged(case, seed, stint.arm, tried.outputs)
+            job = tried_with(self.target, case, seed, posed.blob, process.outputs)
+            tried = await ask(process.child, job, reports.Tried, patience_s, process.name)
+            judged = await self._judged(case, seed, process.arm, tried.outputs)
             if judged is None:
                 self.drawn = [other for other in self.drawn if other != entry]
                 continue
             if not judged.right:
-                advice, said = "`aisp fuzz` finds the smallest such case", f"drawn case {self._said(case, seed)}"
-                raise wrong(judged, [posed.blob], HELD_OUT, said, f" ({said})", advice)
-            stint.arm.shapes.append(self._said(case, seed))
+                advice, label = "`aisp fuzz` finds the smallest such case", f"drawn case {self._label(case, seed)}"
+                raise wrong(judged, [posed.blob], HELD_OUT, label, f" ({label})", advice)
+            process.arm.shapes.append(self._label(case, seed))
 
-    def _said(self, case: Case, seed: int) -> str:
+    def _label(self, case: Case, seed: int) -> str:
         """A drawn case in words."""
         return case.text if seed == self.seed else f"{case.text}, as when a rung was caught"
 
@@ -192,18 +192,17 @@ class Gate:
         """None: it could not be judged, which is not the rung's doing. Raises ArmEnd where no verifier is left."""
         job = jobs.Judge(case=case.plain(), seed=seed, rung=arm.name, outputs=outputs)
         try:
-            found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
+            judged: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
         except ArmEnd as end:
             if end.state is not State.USER_ERROR:
                 raise
-            self._drop(families.named(case) if case.values else f"drawn case {self._said(case, seed)}", end)
+            self._drop(families.named(case) if case.values else f"drawn case {self._label(case, seed)}", end)
             return None
-        arm.accepted[found.policy] += found.right
-        return found
+        arm.accepted[judged.policy] += judged.right
+        return judged
 
-    def _drop(self, said: str, end: ArmEnd) -> None:
-        """Note that a case is left out, and why."""
-        sentence = clean_line(f"{said}: {end.reason}")[:200]
+    def _drop(self, label: str, end: ArmEnd) -> None:
+        sentence = clean_line(f"{label}: {end.reason}")[:200]
         if sentence not in self.why:
             self.why.append(sentence)
             self.note(f"left out: {sentence}")
@@ -223,7 +222,7 @@ class Gate:
     def facts(self) -> Drawn:
         """What was posed, for checks."""
         return Drawn(
-            tuple(self._said(case, seed) for case, seed, _ in self.drawn),
+            tuple(self._label(case, seed) for case, seed, _ in self.drawn),
             tuple(self.why),
             several=self.several,
             fixed=self.fixed,
@@ -244,7 +243,7 @@ class Gate:
         if FAMILIES not in self.without:
             await self._posed()
 
-    async def try_values(self, stint: Stint, patience_s: float) -> None:
+    async def try_values(self, process: ArmProcess, patience_s: float) -> None:
         """Other families of values at the timed shape, in the buffers and by the callable that were timed, but where
         static inputs change.
 
@@ -252,15 +251,15 @@ class Gate:
         was not stated for them: the baseline shows what it is worth there, and who is off by more is doubted. Raises
         ArmEnd.
         """
-        arm = stint.arm
+        arm = process.arm
         if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
             return
         for case, posed in list(await self._posed()):
             if (case, posed) not in (self._values or ()):  # dropped meanwhile
                 continue
-            outputs = await self._outputs_of(stint, case, posed, patience_s)
+            outputs = await self._outputs_of(process, case, posed, patience_s)
             judged = await self._judged(case, self.seed, arm, outputs)
-            said = families.named(case)
+            label = families.named(case)
             if judged is None:
                 self._leave_out(case)
                 continue
@@ -268,27 +267,27 @@ class Gate:
             if arm.rung.role is Role.BASELINE:
                 self._off.setdefault(case.number, error)
             if judged.right:
-                arm.families.append(said)
+                arm.families.append(label)
             elif families.gating(case):
                 advice = "values that its declaration admits must be right"
-                raise wrong(judged, [posed.blob], FAMILIES, self.case.name, f" (timed shape, {said})", advice)
+                raise wrong(judged, [posed.blob], FAMILIES, self.case.name, f" (timed shape, {label})", advice)
             elif self._off.get(case.number, 0.0) > MOST_OFF:
-                self.why.append(clean_line(f"{said}: left out, the baseline itself is wrong there: {judged.detail}"))
+                self.why.append(clean_line(f"{label}: left out, the baseline itself is wrong there: {judged.detail}"))
                 self._leave_out(case)
             elif error > AS_THE_BASELINE * self._off.get(case.number, 0.0) and arm.doubt is None:
-                arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
+                arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({label}): {judged.detail}"))
 
     def _leave_out(self, case: Case) -> None:
         self._values = [other for other in self._values or () if other[0] != case]
 
-    async def _outputs_of(self, stint: Stint, case: Case, posed: reports.Posed, patience_s: float) -> jobs.Blob:
+    async def _outputs_of(self, process: ArmProcess, case: Case, posed: reports.Posed, patience_s: float) -> jobs.Blob:
         """What a rung returns for such a set. Raises ArmEnd."""
         if families.prepared_anew(self.target, case):
-            job = tried_with(self.target, case, self.seed, posed.blob, stint.outputs)
-            tried: reports.Tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
+            job = tried_with(self.target, case, self.seed, posed.blob, process.outputs)
+            tried: reports.Tried = await ask(process.child, job, reports.Tried, patience_s, process.name)
             return tried.outputs
-        execute = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
-        executed: reports.Executed = await ask(stint.child, execute, reports.Executed, patience_s, stint.name)
+        execute = jobs.Execute(case=self.case.name, set_index=0, outputs=process.outputs, values=posed.blob)
+        executed: reports.Executed = await ask(process.child, execute, reports.Executed, patience_s, process.name)
         return executed.outputs
 
     async def _posed(self) -> list[tuple[Case, reports.Posed]]:

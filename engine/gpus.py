@@ -3,7 +3,7 @@
 A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits for the
 reclaim that is pending, longer than a machine is likely to stand still; then the GPU is set aside, until nothing is
 wrong with it any more. Only what the driver says for certain counts against a GPU: in a container it may number
-processes as the host does, and then a leak cannot be told from a neighbour.
+processes as the host does, and then a leak looks like a neighbour.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class GpuOwnership:
         return ""
 
     def why_lost(self, words: str, gpu: int | None = None) -> str:
-        """A sentence with the driver's error for a lost GPU, the first unless told; "" where `words` is empty."""
+        """A sentence with the driver's error for a lost GPU, by default the first; "" where `words` is empty."""
         gpu = self._gpus[0] if gpu is None else gpu
         if not words:
             return ""
@@ -105,7 +105,7 @@ class GpuOwnership:
         return f"GPU {gpu} is lost ({words})"
 
     async def _patiently(self, *, memory: bool) -> str:
-        began, told, tell = time.monotonic(), False, silence.banner.get()
+        began, reporting, tell = time.monotonic(), False, silence.banner.get()
         try:
             while not (words := await self.lost()):
                 pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
@@ -113,29 +113,29 @@ class GpuOwnership:
                 if not pending or waited_s > GIVE_BACK_S:
                     self.bad.update(pending)
                     break
-                if waited_s > TELL_AFTER_S and not told:
-                    told = True
+                if waited_s > TELL_AFTER_S and not reporting:
+                    reporting = True
                     tell("give back", f"{words}; it is waited for, {GIVE_BACK_S:g} s at most (AISP_GIVE_BACK_S)")
                 await asyncio.sleep(LOOK_S)
             return words
         finally:
-            if told:
+            if reporting:
                 tell("give back", "")
 
     def _pending_reclaim(self, *, memory: bool) -> dict[int, str]:
         """By GPU: what it has not been given back."""
         users = {gpu: self._nvml.users(gpu) for gpu in self._gpus}
-        if any(found is not None for found in users.values()):
-            self._gone.intersection_update(user.pid for found in users.values() for user in found or ())
+        if any(on_gpu is not None for on_gpu in users.values()):
+            self._gone.intersection_update(user.pid for on_gpu in users.values() for user in on_gpu or ())
         pending: dict[int, str] = {}
-        for gpu, found in users.items():
-            if found is None:
+        for gpu, on_gpu in users.items():
+            if on_gpu is None:
                 continue
-            if held := self._gone.intersection(user.pid for user in found):
+            if held := self._gone.intersection(user.pid for user in on_gpu):
                 pending[gpu] = f"the GPU still holds memory of process {min(held)}, which is gone"
             elif memory and (noted := self._noted[gpu]) is not None:
-                now, (then, users_then) = self._nobodys(gpu, found), noted
-                nameless_bytes = NAMELESS_BYTES * max(len(found) - users_then, 0)
+                now, (then, users_then) = self._nobodys(gpu, on_gpu), noted
+                nameless_bytes = NAMELESS_BYTES * max(len(on_gpu) - users_then, 0)
                 if now is not None and now > then + LEAK_BYTES + nameless_bytes:
                     leaked = (now - then) >> 20
                     pending[gpu] = f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
@@ -150,10 +150,10 @@ class GpuOwnership:
         users = self._nvml.users(gpu)
         if users is None or not any(user.pid in pids for user in users):
             return None
-        found = self._nobodys(gpu, users)
+        first = self._nobodys(gpu, users)
         time.sleep(LOOK_S)
         again = self._nobodys(gpu, self._nvml.users(gpu) or ())
-        return None if found is None or again != found else (found, len(users))
+        return None if first is None or again != first else (first, len(users))
 
     def _nobodys(self, gpu: int, users: Iterable[User]) -> int | None:
         """Memory that no living process has; None where the driver does not tell all of it."""
@@ -170,25 +170,25 @@ class GpuOwnership:
 
 def use(nvml: Nvml) -> list[events.GpuUse]:
     """Every GPU as it is now. Whose processes are on it is not known where the driver numbers them as a host does."""
-    ours, found = descendants(os.getpid()), []
+    ours, uses = descendants(os.getpid()), []
     for gpu in range(nvml.count):
         users, now = nvml.users(gpu), Readings()
         nvml.read(gpu, now)
         strange = users is None or any(not Path(f"/proc/{user.pid}").exists() for user in users)
         others = None if strange else [user.memory_bytes for user in users or () if user.pid not in ours]
-        known = [size for size in others or () if size is not None]
+        sizes = [size for size in others or () if size is not None]
         readings = (now.sm_clock_mhz, now.power_w)
         clock, power = (next((one for one in read if not math.isnan(one)), None) for read in readings)
-        found.append(
+        uses.append(
             events.GpuUse(
                 index=gpu,
                 others=None if others is None else len(others),
-                others_bytes=sum(known) if others is not None and len(known) == len(others) else None,
+                others_bytes=sum(sizes) if others is not None and len(sizes) == len(others) else None,
                 sm_clock_mhz=clock,
                 power_w=power,
             )
         )
-    return found
+    return uses
 
 
 def neighbours(seen: Mapping[str, Any]) -> list[int]:
@@ -201,7 +201,7 @@ def conditions(before: Mapping[str, Any], after: Mapping[str, Any], throttle: Se
 
     Args:
         before, after: engine.environment.observe.
-        throttle: the clocks-event reasons of every reading in between, -1 where they are not told.
+        throttle: the clocks-event reasons of every reading in between, -1 where the driver does not report them.
     """
     # The engine sets no clock, and no driver tells whether somebody else has.
     flags = ["clocks=unlocked"]

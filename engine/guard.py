@@ -56,8 +56,8 @@ async def look() -> None:
     families = {child: descendants(child.pid) for child in spawner.living() if child.limit is None}
     for child, family in list(families.items()):
         if len(family) - 1 > PROCESS_LIMIT:
-            found = await asyncio.to_thread(halt, child.pid)
-            _end(child, found, ProcessLimitError(f"had {len(found) - 1} processes, {PROCESS_LIMIT} are allowed"))
+            pids = await asyncio.to_thread(halt, child.pid)
+            _end(child, pids, ProcessLimitError(f"had {len(pids) - 1} processes, {PROCESS_LIMIT} are allowed"))
             del families[child]
     # The cheap count has shared pages once for each process; over the limit they are counted once in all.
     if sum(held_bytes(family) for family in families.values()) <= MEMORY_LIMIT_BYTES:
@@ -67,11 +67,11 @@ async def look() -> None:
         return
     biggest = max(held, key=lambda child: held[child])
     if biggest.alive:
-        told = (
+        reason = (
             f"held {_gib(held[biggest])} of memory, all workers together {_gib(sum(held.values()))}, "
             f"and {_gib(MEMORY_LIMIT_BYTES)} is the limit"
         )
-        _end(biggest, await asyncio.to_thread(halt, biggest.pid), MemoryLimitError(told))
+        _end(biggest, await asyncio.to_thread(halt, biggest.pid), MemoryLimitError(reason))
 
 
 def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None:
@@ -82,7 +82,7 @@ def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None
 def halt(pid: int) -> set[int]:
     """Stop a process of ours and all below it, so that they start no more. Returns their PIDs.
 
-    A process that was told to stop may be about to start one more. So looks go on until one that found nobody new began
+    A process that was sent a stop may be about to start one more. So looks go on until one that found nobody new began
     when all stood still, 0.5 s at most: some wait for a disk and cannot stop.
     """
     halted: set[int] = set()

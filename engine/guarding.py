@@ -105,9 +105,9 @@ class Guarding:
         kind = "compiler" if child.compiler else "plain"
         if self._installation.knows(kind):
             return
-        told = await child.ask(jobs.TellImports(), TELL_PATIENCE_S)
-        if isinstance(told, reports.ImportsTold):
-            path, files = ([os.fsdecode(name) for name in names] for names in (told.path, told.files))
+        report = await child.ask(jobs.TellImports(), TELL_PATIENCE_S)
+        if isinstance(report, reports.ImportsTold):
+            path, files = ([os.fsdecode(name) for name in names] for names in (report.path, report.files))
             await asyncio.to_thread(self._installation.learn, kind, path, files)
 
     def _report(self, news: News) -> None:

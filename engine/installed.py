@@ -131,7 +131,7 @@ def listed(changes: Sequence[Change]) -> str:
 
 
 def import_path() -> list[str]:
-    """Folders from which a process of this interpreter imports, when it is told nothing else. Asks one: 30 ms."""
+    """Folders from which a process of this interpreter imports, with no options of its own. Asks one: 30 ms."""
     from aisp.engine.spawner import helped  # `aisp doctor` asks nobody
 
     words = [sys.executable, "-P", "-s", "-E", "-c", "import json, sys; print(json.dumps(sys.path))"]
@@ -144,22 +144,22 @@ def import_path() -> list[str]:
 
 def top_level(path: Iterable[str]) -> dict[str, Stat]:
     """The top level of every folder of an import path: all that a name can be imported from, and what runs at start."""
-    found: dict[str, Stat] = {}
+    by_path: dict[str, Stat] = {}
     for folder in path:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    _take_in(entry, found)
+                    _take_in(entry, by_path)
         except NotADirectoryError:
-            found |= stats([folder])  # a zip file
+            by_path |= stats([folder])  # a zip file
         except OSError:
             continue  # not there, or closed to us: what appears is seen when it does
         if is_site(folder):
             with contextlib.suppress(OSError):
                 at = os.stat(folder)  # noqa: PTH116  hot path
-                found[folder + os.sep] = (at.st_ino, 0, at.st_mtime_ns, at.st_ctime_ns)
-    found |= stats([os.path.join(sys.prefix, "pyvenv.cfg")])  # noqa: PTH118  hot path
-    return found
+                by_path[folder + os.sep] = (at.st_ino, 0, at.st_mtime_ns, at.st_ctime_ns)
+    by_path |= stats([os.path.join(sys.prefix, "pyvenv.cfg")])  # noqa: PTH118  hot path
+    return by_path
 
 
 def is_site(folder: str) -> bool:
@@ -167,31 +167,31 @@ def is_site(folder: str) -> bool:
     return os.path.basename(folder) in SITE_FOLDERS or folder == sysconfig.get_paths()["stdlib"]  # noqa: PTH119  hot path
 
 
-def _take_in(entry: os.DirEntry[str], found: dict[str, Stat]) -> None:
+def _take_in(entry: os.DirEntry[str], by_path: dict[str, Stat]) -> None:
     name = entry.name
     if name.endswith((".pth", *_SUFFIXES)) or name in STARTUP:
-        found |= stats([entry.path])
+        by_path |= stats([entry.path])
     elif name.endswith(METADATA) or name == COMPILED or name.isidentifier():
         if not entry.is_dir():
             return
-        found[entry.path] = THERE
+        by_path[entry.path] = THERE
         if name.isidentifier() and name != COMPILED:
             for suffix in _SUFFIXES:
-                found |= stats([f"{entry.path}/__init__{suffix}"])
+                by_path |= stats([f"{entry.path}/__init__{suffix}"])
         elif name != COMPILED:
-            found |= stats([f"{entry.path}/{ENTRY_POINTS}"])
+            by_path |= stats([f"{entry.path}/{ENTRY_POINTS}"])
 
 
 def stats(files: Iterable[str]) -> dict[str, Stat]:
     """What stat() says of the files that exist."""
-    found: dict[str, Stat] = {}
+    by_path: dict[str, Stat] = {}
     for path in files:
         try:
             at = os.stat(path)  # noqa: PTH116  hot path
         except (OSError, ValueError):
             continue
-        found[path] = (at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
-    return found
+        by_path[path] = (at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+    return by_path
 
 
 def own_files() -> Iterator[str]:
@@ -213,28 +213,28 @@ def shadows(path: Sequence[str]) -> dict[str, str]:
     is installed twice is no shadow of itself.
     """
     first: dict[str, str] = {}
-    found: dict[str, str] = {}
+    by_file: dict[str, str] = {}
     for folder in path:
         for module, file in _modules(folder).items():
             before = first.setdefault(module, file)
             whole = file.endswith("/__init__.py") and not before.endswith("/__init__.py")
             if before != file and not _is_standard(module, before) and (whole or _is_standard(module, file)):
-                found.setdefault(before, file)
-    return found
+                by_file.setdefault(before, file)
+    return by_file
 
 
 def _modules(folder: str) -> dict[str, str]:
     """The file that each name in a folder of the import path is imported from; a package goes before a lone file."""
-    found: dict[str, str] = {}
+    by_module: dict[str, str] = {}
     for path in top_level([folder]):
         where, name = os.path.split(path)
         module = name.partition(".")[0]
         if where == folder and module.isidentifier():
             if name.endswith(_SUFFIXES):
-                found.setdefault(module, path)
+                by_module.setdefault(module, path)
             elif os.path.exists(f"{path}/__init__.py"):  # noqa: PTH110  hot path
-                found[module] = f"{path}/__init__.py"
-    return found
+                by_module[module] = f"{path}/__init__.py"
+    return by_module
 
 
 def _is_standard(module: str, file: str) -> bool:
@@ -256,11 +256,11 @@ class Installation:
         self._folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._file = file
         self._mark = file.with_suffix(".run")
-        self._given = path
+        self._fixed_path = path
         self._own = own
         self._path: list[str] = []
         self._files: set[str] = set()
-        self._known: dict[str, Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._blocked: dict[str, Change] = {}
         self._whose = ""
         self._going: dict[str, dict[str, Change]] = {}  # by run that goes on: what has changed meanwhile, by path
@@ -284,16 +284,16 @@ class Installation:
         """
         with self._lock:
             remembered = recall(self._file)
-            self._path = list(self._given) if self._given is not None else import_path()
+            self._path = list(self._fixed_path) if self._fixed_path is not None else import_path()
             lost = [*lost, *self._marked()]
             self.accepted_before = remembered is not None and remembered.accepted
             if remembered is None or remembered.python != sys.executable:
-                self._known = {path: Entry(stat) for path, stat in self._now().items()}
+                self._entries = {path: Entry(stat) for path, stat in self._now().items()}
                 self._save()
                 return News()
             self._path += [entry for entry in remembered.path if entry not in self._path]
             self._files = set(remembered.files)
-            self._known = remembered.entries
+            self._entries = remembered.entries
             self._blocked = {change.path: change for change in remembered.blocked}
             self._whose = remembered.whose
             if not lost:
@@ -340,9 +340,9 @@ class Installation:
         changes = self._differences(self._now())
         if not changes:
             return
-        for run, found in self._going.items():
+        for run, by_path in self._going.items():
             if run != but:
-                found.update((change.path, change) for change in changes)
+                by_path.update((change.path, change) for change in changes)
         self._block(changes, " and ".join(f"run {run}" for run in self._going if run != but))
 
     def _mark_going(self) -> None:
@@ -404,43 +404,43 @@ class Installation:
     def _adopt(self, changes: Iterable[Change], now: Mapping[str, Stat]) -> None:
         for change in changes:
             if change.path in now:
-                self._known[change.path] = Entry(now[change.path])
+                self._entries[change.path] = Entry(now[change.path])
             else:
-                self._known.pop(change.path, None)
+                self._entries.pop(change.path, None)
 
     def _now(self, *, whole: bool = True) -> dict[str, Stat]:
         start = time.perf_counter()
-        top = found = top_level(self._path)
+        top = by_path = top_level(self._path)
         if not whole:  # of all else nothing is said
-            found = {path: entry.stat for path, entry in self._known.items() if path not in self._top} | top
+            by_path = {path: entry.stat for path, entry in self._entries.items() if path not in self._top} | top
             self._top |= top.keys()
-            return found
+            return by_path
         self._top = set(top)
         if self._own:
-            found = found | stats(own_files())
-        found = found | stats(self._files - found.keys())
+            by_path = by_path | stats(own_files())
+        by_path = by_path | stats(self._files - by_path.keys())
         self.look_ms = (time.perf_counter() - start) * 1e3
-        return found
+        return by_path
 
     def _differences(self, now: Mapping[str, Stat]) -> list[Change]:
         """Entries that differ from what was known. One that differs by stat() alone is known as it is from here on."""
         changes: list[Change] = []
         compiled: list[str] = []
         for path, at in now.items():
-            known = self._known.get(path)
-            if known is not None and known.stat == at:
+            entry = self._entries.get(path)
+            if entry is not None and entry.stat == at:
                 continue
-            if known is not None and known.sha256 and _sha256(path) == known.sha256:
-                self._known[path] = Entry(at, known.sha256)
+            if entry is not None and entry.sha256 and _sha256(path) == entry.sha256:
+                self._entries[path] = Entry(at, entry.sha256)
             elif _is_compiled(path):
                 compiled.append(path)
             else:
-                changes.append(Change(path, What.APPEARED if known is None else What.CHANGED))
-        changes += [Change(path, What.GONE) for path in self._known.keys() - now.keys() if not _is_compiled(path)]
+                changes.append(Change(path, What.APPEARED if entry is None else What.CHANGED))
+        changes += [Change(path, What.GONE) for path in self._entries.keys() - now.keys() if not _is_compiled(path)]
         for path in faithful(compiled):
             compiled.remove(path)
-            self._known[path] = Entry(now[path])
-        changes += [Change(path, What.CHANGED if path in self._known else What.APPEARED) for path in compiled]
+            self._entries[path] = Entry(now[path])
+        changes += [Change(path, What.CHANGED if path in self._entries else What.APPEARED) for path in compiled]
         return sorted(self._without_folders(changes, now), key=lambda change: change.path)
 
     def _without_folders(self, changes: list[Change], now: Mapping[str, Stat]) -> Iterator[Change]:
@@ -449,7 +449,7 @@ class Installation:
 
         Alone, that time tells of a file that came and went again.
         """
-        silent = {path for path in now.keys() | self._known.keys() if os.path.basename(path) == COMPILED}  # noqa: PTH119
+        silent = {path for path in now.keys() | self._entries.keys() if os.path.basename(path) == COMPILED}  # noqa: PTH119
         entries = [change.path for change in changes if not change.path.endswith(os.sep)]
         touched = {os.path.dirname(path) for path in entries}  # noqa: PTH120  hot path
         for change in changes:
@@ -480,16 +480,16 @@ class Installation:
             more = set(files) - self._files
             self._files |= more
             for name, at in (top_level(new) | stats(more)).items():
-                self._known.setdefault(name, Entry(at))
+                self._entries.setdefault(name, Entry(at))
             self._save()
 
     def state(self) -> dict[str, object]:
         """Figures for a run's facts: how many entries there are, and how many of them by content."""
         with self._lock:
             # Neither folders, nor site folders with their time of change.
-            files = [e for path, e in self._known.items() if e.stat != THERE and not path.endswith(os.sep)]
+            files = [e for path, e in self._entries.items() if e.stat != THERE and not path.endswith(os.sep)]
             return {
-                "entries": len(self._known),
+                "entries": len(self._entries),
                 "folders": len(self._path),
                 "hashed": sum(bool(entry.sha256) for entry in files),
                 "files": len(files),
@@ -518,9 +518,9 @@ class Installation:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)  # Linux: of this thread alone
         while not self._ended.is_set():
             with self._lock:
-                waiting = [path for path, entry in self._known.items() if not entry.sha256 and entry.stat[0]]
+                waiting = [path for path, entry in self._entries.items() if not entry.sha256 and entry.stat[0]]
             # What runs at every start and what is small comes first.
-            waiting.sort(key=lambda path: (not path.endswith((".pth", *STARTUP)), self._known[path].stat[1]))
+            waiting.sort(key=lambda path: (not path.endswith((".pth", *STARTUP)), self._entries[path].stat[1]))
             unread = [path for path in waiting if not path.endswith(os.sep) and path not in self._blocked]
             for path in unread:
                 self._read_one(path, busy)
@@ -535,15 +535,15 @@ class Installation:
             return not self._ended.is_set()
 
         start = time.perf_counter()
-        found = _sha256(path, waits)
+        digest = _sha256(path, waits)
         with self._lock:
-            known = self._known.get(path)
-            if known is None or self._ended.is_set():
+            entry = self._entries.get(path)
+            if entry is None or self._ended.is_set():
                 return
-            if stats([path]).get(path) != known.stat:
+            if stats([path]).get(path) != entry.stat:
                 return  # another one by now: the next look finds it
-            self._known[path] = Entry(known.stat, found or "-")  # "-" of one that cannot be read: asked once
-            self.hashed_bytes += known.stat[1]
+            self._entries[path] = Entry(entry.stat, digest or "-")  # "-" of one that cannot be read: asked once
+            self.hashed_bytes += entry.stat[1]
             self.hashed_s += time.perf_counter() - start
 
     # -- what outlasts an engine ---------------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ class Installation:
             python=sys.executable,
             path=self._path,
             files=sorted(self._files),
-            entries=self._known,
+            entries=self._entries,
             blocked=list(self._blocked.values()),
             whose=self._whose,
             accepted=self.accepted_before,
@@ -676,14 +676,14 @@ def faithful(compiled: Sequence[str]) -> list[str]:
     writes one needs to change no source. A process that is thrown away reads them, because a forged one can crash its
     reader; what it did not come to is then asked once more, each file alone.
     """
-    told = _looked_through(compiled)
+    reasons = _looked_through(compiled)
     for path in compiled:
-        if path not in told:
-            told |= _looked_through([path])
+        if path not in reasons:
+            reasons |= _looked_through([path])
     for path in compiled:
-        if why := told.get(path, "no process could look at it to the end"):
+        if why := reasons.get(path, "no process could look at it to the end"):
             log.info("%s: %s", clean_line(os.fsencode(path)), clean_line(why.encode("utf-8", "replace")))
-    return [path for path in compiled if told.get(path) == ""]
+    return [path for path in compiled if reasons.get(path) == ""]
 
 
 def _looked_through(compiled: Sequence[str]) -> dict[str, str]:
@@ -693,15 +693,15 @@ def _looked_through(compiled: Sequence[str]) -> dict[str, str]:
     from aisp.engine.spawner import helped  # as above
 
     words = [sys.executable, "-I", "-S", "-B", "-c", _FAITHFUL]
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     try:
         done = helped(words, _PROBE_S, json.dumps(compiled).encode())
         for line in done.stdout.splitlines():
             path, why = json.loads(line)  # a name that is no UTF-8 has half a pair in it, which msgspec refuses
-            told[path] = str(why)
+            reasons[path] = str(why)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         log.warning("compiled files were not looked at: %r", error)
     else:
         if done.returncode:
             log.warning("what looked at compiled files ended with status %d", done.returncode)
-    return told
+    return reasons

@@ -114,7 +114,7 @@ class Job(ABC, Generic[P]):
             self.plan = replace(self.plan, problem=problem)
 
     def item(self, starts_ns: int | None = None) -> events.QueueItem:
-        """As clients see it; `starts_ns`: see there."""
+        """Item of the queue for clients; `starts_ns`: see there."""
         return events.QueueItem(
             run_id=self.id,
             kind=self.kind,

@@ -148,7 +148,7 @@ class Journal:
                 del self._files[:-2]
             current.append(frame)
         except OSError:
-            # A full disk must not stop the live stream: latecomers miss this part and are told so.
+            # A full disk must not stop the live stream: latecomers miss this part and hear so.
             current.starts.append(current.size)
         for outbox in self.outboxes:
             outbox.offer(event.seq, frame)

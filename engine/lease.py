@@ -80,8 +80,8 @@ def _open(path: Path) -> int:
             finally:
                 os.close(made)
         fd = os.open(path, flags)
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(fd)
         raise OSError(f"{path} is no plain file of one name")
     return fd
@@ -97,5 +97,5 @@ def _locked(fd: int) -> bool:
 
 def _holder(lock: int) -> str:
     """Who holds it, by its own word."""
-    said = os.pread(lock, 20, 0)
-    return f"the engine with pid {said.decode()}" if said.isdigit() else "another engine"
+    word = os.pread(lock, 20, 0)
+    return f"the engine with pid {word.decode()}" if word.isdigit() else "another engine"

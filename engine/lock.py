@@ -110,7 +110,7 @@ class Lock:
 
 
 def boot_id() -> str:
-    """Of this kernel's life; "" where it does not tell."""
+    """Id of this kernel's life; "" where the kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -144,13 +144,13 @@ def holder() -> Holder | None:
     """Who holds the lock of this state directory, None where nobody does. Blocks for at most some 50 ms."""
     path = paths.lock_file()
     for _ in range(LOOKS):
-        found = _read(path)
-        if found.pid > 1 and _holds(found.pid, path):
-            return replace(found, here=True)
+        entry = _read(path)
+        if entry.pid > 1 and _holds(entry.pid, path):
+            return replace(entry, here=True)
         if not _held(path):
             return None
         time.sleep(LOOK_S)
-    return found
+    return entry
 
 
 def _read(path: Path) -> Holder:

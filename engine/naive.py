@@ -21,7 +21,7 @@ from aisp.store.text import clean_line
 PATIENCE_S = 60.0
 
 
-def asked(plan: Plan, arms: Sequence[Arm]) -> list[Arm]:
+def subjects(plan: Plan, arms: Sequence[Arm]) -> list[Arm]:
     """The arms that it is asked about."""
     roles = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
     return [arm for arm in arms if plan.naive and arm.rung.role in roles and arm.state is not State.UNAVAILABLE]
@@ -56,10 +56,10 @@ async def opinion(plan: Plan, crew: Crew, inputs: jobs.Blob, arm: Arm) -> Naive:
         return Naive(note=clean_line(end.reason))
     try:
         job = msgspec.structs.replace(job, caches=await crew.caches.prepare(process, arm.rung.name, arm.rung.name))
-        found = await ask(process, job, reports.NaiveMeasured, PATIENCE_S, arm.rung.name)
+        report = await ask(process, job, reports.NaiveMeasured, PATIENCE_S, arm.rung.name)
     except ArmEnd as end:
         return Naive(note=clean_line(end.reason))
     finally:
         await process.end(gently=False)
-    note = clean_line(found.note) or ("" if found.time_ms and found.base_ms else "its clock did not advance")
-    return Naive(found.base_ms, found.time_ms, found.accepts, note)
+    note = clean_line(report.note) or ("" if report.time_ms and report.base_ms else "its clock did not advance")
+    return Naive(report.base_ms, report.time_ms, report.accepts, note)

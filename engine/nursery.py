@@ -99,9 +99,9 @@ class Nursery:
             return
         self._importing += 1
         try:
-            async with self._asked([COMPILER], (), self._limit_s) as (said, _):
-                if said != DONE:
-                    raise NurseryError(said)
+            async with self._request([COMPILER], (), self._limit_s) as (reply, _):
+                if reply != DONE:
+                    raise NurseryError(reply)
         finally:
             self._importing -= 1
         self.compiler = True
@@ -115,21 +115,21 @@ class Nursery:
         Raises:
             NurseryError: there is none.
         """
-        with contextlib.ExitStack() as kept, contextlib.ExitStack() as given:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             try:
-                streams = [_pipe(kept, given) for _ in range(2)]
+                streams = [_pipe(ours, theirs) for _ in range(2)]
             except OSError as error:
                 raise NurseryError(str(error)) from None
             words = [FORK, str(os.getpid()), place.encoded()]
             files = [stream.fileno() for _, stream in streams] + [channel.fileno()]
-            async with self._asked(words, files, FORK_LIMIT_S) as (said, line):
-                if not said.isdigit():
-                    raise NurseryError(said)
-                pid = int(said)
+            async with self._request(words, files, FORK_LIMIT_S) as (reply, line):
+                if not reply.isdigit():
+                    raise NurseryError(reply)
+                pid = int(reply)
                 born(pid)
                 with contextlib.suppress(OSError):  # who stands between has died: it is our child already
                     line.send(NOTED)
-            kept.pop_all()
+            ours.pop_all()
         return Forked(pid, streams[0][0], streams[1][0])
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Nursery:
         self._process.wait()  # it is killed: a millisecond
 
     @contextlib.asynccontextmanager
-    async def _asked(
+    async def _request(
         self, words: Iterable[str], files: Iterable[int], limit_s: float
     ) -> AsyncIterator[tuple[str, socket.socket]]:
         """What it says to this, and the line on which it said so. Raises NurseryError."""
@@ -151,15 +151,15 @@ class Nursery:
                 async with asyncio.timeout(limit_s):
                     await send_files(self._line, "\0".join(words).encode(), [theirs.fileno(), *files])
                     theirs.close()  # so that we hear when nobody will answer
-                    said = await asyncio.get_running_loop().sock_recv(ours, WORDS_BYTES)
+                    reply = await asyncio.get_running_loop().sock_recv(ours, WORDS_BYTES)
             except TimeoutError:
                 raise NurseryError(f"it gave no answer within {limit_s:.0f} s") from None
             except OSError as error:
                 raise NurseryError(f"{self._end()} ({error})") from None
-            if not said:
+            if not reply:
                 raise NurseryError(self._end())
             self.ready = True
-            yield said.decode(errors="replace"), ours
+            yield reply.decode(errors="replace"), ours
 
     def _end(self) -> str:
         code = self._process.poll()
@@ -177,7 +177,7 @@ async def send_files(line: socket.socket, data: bytes, files: Sequence[int]) -> 
             await asyncio.sleep(FULL_LINE_S)
 
 
-def _pipe(kept: contextlib.ExitStack, given: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
     """Both ends of a pipe: to read, and to write."""
     reads, writes = os.pipe()
-    return kept.enter_context(os.fdopen(reads, "rb")), given.enter_context(os.fdopen(writes, "wb"))
+    return ours.enter_context(os.fdopen(reads, "rb")), theirs.enter_context(os.fdopen(writes, "wb"))

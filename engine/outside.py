@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 from aisp.checks.oracle.schema import Case as PosedCase
-from aisp.engine.arms import GONE_PATIENCE_S, ArmEnd, Stint, ask, explain, wrong
+from aisp.engine.arms import GONE_PATIENCE_S, ArmEnd, ArmProcess, ask, explain, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.plan import Plan
 from aisp.engine.protocol import jobs, reports
@@ -40,55 +40,55 @@ FRESH_VALUES = "output.fresh_values"  # the check in whose name an answer on inp
 
 
 class Outside:
-    """Of one run."""
+    """Batches of one run that the judge times."""
 
     def __init__(self, plan: Plan, services: Services, crew: RunCrew, reporter: Reporter) -> None:
         self._plan, self._limits, self._crew, self._reporter = plan, services.limits, crew, reporter
         self._round = 0
         self._case = PosedCase.of_set(plan.case).plain()
 
-    async def take(self, stints: Sequence[Stint]) -> None:
+    async def take(self, processes: Sequence[ArmProcess]) -> None:
         """All rounds of a replica. A failure ends its arm."""
         async with self._reporter.step("outside"):
             until = time.monotonic() + BUDGET_S * (1 + self._plan.side_by_side)  # of both replicas
             for number in range(ROUNDS):
                 self._round += 1
-                left = open_still(stints) if number else list(stints)
+                left = open_still(processes) if number else list(processes)
                 random.shuffle(left)
-                for stint in sorted(left, key=lambda stint: len(stint.arm.outside_ms)):  # none is left out twice
-                    if stint.running and not stint.arm.inside and time.monotonic() < until:
-                        await self._crew.guarded(stint, self._pair)
+                for process in sorted(left, key=lambda process: len(process.arm.outside_ms)):  # none is left out twice
+                    if process.running and not process.arm.inside and time.monotonic() < until:
+                        await self._crew.guarded(process, self._pair)
 
-    async def _pair(self, stint: Stint) -> None:
-        arm = stint.arm
+    async def _pair(self, process: ArmProcess) -> None:
+        arm = process.arm
         if self._plan.target.ranks > 1:
             arm.inside = "its rungs are several processes each"
             arm.excused = True
             return
         patience_s = float(self._limits.progress_s)
         most_s = min(BUDGET_S, patience_s)
-        if PAIR_CALLS * stint.per_call_ms / 1e3 > most_s:
+        if PAIR_CALLS * process.per_call_ms / 1e3 > most_s:
             arm.inside = f"a pair of its batches takes longer than {most_s:.0f} s"
             return
         theirs, ours = self._crew.arena.line()
         serving = jobs.ServeBatches(case=self._plan.case.name, line=theirs)
         try:
-            async with self._reader(stint.child.pid) as reader:
+            async with self._reader(process.child.pid) as reader:
                 timing = jobs.TimeBatches(
                     case=self._case,
                     line=ours,
                     reader=reader,
-                    pid=stint.child.pid,
+                    pid=process.child.pid,
                     pairs=1,
-                    per_call_ms=stint.per_call_ms,
+                    per_call_ms=process.per_call_ms,
                     calls=arm.batch_calls,
                     round=self._round,
-                    both=not _slopes_ms(stint),
+                    both=not _slopes_ms(process),
                     held=arm.batch_held,
                     clones=arm.batch_clones,
                     patience_s=patience_s,
                 )
-                timed = await self._timed(stint, serving, timing)
+                timed = await self._timed(process, serving, timing)
         finally:
             self._crew.arena.free(theirs)
             self._crew.arena.free(ours)
@@ -100,8 +100,8 @@ class Outside:
             place = " in a batch whose inputs the judge had made for it"
             raise wrong(timed.judged, [], FRESH_VALUES, self._plan.case.name, place)
         if timed.gone:
-            told = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
-            raise ArmEnd(State.INFRA_ERROR, told, check="evaluation.result_channel")
+            reason = f"{arm.name} did not serve the judge: {clean_line(timed.gone)}"
+            raise ArmEnd(State.INFRA_ERROR, reason, check="evaluation.result_channel")
         if timed.inside:
             arm.inside, arm.excused = clean_line(timed.inside), timed.task
             return
@@ -109,7 +109,7 @@ class Outside:
         arm.outside_copies_ms = max(arm.outside_copies_ms, timed.copies_ms)
         arm.outside_sets = min(filter(None, (arm.outside_sets, timed.sets)), default=0)
         arm.batch_calls, arm.batch_held, arm.batch_clones = timed.calls, timed.held, timed.clones
-        arm.outside_ms += [(stint.replica, slope) for slope in timed.slopes_ms]
+        arm.outside_ms += [(process.replica, slope) for slope in timed.slopes_ms]
 
     @contextlib.asynccontextmanager
     async def _reader(self, pid: int) -> AsyncIterator[jobs.Blob]:
@@ -126,13 +126,15 @@ class Outside:
             arena.free(ours)
             arena.free(theirs)
 
-    async def _timed(self, stint: Stint, serving: jobs.ServeBatches, timing: jobs.TimeBatches) -> reports.BatchesTimed:
+    async def _timed(
+        self, process: ArmProcess, serving: jobs.ServeBatches, timing: jobs.TimeBatches
+    ) -> reports.BatchesTimed:
         """What the judge saw. Where both fail, it is for what the worker came to. Raises ArmEnd.
 
         A worker that hangs is ended soon after the judge has given it up: its own limit is that of a verifier.
         """
         worker = asyncio.create_task(
-            ask(stint.child, serving, reports.BatchesServed, self._limits.verifier_s, stint.name)
+            ask(process.child, serving, reports.BatchesServed, self._limits.verifier_s, process.name)
         )
         judge = asyncio.create_task(self._crew.ask_verifier(timing, reports.BatchesTimed))
         await asyncio.wait([worker, judge], return_when=asyncio.FIRST_COMPLETED)
@@ -146,23 +148,23 @@ class Outside:
                 worker.cancel()
                 await asyncio.wait([worker])
                 silent = ChildTimeoutError(f"no sign of progress for {timing.patience_s:.0f} s")
-                raise await explain(stint.child, silent, stint.name)
+                raise await explain(process.child, silent, process.name)
         await asyncio.wait([worker, judge])
         worker.result()
         timed: reports.BatchesTimed = judge.result()
         return timed
 
 
-def open_still(stints: Sequence[Stint]) -> list[Stint]:
-    """Those of whom one pair of batches says too little, with the baselines that they are held against.
+def open_still(processes: Sequence[ArmProcess]) -> list[ArmProcess]:
+    """Processes of which one pair of batches says too little, with the baselines that they are compared with.
 
     It is enough where it agrees with the samples, and where whoever claims to be faster than a baseline is clearly so:
     a neighbour that met the pair can have made neither.
     """
-    times = [(one, judged[-1], one.claimed_ms()[0]) for one in stints if one.running and (judged := _slopes_ms(one))]
+    times = [(one, judged[-1], one.claimed_ms()[0]) for one in processes if one.running and (judged := _slopes_ms(one))]
     baselines = [entry for entry in times if entry[0].arm.rung.role is Role.BASELINE]
 
-    def enough(one: Stint, ms: float, claimed_ms: float) -> bool:
+    def enough(one: ArmProcess, ms: float, claimed_ms: float) -> bool:
         clear = all(
             base is one or base_claimed_ms <= claimed_ms or base_ms > CLEAR * ms
             for base, base_ms, base_claimed_ms in baselines
@@ -173,16 +175,16 @@ def open_still(stints: Sequence[Stint]) -> list[Stint]:
     return left + [one for one, *_ in baselines if left and one not in left]
 
 
-def _slopes_ms(stint: Stint) -> list[float]:
+def _slopes_ms(process: ArmProcess) -> list[float]:
     """Times per call by the judge's clock, in the order of its pairs."""
-    return [slope for replica, slope in stint.arm.outside_ms if replica == stint.replica]
+    return [slope for replica, slope in process.arm.outside_ms if replica == process.replica]
 
 
 def _fetch(line: Line, pid: int) -> None:
     """Bring what lies in a process's memory, as often as the other side asks, until it hangs up."""
     with contextlib.suppress(LineError):
-        while isinstance((asked := line.receive()[0]), Fetch):
-            file = memory_of(pid, asked.address, asked.nbytes)
+        while isinstance((request := line.receive()[0]), Fetch):
+            file = memory_of(pid, request.address, request.nbytes)
             if file < 0:
                 line.send(Cannot())
                 continue

@@ -114,8 +114,8 @@ def identity(descriptor: int | None = None) -> str:
 
     No other folder gets the identity of an open one, not even when that is removed. Raises OSError.
     """
-    found = state_dir().stat() if descriptor is None else os.fstat(descriptor)
-    return f"{found.st_dev:x}-{found.st_ino:x}"
+    status = state_dir().stat() if descriptor is None else os.fstat(descriptor)
+    return f"{status.st_dev:x}-{status.st_ino:x}"
 
 
 def make_private(path: Path, variable: str = "AISP_STATE") -> Path:
@@ -131,14 +131,14 @@ def make_private(path: Path, variable: str = "AISP_STATE") -> Path:
         # Held open: what is looked at is what is changed, whatever is put in its place meanwhile.
         folder = _opened(path)
     except OSError as error:
-        _check_folder(path, path.lstat(), variable)  # a link, or somebody else's, and so told better than by the system
+        _check_folder(path, path.lstat(), variable)  # a link, or somebody else's: our sentence says more
         raise error
     try:
-        found = os.fstat(folder)
-        _check_folder(path, found, variable)
-        if found.st_mode & 0o022:
+        status = os.fstat(folder)
+        _check_folder(path, status, variable)
+        if status.st_mode & 0o022:
             _check_entries(path, folder, variable)
-        if found.st_mode & 0o077 or not _usable(found):
+        if status.st_mode & 0o077 or not _usable(status):
             os.fchmod(folder, 0o700)
     finally:
         os.close(folder)
@@ -150,16 +150,16 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, flags)
     except PermissionError:
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or _usable(found):
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or _usable(status):
             raise
         path.chmod(0o700)  # shut to its owner, by an umask or by hand
         return os.open(path, flags)
 
 
-def _usable(found: os.stat_result) -> bool:
+def _usable(status: os.stat_result) -> bool:
     """Whether a folder's owner may enter and read it; one that he may not write to can be meant so."""
-    return found.st_mode & 0o500 == 0o500
+    return status.st_mode & 0o500 == 0o500
 
 
 def keep_private() -> None:
@@ -185,12 +185,12 @@ def _make_parents(folder: Path) -> None:
             path.chmod(path.stat().st_mode & 0o777 | 0o700)
 
 
-def _check_folder(path: Path, found: os.stat_result, variable: str) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _check_folder(path: Path, status: os.stat_result, variable: str) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise UnsafePathError(f"{path} is a symbolic link; remove it or set {variable} to a folder of your own")
-    if found.st_uid != os.getuid():
-        raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set {variable} to a folder of your own")
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+    if status.st_uid != os.getuid():
+        raise UnsafePathError(f"{path} belongs to uid {status.st_uid}; set {variable} to a folder of your own")
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         raise UnsafePathError(f"{path} is shared by all users; set {variable} to a folder of your own below it")
 
 
@@ -198,14 +198,14 @@ def _check_way(path: Path) -> None:
     """Raise UnsafePathError where another user could put a folder of his in the place of one above `path`."""
     ways = {path.parent, Path(os.path.realpath(path.parent))}
     for folder in {above for way in ways for above in (way, *way.parents)}:
-        found = folder.lstat()
+        status = folder.lstat()
         # The owner of a link decides where it leads; its mode says nothing.
-        if found.st_uid not in (0, os.getuid()):
+        if status.st_uid not in (0, os.getuid()):
             raise UnsafePathError(
-                f"{folder} belongs to uid {found.st_uid}, who could exchange what lies in it; "
+                f"{folder} belongs to uid {status.st_uid}, who could exchange what lies in it; "
                 f"set AISP_STATE (and XDG_RUNTIME_DIR) to a folder below one of your own"
             )
-        if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
             raise UnsafePathError(
                 f"everybody may exchange what lies in {folder}; `chmod o-w {folder}`, "
                 "or set AISP_STATE (and XDG_RUNTIME_DIR) to a folder of your own elsewhere"
@@ -213,7 +213,7 @@ def _check_way(path: Path) -> None:
 
 
 def _check_entries(path: Path, folder: int, variable: str) -> None:
-    """Of a folder that others could write to: raise UnsafePathError where one of them has."""
+    """Raise UnsafePathError where another user has made an entry of a folder that others could write to."""
     with os.scandir(folder) as entries:
         for entry in entries:
             owner = entry.stat(follow_symlinks=False).st_uid
@@ -255,8 +255,8 @@ def runtime_dir() -> Path:
     Raises UnsafePathError where none is; OSError where the last one cannot be made.
     """
     variable = "XDG_RUNTIME_DIR"
-    given = os.environ.get(variable)
-    if given and Path(given).is_absolute() and _fits(path := Path(given) / "aisp"):
+    setting = os.environ.get(variable)
+    if setting and Path(setting).is_absolute() and _fits(path := Path(setting) / "aisp"):
         with contextlib.suppress(OSError):  # one that is not there is as good as none
             return make_private(path, variable)
     name = f"aisp-{os.getuid()}"

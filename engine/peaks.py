@@ -152,20 +152,20 @@ async def _measure_one(services: Services, child: Child, item: reports.PeakItem)
     """Measure one ceiling. Also returns whether its process must not be asked again."""
     job = jobs.MeasureCeiling(name=item.name, footprint_bytes=item.footprint_bytes)
     try:
-        found = await ask(child, job, reports.CeilingMeasured, services.limits.progress_s, WHOSE)
+        report = await ask(child, job, reports.CeilingMeasured, services.limits.progress_s, WHOSE)
     except ArmEnd as end:
         return _without_value(item, clean_line(end.reason)), end.state.fatal
-    if found.name != item.name or not (math.isfinite(found.value) and found.value > 0):
-        note = f"{WHOSE} answered {clean_line(found.name)} = {found.value}, which no GPU does"
+    if report.name != item.name or not (math.isfinite(report.value) and report.value > 0):
+        note = f"{WHOSE} answered {clean_line(report.name)} = {report.value}, which no GPU does"
         return _without_value(item, note), False
-    clock = found.sm_clock_mhz
+    clock = report.sm_clock_mhz
     ceiling = Ceiling(
         name=item.name,
-        value=found.value,
+        value=report.value,
         unit=CEILINGS[item.name],
         sm_clock_mhz=clock if clock is not None and math.isfinite(clock) and clock > 0 else None,
-        footprint_bytes=found.footprint_bytes,
-        note=clean_line(found.note),
+        footprint_bytes=report.footprint_bytes,
+        note=clean_line(report.note),
     )
     return ceiling, False
 
@@ -178,10 +178,10 @@ def _without_value(item: reports.PeakItem, note: str) -> Ceiling:
 
 def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
     """The ceiling with the median memory clock that the driver gave meanwhile, where it gave one."""
-    known = [clock for clock in clocks if math.isfinite(clock) and clock > 0]
-    if ceiling.value is None or not known:
+    readings = [clock for clock in clocks if math.isfinite(clock) and clock > 0]
+    if ceiling.value is None or not readings:
         return ceiling
-    return msgspec.structs.replace(ceiling, memory_clock_mhz=statistics.median(known))
+    return msgspec.structs.replace(ceiling, memory_clock_mhz=statistics.median(readings))
 
 
 class _Clocks:

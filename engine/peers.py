@@ -46,7 +46,7 @@ class Peers:
     """Looks up who has connected to a TCP port of this process. Blocks for some milliseconds; for one thread."""
 
     def __init__(self) -> None:
-        self._known: deque[int] = deque(maxlen=REMEMBERED)
+        self._recent: deque[int] = deque(maxlen=REMEMBERED)
 
     def refusal(self, ours: Address, theirs: Address) -> str:
         """Why a connection is answered nothing: its other end belongs to what this folder's engine started, or to
@@ -71,7 +71,7 @@ class Peers:
 
     def _held(self, mark: str, engine: int) -> str:
         """See `refusal`; for the socket of that mark."""
-        for pid in list(self._known):
+        for pid in list(self._recent):
             if _holds(pid, mark) and not started_by(pid, engine):
                 return ""
         parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
@@ -80,25 +80,25 @@ class Peers:
         for pid in sorted(below):
             held = _holds(pid, mark)
             if held:
-                return _told(pid)
+                return _advice(pid)
             if held is None:
                 hidden.append(pid)
         for pid in sorted(parents.keys() - below, reverse=True):  # the newest first
             held = _holds(pid, mark)
             if held:
-                self._known.append(pid)
+                self._recent.append(pid)
                 return ""
             elsewhere |= held is None
         # It is nobody's that can be seen: a thread's own, on its way between two processes, or another user's.
         for pid in sorted(below):
             if any(_holds(pid, mark, f"task/{thread}/") for thread in _numbers(f"/proc/{pid}/task")):
-                return _told(pid)
+                return _advice(pid)
         if hidden:
             return f"process {hidden[0]}, which the engine started, hides its open files"
         return "" if elsewhere else _GONE
 
 
-def _told(pid: int) -> str:
+def _advice(pid: int) -> str:
     return f"its other end is process {pid}, which was started by the engine or by a worker"
 
 
@@ -150,12 +150,12 @@ def _inode(ours: Address, theirs: Address) -> int | None:
     """
     near, far = (_ip(ours[0]), ours[1]), (_ip(theirs[0]), theirs[1])
     for _ in range(2):  # a table that changes while it is read may leave a line out
-        found = dict(_connections({f"{near[1]:04X}", f"{far[1]:04X}"}))
-        if (far, near) in found:
-            return found[far, near]
+        inodes = dict(_connections({f"{near[1]:04X}", f"{far[1]:04X}"}))
+        if (far, near) in inodes:
+            return inodes[far, near]
     here = far[0].is_loopback or far[0] == near[0]
     # A table without our own end is of another network than the connection.
-    return 0 if here and (near, far) in found else None
+    return 0 if here and (near, far) in inodes else None
 
 
 _Ip = ipaddress.IPv4Address | ipaddress.IPv6Address

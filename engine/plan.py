@@ -63,9 +63,9 @@ class Plan:
     @property
     def patience_s(self) -> float:
         """See requests.StartRuns."""
-        found = self.record.manifest.get(PATIENCE, 0.0)
-        assert isinstance(found, float)
-        return found
+        value = self.record.manifest.get(PATIENCE, 0.0)
+        assert isinstance(value, float)
+        return value
 
     @property
     def interpreted(self) -> bool:
@@ -102,8 +102,8 @@ class Plan:
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record
-        told = {name: value for name, value in run.manifest.items() if name not in (COMMITMENT, "batch")}
-        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
+        decisions = {name: value for name, value in run.manifest.items() if name not in (COMMITMENT, "batch")}
+        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, decisions, self.naive
 
     def source(self, rung: Rung) -> bytes:
         """The rung's own file."""

@@ -95,9 +95,9 @@ class Hardware:
 def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[tuple[int, str]], str]:
     """The GPUs that CUDA_VISIBLE_DEVICES shows, in its order, each as Hardware.usable says, and why there are none.
 
-    CUDA stops at the first entry that names none. A part of a GPU (MIG) cannot be told from here: it is believed.
+    CUDA stops at the first entry that names none. A part of a GPU (MIG) cannot be checked from here: it is believed.
     """
-    found: list[tuple[int, str]] = []
+    gpus: list[tuple[int, str]] = []
     for entry in (part.strip() for part in text.split(",")):
         if entry.isdigit():
             index = int(entry)
@@ -106,16 +106,16 @@ def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[tuple[in
         else:
             index = next((d.index for d in devices if entry and d.uuid.startswith(entry)), len(devices))
         if index < len(devices):
-            found.append((index, entry if entry.startswith("MIG-") else devices[index].uuid or entry))
+            gpus.append((index, entry if entry.startswith("MIG-") else devices[index].uuid or entry))
             continue
-        if found or not devices:
+        if gpus or not devices:
             break
         if entry in ("", "-1"):
             return [], "CUDA_VISIBLE_DEVICES hides every GPU"
         if entry.isdigit():
             return [], f"CUDA_VISIBLE_DEVICES names GPU {entry}, there are {len(devices)}"
         return [], f"CUDA_VISIBLE_DEVICES names {clean_line(entry)}, which is none of {len(devices)}"
-    return found, ""
+    return gpus, ""
 
 
 def load_catalog(roots: Sequence[str]) -> Catalog:
@@ -174,7 +174,7 @@ def plan(
     rule = StopRule.of(
         quick=quick, replicas=replicas, cache=cache, interleaved=interleave and not alone, device=chosen_device
     )
-    known = priors[chosen_device]
+    device_priors = priors[chosen_device]
     secrets = new_secrets()
     record = Run(
         id=new_ulid(),
@@ -193,7 +193,7 @@ def plan(
         state=State.PLANNED,
         manifest={
             "stop_rule": rule.manifest(),
-            "prior": {kind: prior.manifest() for kind, prior in known.items()},
+            "prior": {kind: prior.manifest() for kind, prior in device_priors.items()},
             **({"contention": contention.RULE} if chosen_device == "cpu" else {}),
             "axes": dict(chosen_case.axes),
             "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs if spec.dtype != ANY},
@@ -209,9 +209,9 @@ def plan(
         },
     )
     obstacles = {
-        rung.name: found
+        rung.name: obstacle
         for rung in chosen
-        if (found := _obstacle(rung, chosen_device, hardware) or rung.unsupported(chosen_case.axes))
+        if (obstacle := _obstacle(rung, chosen_device, hardware) or rung.unsupported(chosen_case.axes))
     }
     if problem:
         obstacles = {}  # it says more
@@ -227,20 +227,20 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
-        known,
+        device_priors,
     )
 
 
 def _contract(frozen: requests.FrozenContract) -> dict[str, object]:
     """A contract as the manifest keeps it. PlanError where it is none, or not the one that its hash says."""
-    found, why = contracts.of_document(frozen.document, clean_line(frozen.name))
-    if found is None:
+    contract, why = contracts.of_document(frozen.document, clean_line(frozen.name))
+    if contract is None:
         raise PlanError(f"the contract cannot be kept: {clean_line(why, limit=1000)}")
-    if found.sha256 != frozen.sha256:
+    if contract.sha256 != frozen.sha256:
         raise PlanError(
-            f"the contract {found.name} has sha256 {found.sha256[:16]}, not {clean_line(frozen.sha256)[:16]}"
+            f"the contract {contract.name} has sha256 {contract.sha256[:16]}, not {clean_line(frozen.sha256)[:16]}"
         )
-    return found.frozen()
+    return contract.frozen()
 
 
 def case_of(target: Target, hardware: Hardware, request: requests.StartRuns) -> str:
@@ -268,16 +268,16 @@ def cannot_run(
     placed, why = _hindered(target, hardware, rungs, device, case)
     if not why:
         return ""
-    told = [why]
+    clauses = [why]
     if hardware.gpus:
         gpu = hardware.devices[hardware.index]
-        told.append(f"here is {gpu.name}" + (f" (sm_{hardware.sm})" if hardware.sm else ""))
+        clauses.append(f"here is {gpu.name}" + (f" (sm_{hardware.sm})" if hardware.sm else ""))
     elif hardware.note not in why:
-        told.append(f"there is no GPU here: {hardware.note}")
+        clauses.append(f"there is no GPU here: {hardware.note}")
     other = "cpu" if placed == "cuda" else "cuda"
     if not case and not _hindered(target, hardware, rungs, other, "")[1]:
-        told.append(f"--device {other} runs it here")
-    return "; ".join(told)
+        clauses.append(f"--device {other} runs it here")
+    return "; ".join(clauses)
 
 
 def _hindered(target: Target, hardware: Hardware, rungs: Sequence[str], device: str, case: str) -> tuple[str, str]:
@@ -305,10 +305,10 @@ def plan_fuzz(
         raise PlanError(f"{request.case_s} s of patience with one case; 0 (the usual) to 3600")
     if request.seed is not None and not 0 <= request.seed < 1 << 63:
         raise PlanError(f"{request.seed} is no master seed; 0 to 2**63 - 1")
-    known = [strategy.value for strategy in Strategy]
-    unknown = [name for name in request.strategies if name not in known]
+    strategies = [strategy.value for strategy in Strategy]
+    unknown = [name for name in request.strategies if name not in strategies]
     if unknown:
-        raise PlanError(f"no strategy {clean_line(unknown[0])!r}; there are {', '.join(known)}")
+        raise PlanError(f"no strategy {clean_line(unknown[0])!r}; there are {', '.join(strategies)}")
     try:
         if request.rungs:
             names = {target.rung(name).name for name in request.rungs}
@@ -326,7 +326,7 @@ def plan_fuzz(
         problem = f"its rungs are {target.ranks} processes each; the oracle poses cases to one"
     if target.rule is not None and target.rule.alone:
         problem = f"{target.rule.name} is its judge, and knows the cases of lesson.md alone; a run asks it"
-    obstacles = {rung.name: found for rung in rungs if (found := _obstacle(rung, device, hardware))}
+    obstacles = {rung.name: obstacle for rung in rungs if (obstacle := _obstacle(rung, device, hardware))}
     return FuzzPlan(
         id=new_ulid(),
         what="lint" if request.lint else "fuzz",
@@ -398,10 +398,10 @@ def code_digest(files: Mapping[str, bytes]) -> str:
 
 
 def _check_ids(names: Sequence[str]) -> None:
-    known = [check.id for check in registry.checks()]
+    ids = [check.id for check in registry.checks()]
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        if name not in ids:
+            near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "`aisp checks` lists them"
             raise PlanError(f"no check {clean_line(name)!r}; {hint}")
 
@@ -436,14 +436,14 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
         return device, chosen, target.needs.missing(sm=hardware.sm, gpus=hardware.gpus) or ""
     if target.on_host:
         return device, chosen, ""
-    if all(found.name != "cpu" for found in target.cases):
+    if all(each.name != "cpu" for each in target.cases):
         if target.needs != Needs() or target.rungs[0].gpu_only:
             return device, chosen, _lacking(target.needs, sm=None, gpus=0)
-        told = f"no case `cpu`, a small one that runs without a GPU: a lesson has it in {LESSON}"
-        return device, chosen, f"{told}, a problem of others where its sizes can be made small"
+        why = f"no case `cpu`, a small one that runs without a GPU: a lesson has it in {LESSON}"
+        return device, chosen, f"{why}, a problem of others where its sizes can be made small"
     if _is_for_host(target, chosen):
         return device, chosen, ""
-    fitting = " or ".join(found.name for found in target.cases if _is_for_host(target, found))
+    fitting = " or ".join(each.name for each in target.cases if _is_for_host(target, each))
     return device, chosen, f"case {chosen.name} is sized for a GPU; on a CPU, --case {fitting}"
 
 
@@ -457,9 +457,9 @@ def _is_for_host(target: Target, case: Case) -> bool:
     """
     if not case.timed:
         return True
-    written, given = _size(target, target.case("cpu")), _size(target, case)
+    on_cpu, sizes = _size(target, target.case("cpu")), _size(target, case)
     least = (MOST_ELEMENTS_HOST, CPU_CASES * MOST_ELEMENTS_HOST)
-    return all(size <= max(CPU_CASES * small, floor) for size, small, floor in zip(given, written, least, strict=True))
+    return all(size <= max(CPU_CASES * small, floor) for size, small, floor in zip(sizes, on_cpu, least, strict=True))
 
 
 def _size(target: Target, case: Case) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from aisp.engine.statistics import ByRound, Floats, Ints, by_round
 from aisp.store.record import Quality
 from aisp.store.samples import Samples
 
-FEWEST_TO_TELL = 20  # samples, or pairs of them, below which neither modes nor autocorrelation are told
+FEWEST_TO_TELL = 20  # samples, or pairs of them, below which neither modes nor autocorrelation are reported
 MODE_SHARE = 0.08  # of the samples, in the smaller of two modes; fewer are outliers
 FEWEST_IN_MODE = 8  # samples
 MODE_GAP = 0.02  # relative distance of two modes; nearer ones move no verdict
@@ -44,13 +44,13 @@ def quality(samples: Samples, *, resolution_ms: float | None, overhead_ms: float
 
 def _drift(arm: ByRound) -> float | None:
     """Median over replicas of the change from the first to the last third of the rounds."""
-    found = []
+    drifts = []
     for replica in np.unique(arm.replica):
         medians = np.log(arm.median[arm.replica == replica])
         third = len(medians) // 3
         if third:
-            found.append(float(np.median(medians[-third:]) - np.median(medians[:third])))
-    return math.expm1(float(np.median(found))) if found else None
+            drifts.append(float(np.median(medians[-third:]) - np.median(medians[:third])))
+    return math.expm1(float(np.median(drifts))) if drifts else None
 
 
 def _autocorrelation(samples: Samples) -> float | None:
@@ -128,4 +128,4 @@ def _spread_in_modes(logs: Floats, replica: Ints, low: float, high: float) -> fl
         share = float(slow[replica == number].mean())
         if not 0.1 < share < 0.9:
             medians[share > 0.5].append(float(np.median(logs[replica == number])))
-    return max((max(found) - min(found) for found in medians.values() if found), default=0.0)
+    return max((max(mode) - min(mode) for mode in medians.values() if mode), default=0.0)

@@ -20,7 +20,6 @@ from aisp.engine.broadcast import Broadcast
 from aisp.engine.caches import Caches
 from aisp.engine.guarding import Guarding
 from aisp.engine.job import AnyJob, AnyPlan, RunJob
-from aisp.engine.keeper import Keeper
 from aisp.engine.lease import leased
 from aisp.engine.life import Life
 from aisp.engine.plan import Plan
@@ -28,6 +27,7 @@ from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events
 from aisp.engine.services import Services, StoreCall
 from aisp.engine.slots import Slot, Slots
+from aisp.engine.store_writer import StoreWriter
 from aisp.engine.telemetry import Nvml
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State
@@ -36,7 +36,7 @@ from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
 
-TELL_S = 0.05  # what changes within this time is told at once: a batch is planned, or cancelled, job by job
+TELL_S = 0.05  # what changes within this time is one event: a batch is planned, or cancelled, job by job
 
 
 class Queue:
@@ -51,7 +51,7 @@ class Queue:
         self,
         life: Life,
         broadcast: Broadcast,
-        keeper: Keeper,
+        writer: StoreWriter,
         guarding: Guarding,
         slots: Slots,
         hardware: Hardware,
@@ -60,7 +60,7 @@ class Queue:
         self.slots = slots
         self.runs_done = 0
         self.run_ended: Callable[[RunJob], Awaitable[None]]
-        self._life, self._broadcast, self._keeper, self._guarding = life, broadcast, keeper, guarding
+        self._life, self._broadcast, self._writer, self._guarding = life, broadcast, writer, guarding
         self._hardware = hardware
         self._jobs: list[AnyJob] = []
         self._wake = asyncio.Event()
@@ -74,7 +74,7 @@ class Queue:
         self._ahead = Ahead(paths.snapshots_dir(), compiled)
         shared: dict[str, Any] = {
             "publish": self.publish,
-            "store": keeper.call,
+            "store": writer.call,
             "nvml": nvml,
             "snapshots_dir": paths.snapshots_dir(),
             "look_after": guarding.after,
@@ -121,7 +121,7 @@ class Queue:
         return next((job.id for job in self._jobs if not again and job.same(plan)), "")
 
     def under_way(self) -> tuple[list[tuple[Plan, State]], list[dict[str, bytes]]]:
-        """See Keeper."""
+        """See StoreWriter."""
         files = [dict(job.plan.files) for job in self._jobs if job.layout]
         return [(job.plan, job.state) for job in self.runs], files
 
@@ -187,8 +187,8 @@ class Queue:
             job.expected_s, processes = like or (None, 0)
             self.add(job)
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
-            told = plan.record.announced(arms)
-            self.publish(events.RunPlanned(run=told, expected_s=job.expected_s, expected_processes=processes))
+            run = plan.record.announced(arms)
+            self.publish(events.RunPlanned(run=run, expected_s=job.expected_s, expected_processes=processes))
 
     async def cancel(self, job: AnyJob, reason: str = "cancelled before it began") -> None:
         """End a job; `reason` is for one that has not begun."""
@@ -225,8 +225,8 @@ class Queue:
         """Give slots to jobs until cancelled, and have compiled what the next ones build."""
         while True:
             self._wake.clear()
-            while (found := self.slots.next([job for job in self.jobs if job.slot is None])) is not None:
-                job, slot = found
+            while (choice := self.slots.next([job for job in self.jobs if job.slot is None])) is not None:
+                job, slot = choice
                 self.slots.give(job, slot)
                 job.take(slot)
                 following = asyncio.create_task(self._follow(job, slot))
@@ -338,7 +338,7 @@ class Queue:
         """Read the newest ceilings that were measured of each GPU before."""
         for slot in self.slots.gpus:
             for uuid in slot.uuids:
-                peak = await self._keeper.call(lambda store, uuid=uuid: store.latest_peak(uuid))  # type: ignore[misc]
+                peak = await self._writer.call(lambda store, uuid=uuid: store.latest_peak(uuid))  # type: ignore[misc]
                 if peak is not None:
                     slot.services.peaks[slot.gpus[0]] = peak
 
@@ -349,7 +349,7 @@ class Queue:
             gpu = model if device == "cuda" else ""
             self._priors[device] = {
                 kind: statistics.fitted(
-                    await self._keeper.call(
+                    await self._writer.call(
                         lambda store, of=(device, gpu, kind == statistics.HELD): store.spreads(*of)  # type: ignore[misc]
                     ),
                     shipped,

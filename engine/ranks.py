@@ -61,7 +61,7 @@ class Ranks:
 
     @property
     def oom_kills(self) -> int:
-        """Those when the first of them was taken."""
+        """Kills that were counted when the first rank was taken."""
         return self._children[0].oom_kills
 
     @property
@@ -101,8 +101,8 @@ class Ranks:
                     for task in tasks:
                         if task.done():
                             task.result()
-                    told = [task.done() and task.result() is report for task in tasks]
-                    self._blamed = self._children[told.index(True)]
+                    failed = [task.done() and task.result() is report for task in tasks]
+                    self._blamed = self._children[failed.index(True)]
                     return report
         except Exception:
             gone = [task.done() and not task.cancelled() and task.exception() is not None for task in tasks]
@@ -114,76 +114,76 @@ class Ranks:
             await asyncio.gather(*tasks, return_exceptions=True)
         return self._merge([task.result() for task in tasks])
 
-    def _merge(self, found: Sequence[Any]) -> reports.AnyReport:
+    def _merge(self, by_rank: Sequence[Any]) -> reports.AnyReport:
         """Merge several reports of one kind: times are the slowest rank's."""
-        first = found[0]
-        if any(type(report) is not type(first) for report in found):
-            raise ForgedReportError(f"the ranks answered {', '.join(type(report).__name__ for report in found)}")
+        first = by_rank[0]
+        if any(type(report) is not type(first) for report in by_rank):
+            raise ForgedReportError(f"the ranks answered {', '.join(type(report).__name__ for report in by_rank)}")
         match first:
             case reports.Samples():
-                return self._samples(found)
+                return self._samples(by_rank)
             case reports.Executed():
-                peaks = [report.peak_bytes for report in found if report.peak_bytes is not None]
+                peaks = [report.peak_bytes for report in by_rank if report.peak_bytes is not None]
                 return msgspec.structs.replace(
                     first,
-                    fingerprint=[number for report in found for number in report.fingerprint],
+                    fingerprint=[number for report in by_rank for number in report.fingerprint],
                     peak_bytes=max(peaks, default=None),
                 )
             case reports.Prepared():
-                return msgspec.structs.replace(first, prepare_ms=max(report.prepare_ms for report in found))
+                return msgspec.structs.replace(first, prepare_ms=max(report.prepare_ms for report in by_rank))
             case reports.WarmedUp():
                 return msgspec.structs.replace(
                     first,
-                    per_call_ms=max(report.per_call_ms for report in found),
-                    per_sample_ms=max(report.per_sample_ms for report in found),
+                    per_call_ms=max(report.per_call_ms for report in by_rank),
+                    per_sample_ms=max(report.per_sample_ms for report in by_rank),
                 )
             case reports.Inspected():
-                return msgspec.structs.replace(first, sensed=[told for report in found for told in report.sensed])
+                return msgspec.structs.replace(first, sensed=[sensed for report in by_rank for sensed in report.sensed])
             case reports.Done():
-                return self._done(found)
+                return self._done(by_rank)
         return first  # type: ignore[no-any-return]
 
-    def _samples(self, found: Sequence[reports.Samples]) -> reports.Samples:
-        first = found[0]
-        for rank, report in enumerate(found):
+    def _samples(self, by_rank: Sequence[reports.Samples]) -> reports.Samples:
+        first = by_rank[0]
+        for rank, report in enumerate(by_rank):
             columns = (report.device_ms, report.host_ms, report.start_ns, report.end_ns, report.sm_clock_mhz)
             if report.sets != first.sets or any(len(column) != len(first.device_ms) for column in columns):
                 raise ForgedReportError(f"rank {rank} took other samples than rank 0")
             self._sent[rank] += len(report.device_ms)
             self._digests[rank].update(struct.pack(f"<{len(report.device_ms)}d", *report.device_ms))
-        times = _slowest(report.device_ms for report in found)
+        times = _slowest(report.device_ms for report in by_rank)
         self._merged_sent += len(times)
         self._merged.update(struct.pack(f"<{len(times)}d", *times))
-        begun_ns = [min(starts) for starts in zip(*(report.start_ns for report in found), strict=True)]
-        width = sum(report.width for report in found)
+        begun_ns = [min(starts) for starts in zip(*(report.start_ns for report in by_rank), strict=True)]
+        width = sum(report.width for report in by_rank)
         return msgspec.structs.replace(
             first,
             device_ms=times,
-            host_ms=_slowest(report.host_ms for report in found),
+            host_ms=_slowest(report.host_ms for report in by_rank),
             start_ns=begun_ns,
-            end_ns=[max(ends) for ends in zip(*(report.end_ns for report in found), strict=True)],
-            discarded=[max(codes) for codes in zip(*(report.discarded for report in found), strict=True)],
-            sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in found), strict=True)],
+            end_ns=[max(ends) for ends in zip(*(report.end_ns for report in by_rank), strict=True)],
+            discarded=[max(codes) for codes in zip(*(report.discarded for report in by_rank), strict=True)],
+            sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in by_rank), strict=True)],
             # Like the times: where two clocks agree on every rank, they agree on the slowest.
-            probe_ms=_slowest(report.probe_ms for report in found),
-            cycles=_slowest(report.cycles for report in found),
-            rank_ms=_by_sample(report.device_ms for report in found),
+            probe_ms=_slowest(report.probe_ms for report in by_rank),
+            cycles=_slowest(report.cycles for report in by_rank),
+            rank_ms=_by_sample(report.device_ms for report in by_rank),
             rank_late_us=_by_sample(
                 [(start - first) / 1e3 for start, first in zip(report.start_ns, begun_ns, strict=True)]
-                for report in found
+                for report in by_rank
             ),
-            rank_clock_mhz=_by_sample(report.sm_clock_mhz for report in found),
+            rank_clock_mhz=_by_sample(report.sm_clock_mhz for report in by_rank),
             fingerprints=[
                 number
                 for call in range(len(first.sets))
-                for report in found
+                for report in by_rank
                 for number in report.fingerprints[call * report.width : (call + 1) * report.width]
             ],
             width=width,
         )
 
-    def _done(self, found: Sequence[reports.Done]) -> reports.Done:
-        for rank, report in enumerate(found):
+    def _done(self, by_rank: Sequence[reports.Done]) -> reports.Done:
+        for rank, report in enumerate(by_rank):
             if report.samples != self._sent[rank] or (
                 report.samples and report.sha256 != self._digests[rank].hexdigest()
             ):

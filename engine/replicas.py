@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aisp.checks.registry import TaskFacts
 from aisp.engine import environment, facts, naive, verdicts
-from aisp.engine.arms import Arm, ArmEnd, Stint
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess
 from aisp.engine.caches import builds
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
@@ -121,22 +121,22 @@ class Replicas:
         Returns:
             Whether the run has all that it needs.
         """
-        stints = await self._start((arms, replica))
+        processes = await self._start((arms, replica))
         self._services.pool.expect(0)  # what is made now, the first sample would wait for
-        await self._verify(stints)
-        timed = [stint for stint in stints if stint.running and stint.arm.timed]
+        await self._verify(processes)
+        timed = [process for process in processes if process.running and process.arm.timed]
         if timed:
             async with self._quiet():
                 await self._measuring.warm_up(timed)
                 await self._measuring.take_samples(timed, replica)
                 await self._measuring.challenge(timed, timed, self._asked_once(timed))
         over = closing and await asyncio.to_thread(self._over, replica)
-        running = [stint.arm for stint in timed if stint.running and stint.arm.rung.name not in self._settled]
+        running = [process.arm for process in timed if process.running and process.arm.rung.name not in self._settled]
         if over:
             self._last_sample_taken()
         else:
             self._expect_again(running)
-        await self._close(stints, [] if replica else self._asked_once(stints))
+        await self._close(processes, [] if replica else self._asked_once(processes))
         return over
 
     async def _two_replicas(self) -> None:
@@ -150,13 +150,13 @@ class Replicas:
         rungs, twins = self._told_apart()
         self._services.pool.expect(0)  # nothing is made before the first figures
         self._reporter.begin_replica(0)
-        stints = await self._start((rungs, 0), *self._building(rungs, twins))
-        early = [stint for stint in stints if stint.replica == 0 and stint.arm in rungs]
-        building = [stint for stint in stints if stint not in early]
+        processes = await self._start((rungs, 0), *self._building(rungs, twins))
+        early = [process for process in processes if process.replica == 0 and process.arm in rungs]
+        building = [process for process in processes if process not in early]
         patient = self._plan.record.trigger is Trigger.CLI or any(map(self._compiles_long, rungs))
         beside = [self._verify(early), *([self._verification.pose_values()] if patient else [])]
         ahead, *_ = await gathered([self._compiled_ahead(early, twins, building, patient=patient), *beside])
-        first = [stint for stint in early if stint.running and stint.arm.timed]
+        first = [process for process in early if process.running and process.arm.timed]
         if first:
             async with self._quiet():
                 await measuring.warm_up(first)
@@ -165,7 +165,7 @@ class Replicas:
             for twin in twins:
                 self._crew.end_arm(twin, ArmEnd(State.UNAVAILABLE, "the baseline had ended"))
             twins = []
-        again = [stint.arm for stint in first if stint.running] + twins
+        again = [process.arm for process in first if process.running] + twins
         if not again:
             self.taken = 1
             self._last_sample_taken()
@@ -173,17 +173,17 @@ class Replicas:
             return
         both = self._side_by_side(len(first), self._held_bytes(len(first) + len(ahead)))
         if not both:
-            await gathered(self._crew.end_stint(stint) for stint in ahead)
+            await gathered(self._crew.end_arm_process(process) for process in ahead)
             ahead = []
-        ready = [(stint.arm, stint.replica) for stint in ahead]
+        ready = [(process.arm, process.replica) for process in ahead]
         joined = [arm for arm in twins if (arm, 0) not in ready]
         repeated = [arm for arm in again if (arm, 1) not in ready] if both else []
         beside = [] if patient else [self._verification.pose_values()]  # the verifier has nothing else to do
         started, *_ = await gathered([self._start((joined, 0), (repeated, 1)), *beside])
         late = [*ahead, *started]
         await self._verify(late)
-        joining = [stint for stint in late if stint.replica == 0]
-        second = [stint for stint in late if stint.replica == 1]
+        joining = [process for process in late if process.replica == 0]
+        second = [process for process in late if process.replica == 1]
         async with self._quiet():
             await measuring.warm_up(joining, first)
             await measuring.take_samples([*first, *joining], 0, first=EARLY_ROUNDS)
@@ -196,7 +196,7 @@ class Replicas:
             await measuring.challenge(timed, drawn, self._asked_once(drawn))
         if both:
             self._last_sample_taken()
-        untimed = [stint for stint in early if stint not in first]
+        untimed = [process for process in early if process not in first]
         await self._close([*early, *late], [*untimed, *self._asked_once(drawn)])
         if not both:
             self._reporter.begin_replica(1)
@@ -209,21 +209,21 @@ class Replicas:
         return [arm for arm in running if not arm.twin], [arm for arm in running if arm.twin]
 
     @staticmethod
-    def _drawn(stints: Sequence[Stint]) -> list[Stint]:
+    def _drawn(processes: Sequence[ArmProcess]) -> list[ArmProcess]:
         """One process of each arm, drawn now that it has all of its samples: until then none knows whether it is the
         one that is asked what a quick run asks once, and whoever behaves in one alone is too far from the other.
         """
-        processes: dict[str, list[Stint]] = {}
-        for stint in stints:
-            if stint.running:
-                processes.setdefault(stint.name, []).append(stint)
-        return [random.SystemRandom().choice(each) for each in processes.values()]
+        by_arm: dict[str, list[ArmProcess]] = {}
+        for process in processes:
+            if process.running:
+                by_arm.setdefault(process.name, []).append(process)
+        return [random.SystemRandom().choice(each) for each in by_arm.values()]
 
-    def _asked_once(self, stints: Sequence[Stint]) -> list[Stint]:
+    def _asked_once(self, processes: Sequence[ArmProcess]) -> list[ArmProcess]:
         """Without the A/A arm where both replicas of a quick run are measured: it has no source of its own, and claims
         nothing.
         """
-        return [stint for stint in stints if not (self._plan.side_by_side and stint.arm.twin)]
+        return [process for process in processes if not (self._plan.side_by_side and process.arm.twin)]
 
     def _building(self, rungs: Sequence[Arm], twins: Sequence[Arm]) -> list[tuple[list[Arm], int]]:
         """Arms of the second replica, and the A/A arm, that build an extension when they are imported, each with its
@@ -232,30 +232,30 @@ class Replicas:
         return [(joined, 0), (repeated, 1)]
 
     async def _compiled_ahead(
-        self, early: Sequence[Stint], twins: Sequence[Arm], building: Sequence[Stint], *, patient: bool
-    ) -> list[Stint]:
+        self, early: Sequence[ArmProcess], twins: Sequence[Arm], building: Sequence[ArmProcess], *, patient: bool
+    ) -> list[ArmProcess]:
         """Processes of the A/A arm and of the second replica that have compiled: all of them where who waits for the
         first figures is `patient`, else those of rungs that compile for seconds. None where cores or memory are short.
         `building` are there already.
         """
-        rungs = [stint.arm for stint in early]
+        rungs = [process.arm for process in early]
         joined, repeated = self._besides(rungs, twins, lambda arm: patient and arm.timed)
         if not repeated:
             joined, repeated = self._besides(rungs, twins, self._compiles_long)
         if not repeated or not self._side_by_side(len(early), self._guessed_bytes()):
-            await gathered(self._crew.end_stint(stint) for stint in building)
+            await gathered(self._crew.end_arm_process(process) for process in building)
             return []
-        there = [(stint.arm, stint.replica) for stint in building]
+        there = [(process.arm, process.replica) for process in building]
         lacking = [[arm for arm in arms if (arm, n) not in there] for n, arms in enumerate((joined, repeated))]
-        stints = [*building, *await self._start(*((arms, n) for n, arms in enumerate(lacking)))]
-        await self._crew.each(stints, self._verification.compile)
-        return stints
+        processes = [*building, *await self._start(*((arms, n) for n, arms in enumerate(lacking)))]
+        await self._crew.each(processes, self._verification.compile)
+        return processes
 
     @staticmethod
     def _besides(
         rungs: Sequence[Arm], twins: Sequence[Arm], long: Callable[[Arm], bool]
     ) -> tuple[list[Arm], list[Arm]]:
-        """Which of the A/A arm, and of all arms of the second replica, take long, where each process has a core."""
+        """Slow-building arms, as (A/A arm, second replica); both empty where cores are short."""
         joined = [arm for arm in twins if long(arm)]
         repeated = [arm for arm in rungs if long(arm)] + joined
         engine = not environment.slot_cores.get()  # else it has a core of its own
@@ -280,24 +280,22 @@ class Replicas:
         return each_bytes is not None and 2 * (count + 2) * each_bytes <= free
 
     def _guessed_bytes(self) -> int:
-        """Of memory, that a process may take."""
         context = CONTEXT_BYTES if self._plan.device == "cuda" else 0
         return context + COPIES * self._verification.inputs_bytes()
 
     def _held_bytes(self, count: int) -> int | None:
-        """Of memory, that each of so many processes takes which are there: of a GPU's, its share of all that is in use.
-        A call's own peak would not do: inputs, and what PyTorch keeps for later, can be many times that.
-        """
+        """Memory that each of `count` running processes takes: on a GPU, its share of all that is in use.
+        A call's own peak would not do: inputs, and what PyTorch keeps for later, can be many times that."""
         if self._plan.device != "cuda":
             return self._guessed_bytes()
         used = self._services.nvml.used_bytes(self._services.gpu)
         return None if used is None else used // max(count, 1)
 
-    async def _verify(self, stints: Sequence[Stint]) -> None:
+    async def _verify(self, processes: Sequence[ArmProcess]) -> None:
         """Compile and verify side by side: nothing is timed yet."""
-        own = self._asked_once([stint for stint in stints if not stint.replica])
-        await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint in own))
-        await self._verification.known()
+        own = self._asked_once([process for process in processes if not process.replica])
+        await self._crew.each(processes, lambda process: self._verification.verify(process, gate=process in own))
+        await self._verification.ready()
 
     @contextlib.asynccontextmanager
     async def _quiet(self) -> AsyncIterator[None]:
@@ -309,7 +307,7 @@ class Replicas:
     def _last_sample_taken(self) -> None:
         """Have the processes of the next job made, and those that this run still takes."""
         self.sampled = True
-        own = len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks
+        own = len(naive.subjects(self._plan, self._arms)) * self._plan.target.ranks
         self._expect([*self._services.next_processes()[:1], (own, 0)])
         self._services.pool.end_run()
 
@@ -327,7 +325,7 @@ class Replicas:
         least = sum(count for count, _ in wanted[:1])
         self._expect(wanted if over and self._plan.device == "cuda" else wanted[:1], least)
 
-    async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
+    async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[ArmProcess]:
         """Processes for arms in a replica, with their roles; before the first of them the verifier."""
         crew = self._crew
         await crew.lay_out()
@@ -337,9 +335,9 @@ class Replicas:
             # It makes inputs and expected values while the processes of the arms become ready.
             beside.append(self._verification.make_inputs([arm.rung for arm in self._arms if arm.running]))
         started = await gathered([*beside, *(crew.start(arms, replica) for arms, replica in wanted if arms)])
-        stints = [stint for group in started[len(beside) :] for stint in group]
-        await crew.on_the_gpu(stint.child for stint in stints)
-        return stints
+        processes = [process for group in started[len(beside) :] for process in group]
+        await crew.on_the_gpu(process.child for process in processes)
+        return processes
 
     async def _start_verifier(self) -> None:
         async with self._reporter.step("verifier"):
@@ -351,36 +349,38 @@ class Replicas:
     def _listen(self, verifier: Process) -> None:
         self._reporter.listen(verifier, "verifier")
 
-    async def _close(self, stints: Sequence[Stint], asked: Sequence[Stint]) -> None:
+    async def _close(self, processes: Sequence[ArmProcess], examined: Sequence[ArmProcess]) -> None:
         """What is asked of processes behind their last sample; then the end of each, and how the run stands.
 
         A process of several ranks is not asked beside one whose sensors make calls: in these ranks wait for each other.
 
         Args:
-            asked: those that are asked for more than that.
+            examined: those that are asked for more than that.
         """
-        answered = {stint: asyncio.Event() for stint in stints}
-        entered = {stint: asyncio.Event() for stint in asked if self._plan.compiles(stint.arm.rung)}
+        answered = {process: asyncio.Event() for process in processes}
+        entered = {process: asyncio.Event() for process in examined if self._plan.compiles(process.arm.rung)}
         if self._plan.target.ranks == 1:
-            for stint in stints:
-                if stint not in asked:
-                    answered[stint].set()
+            for process in processes:
+                if process not in examined:
+                    answered[process].set()
 
-        async def enter(stint: Stint) -> None:
-            if stint.running:
-                await self._crew.guarded(stint, self._verification.enter_late)
-            entered[stint].set()
+        async def enter(process: ArmProcess) -> None:
+            if process.running:
+                await self._crew.guarded(process, self._verification.enter_late)
+            entered[process].set()
 
         async def try_values() -> None:
             """One after the other: what one process holds at the timed shape twice, several may not. Baselines first,
             which others are held against; last who compiles meanwhile."""
-            for stint in sorted(asked, key=lambda stint: (stint.arm.rung.role is not Role.BASELINE, stint in entered)):
-                if stint in entered:
-                    await entered[stint].wait()
-                if stint.running:
-                    await self._crew.guarded(stint, self._verification.try_values)
+            for process in sorted(
+                examined, key=lambda process: (process.arm.rung.role is not Role.BASELINE, process in entered)
+            ):
+                if process in entered:
+                    await entered[process].wait()
+                if process.running:
+                    await self._crew.guarded(process, self._verification.try_values)
                 if self._plan.target.ranks == 1:
-                    answered[stint].set()
+                    answered[process].set()
 
         async def ask() -> None:
             try:
@@ -391,12 +391,12 @@ class Replicas:
             if self.sampled:
                 await self._part_with_verifier()
 
-        async def finish(stint: Stint) -> None:
-            await answered[stint].wait()
-            if stint.running:
-                await self._crew.finish(stint)
+        async def finish(process: ArmProcess) -> None:
+            await answered[process].wait()
+            if process.running:
+                await self._crew.finish(process)
 
-        await gathered([ask(), self._crew.each(stints, finish)])
+        await gathered([ask(), self._crew.each(processes, finish)])
         await self._reporter.report()
 
     async def _part_with_verifier(self) -> None:

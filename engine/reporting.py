@@ -1,4 +1,4 @@
-"""What a run tells while it lasts: steps, printed lines, telemetry, and preliminary figures of its arms."""
+"""What a run reports while it lasts: steps, printed lines, telemetry, and preliminary figures of its arms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Source = tuple[str, str, str]  # the arm, how its lines begin ("[rank 1] ", "" 
 
 
 class Reporter:
-    """Of one run.
+    """Reports of one run to its clients.
 
     Attributes:
         arms: of the run, the baseline first.

@@ -79,11 +79,11 @@ class Execution:
                 async with asyncio.timeout(limits.total_s):
                     await self._measure()
         except TimeoutError:
-            told = f"the run took longer than {limits.total_s:.0f} s; use smaller axes or --quick"
-            conclusion.end(State.TIMEOUT_TOTAL, told)
+            reason = f"the run took longer than {limits.total_s:.0f} s; use smaller axes or --quick"
+            conclusion.end(State.TIMEOUT_TOTAL, reason)
         except asyncio.CancelledError:
-            told = "cancelled on request; nothing is lost of earlier runs"
-            conclusion.end(State.CANCELLED, self._superseded or told)
+            reason = "cancelled on request; nothing is lost of earlier runs"
+            conclusion.end(State.CANCELLED, self._superseded or reason)
             if self._superseded:
                 conclusion.flags.append(SUPERSEDED)
             self._lost = self._services.ownership.why_lost(sampler.lost)
@@ -94,8 +94,8 @@ class Execution:
                     self._crew.end_arm(arm, end)
         except Exception as error:
             log.exception("run %s failed in the engine", self.plan.id)
-            told = f"the engine failed ({type(error).__name__}: {error}); `aisp engine --logs` has the trace"
-            conclusion.end(State.INFRA_ERROR, told)
+            reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine --logs` has the trace"
+            conclusion.end(State.INFRA_ERROR, reason)
         finally:
             self._task = None
             if self._cut is not None:
@@ -155,19 +155,19 @@ class Execution:
         await self._ask_naively()
 
     async def _compile(self) -> None:
-        """End the arms whose file is no Python, before anything is timed: all are told at once.
+        """End the arms whose file is no Python, before anything is timed: all of them are reported.
 
         Where only baselines are left of what was to be compared, they end too.
         """
         broken = False
         for arm in self._arms:
             name = f"{arm.rung.name}.py"
-            found = await asyncio.to_thread(misspelt, self.plan.source(arm.rung), name) if arm.running else None
-            if found is not None:
+            fault = await asyncio.to_thread(misspelt, self.plan.source(arm.rung), name) if arm.running else None
+            if fault is not None:
                 broken = True
-                said = f"{found.kind}: {found.message} ({name}, line {found.line})"
-                detail = f"  {name}:{found.line}\n      {found.text}\n{found.kind}: {found.message}"
-                self._crew.end_arm(arm, ArmEnd(State.USER_ERROR, f"{arm.name}: {said}{TO_FIX}", clean(detail)))
+                reason = f"{fault.kind}: {fault.message} ({name}, line {fault.line})"
+                detail = f"  {name}:{fault.line}\n      {fault.text}\n{fault.kind}: {fault.message}"
+                self._crew.end_arm(arm, ArmEnd(State.USER_ERROR, f"{arm.name}: {reason}{TO_FIX}", clean(detail)))
         if broken and all(arm.rung.role is Role.BASELINE for arm in self._arms if arm.running):
             for arm in (arm for arm in self._arms if arm.running):
                 self._crew.end_arm(arm, ArmEnd(State.UNAVAILABLE, "not timed: there is nothing to compare it with"))
@@ -194,7 +194,7 @@ class Execution:
         inputs = self._verification.inputs.get((self.plan.case.name, 0))
         if inputs is None:
             return
-        for arm in naive.asked(self.plan, self._arms):
+        for arm in naive.subjects(self.plan, self._arms):
             async with self._reporter.step("naive", arm):
                 arm.naive = await naive.opinion(self.plan, self._crew, inputs, arm)
 
@@ -225,8 +225,8 @@ class Execution:
         self._lost = self._lost or await self._services.ownership.lost()
         if self._lost:
             self._crew.hurries = True
-            told = f"{self._lost}; `nvidia-smi` and the kernel's log say more, a restart may bring it back"
-            self._conclusion.end(State.INFRA_ERROR, told)
+            reason = f"{self._lost}; `nvidia-smi` and the kernel's log say more, a restart may bring it back"
+            self._conclusion.end(State.INFRA_ERROR, reason)
             self._services.on_lost_gpu(self._lost)
 
     async def _clean_up(self) -> None:
@@ -254,10 +254,10 @@ class Execution:
         if not self.may_write:
             return {}
         own = os.path.realpath(self.plan.target.folder) + os.sep
-        found: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for arm in self._arms:
-            for told in filter(None, (sensed.of(Elsewhere) for sensed in arm.sensed)):
-                for path in told.paths:
+            for elsewhere in filter(None, (sensed.of(Elsewhere) for sensed in arm.sensed)):
+                for path in elsewhere.paths:
                     if path.startswith(own) and path.endswith(SUFFIXES):
-                        found.setdefault(path.removeprefix(own), arm.rung.name)
-        return found
+                        by_name.setdefault(path.removeprefix(own), arm.rung.name)
+        return by_name

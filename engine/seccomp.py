@@ -176,8 +176,8 @@ def available() -> bool:
     if not (machine := _machine()):
         return False
     action = ctypes.c_uint32(_ERRNO)
-    asked: int = _libc().syscall(_MACHINES[machine][1], _GET_ACTION_AVAILABLE, 0, ctypes.byref(action))
-    return asked == 0
+    status: int = _libc().syscall(_MACHINES[machine][1], _GET_ACTION_AVAILABLE, 0, ctypes.byref(action))
+    return status == 0
 
 
 def _install(machine: str, program: bytes) -> bool:

@@ -62,13 +62,13 @@ class Session:
         return Session(random, shape, turn[..., None] * SAMPLES + np.arange(SAMPLES), rounds * arms * SAMPLES)
 
     def noise(self, spread: float) -> Floats:
-        """Of every sample by itself, normal, as a log: [shape]."""
+        """Noise of every sample by itself, normal, as a log: [shape]."""
         return self.random.normal(0.0, spread, self.shape)
 
     def machine(self, series: Floats) -> Floats:
         """A state of the machine at each moment of each replica, [replicas, length], as the arms meet it: [shape]."""
-        found = np.take_along_axis(series, self.moment.reshape(self.shape[0], -1), axis=1)
-        return np.asarray(found.reshape(self.shape), np.float64)
+        state = np.take_along_axis(series, self.moment.reshape(self.shape[0], -1), axis=1)
+        return np.asarray(state.reshape(self.shape), np.float64)
 
     def process(self, values: Floats) -> Floats:
         """One value for each process, [replicas, arms], for each of its samples: [shape]."""
@@ -189,7 +189,7 @@ def _clock_steps(session: Session) -> Stream:
 
 
 def _clocks_apart(session: Session) -> Stream:
-    """The same work at clocks that are 3 % apart: in time one is faster, in cycles none is."""
+    """Equal work at clocks that are 3 % apart: in time one is faster, in cycles none is."""
     clocks = BOOST_MHZ * np.array([0.95, 0.98, 0.95])[: session.shape[2]]
     true = np.broadcast_to(clocks[None, None, :, None], session.shape)
     return Stream(session.noise(0.005) + np.log(BOOST_MHZ / true), true * np.exp(session.noise(0.003)))
@@ -217,7 +217,7 @@ STREAMS: dict[str, Shape] = {
     "ramp": Shape(_ramp, {0.02: 0.95}),
     "transient": Shape(_transient, {0.02: 0.95}),
     "two-modes": Shape(_two_modes, {0.02: 0.95}),
-    # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is told.
+    # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is reported.
     "process-modes": Shape(_some_slower(0.5, 0.05), {0.10: 0.1}, quick_power={1.0: 0.85}),
     "processes": Shape(_differing(0.01), {0.05: 0.5, 0.10: 0.95}),
     "heavy-processes": Shape(_heavy_processes, {0.05: 0.8, 0.10: 0.95}),
@@ -255,11 +255,11 @@ class Judged:
     def verdict(self, effect: float) -> Verdict:
         """On a rung that is truly faster by `effect`: the ratio of the same samples moves by that much."""
         by = math.log1p(effect)
-        found, *confirming = [
-            statistics.decide(known.shifted(by), floor, quick=self.quick, looks=self.looks)
-            for known, floor in (self.time, *([self.cycles] if self.cycles else []))
+        ratio, *confirming = [
+            statistics.decide(estimate.shifted(by), floor, quick=self.quick, looks=self.looks)
+            for estimate, floor in (self.time, *([self.cycles] if self.cycles else []))
         ]
-        return statistics.confirmed(found, confirming[0] if confirming else None).verdict
+        return statistics.confirmed(ratio, confirming[0] if confirming else None).verdict
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -309,28 +309,28 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator, effect: flo
 def _arms(values: Floats, kept: npt.NDArray[np.bool_]) -> list[statistics.ByRound]:
     """Values of the samples that count, arm by arm."""
     replica, rounds = (index.astype(np.int64) for index in np.indices(values.shape)[:2])
-    found = []
+    by_arm = []
     for arm in range(values.shape[2]):
         chosen = kept[:, :, arm]
         own = values[:, :, arm][chosen]
-        found.append(statistics.by_round(own, replica[:, :, arm][chosen], rounds[:, :, arm][chosen]))
-    return found
+        by_arm.append(statistics.by_round(own, replica[:, :, arm][chosen], rounds[:, :, arm][chosen]))
+    return by_arm
 
 
 def _last_rounds(base: statistics.ByRound, rung: statistics.ByRound, rule: StopRule, by: float = 0.0) -> Ints:
     """How many rounds each replica has had when the stop rule ends it, of a rung whose log ratio is higher `by` that:
     int64 [replicas].
     """
-    found = np.full(rule.replicas, rule.most_rounds, np.int64)
+    last = np.full(rule.replicas, rule.most_rounds, np.int64)
     for replica in range(rule.replicas):
         own, other = (arm.of(arm.replica == replica) for arm in (base, rung))
         rounds = np.intersect1d(own.round, other.round, assume_unique=True)
         (ratios,) = statistics.log_ratios(own, other) or [np.empty(0)]
         for done in range(rule.least_rounds, rule.most_rounds, 2):
             if statistics.half_width(ratios[rounds < done] + by, rule.clear) <= rule.half_width:
-                found[replica] = done
+                last[replica] = done
                 break
-    return found
+    return last
 
 
 def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
@@ -342,9 +342,9 @@ def _judged(of: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tup
     shipped of how processes on a GPU differ."""
     base, *others = (arm.of(arm.replica < replicas) for arm in of)
     arms = dict(zip(("rung", "twin"), others, strict=False))
-    known = statistics.estimates(base, arms, statistics.PRIORS["cuda"][statistics.HELD], same=("twin",))
-    found = known["rung"]
-    return None if found is None else (found, statistics.noise_floor(known.get("twin"), quick=quick))
+    estimates = statistics.estimates(base, arms, statistics.PRIORS["cuda"][statistics.HELD], same=("twin",))
+    estimate = estimates["rung"]
+    return None if estimate is None else (estimate, statistics.noise_floor(estimates.get("twin"), quick=quick))
 
 
 # -- rates -------------------------------------------------------------------------------------------------------------
@@ -454,10 +454,10 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
         false / trials,
         wilson(false, trials),
         BANDS[protocol],
-        {effect: found.count(Verdict.FASTER) / trials for effect, found in truly.items()},
+        {effect: verdicts.count(Verdict.FASTER) / trials for effect, verdicts in truly.items()},
         shape.least_power if protocol == "full" else shape.quick_power,
         idle.count(Verdict.SAME) / trials,
-        sum(found.count(Verdict.SLOWER) for found in truly.values()) / (trials * len(EFFECTS)),
+        sum(verdicts.count(Verdict.SLOWER) for verdicts in truly.values()) / (trials * len(EFFECTS)),
         {effect: count / trials for effect, count in taken.items()},
         sum(held) / max(1, len(held)),
         wilson(sum(held), max(1, len(held)))[1],
@@ -469,20 +469,20 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object]:
+def document(all_rates: Sequence[Rates], trials: int, seed: int) -> dict[str, object]:
     """The result as plain data: the schema of `aisp dev selftest --json`."""
     return {
-        "streams": [one.document() for one in found],
+        "streams": [one.document() for one in all_rates],
         "trials": trials,
         "seed": seed,
         "replicas": PROTOCOLS["full"].replicas,
         "looks": PROTOCOLS["full"].manifest()["looks"],
         "level": statistics.CLAIM,
-        "ok": all(one.ok for one in found),
+        "ok": all(one.ok for one in all_rates),
     }
 
 
-def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
+def table(all_rates: Sequence[Rates], trials: int, seed: int) -> list[str]:
     """The result for people, as lines."""
     heads = "".join(f"{f'{effect:.1%}':>10}" for effect in EFFECTS)
     lines = [
@@ -493,7 +493,7 @@ def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
         f"{'stream':<17}{'protocol':<10}{'false':>7}  {'95 % interval':<16}{'band':<10}{'same':>6}{'holds':>7}"
         f"{'wide':>7} {heads}",
     ]
-    for one in found:
+    for one in all_rates:
         interval = f"{one.interval[0]:.1%}..{one.interval[1]:.1%}"
         band = f"{one.band[0]:.0%}..{one.band[1]:.0%}"
         power = "".join(f"{f'{one.power[effect]:.0%} {one.replicas[effect]:.1f}':>10}" for effect in EFFECTS)
@@ -512,24 +512,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"for each stream and protocol; {TRIALS}")
     parser.add_argument("--seed", type=int, default=SEED, help="the same seed gives the same rates")
     parser.add_argument("--streams", default=",".join(STREAMS), metavar="A,B", help="some of " + ", ".join(STREAMS))
-    given = parser.parse_args(arguments)
-    names = [name.strip() for name in given.streams.split(",") if name.strip()]
+    options = parser.parse_args(arguments)
+    names = [name.strip() for name in options.streams.split(",") if name.strip()]
     unknown = [name for name in names if name not in STREAMS]
     if unknown or not names:
         parser.error(f"no stream named {', '.join(unknown) or '(nothing)'}; there are {', '.join(STREAMS)}")
-    if given.trials < 1 or given.seed < 0:
-        parser.error(f"trials must be at least 1 and the seed at least 0, not {given.trials} and {given.seed}")
-    found: list[Rates] = []
+    if options.trials < 1 or options.seed < 0:
+        parser.error(f"trials must be at least 1 and the seed at least 0, not {options.trials} and {options.seed}")
+    all_rates: list[Rates] = []
     start = time.monotonic()
     for position, name in enumerate(names, start=1):
         sys.stderr.write(f"[{position}/{len(names)}] {name}, {time.monotonic() - start:.0f} s\n")
         sys.stderr.flush()
-        found += [rates(name, protocol, given.trials, given.seed) for protocol in PROTOCOLS]
-    lines = table(found, given.trials, given.seed)
-    if given.json:
-        lines = [json.dumps(document(found, given.trials, given.seed))]
+        all_rates += [rates(name, protocol, options.trials, options.seed) for protocol in PROTOCOLS]
+    lines = table(all_rates, options.trials, options.seed)
+    if options.json:
+        lines = [json.dumps(document(all_rates, options.trials, options.seed))]
     sys.stdout.write("\n".join(lines) + "\n")
-    return 0 if all(one.ok for one in found) else 1
+    return 0 if all(one.ok for one in all_rates) else 1
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ It listens as soon as it has the lock. Until the store is known to be whole it o
 nothing and starts no process.
 
 One asyncio loop serves the clients (engine.connections, engine.answers), gives jobs their slots (engine.queue), watches
-folders (engine.watches) and owns the one writer of the store (engine.keeper). This module is their life: it starts
-them in order, looks after them every few seconds, and ends them. The engine never imports torch nor a lesson.
+folders (engine.watches) and owns the one writer of the store (engine.store_writer). This module is their life: it
+starts them in order, looks after them every few seconds, and ends them. The engine never imports torch nor a lesson.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from aisp.engine.connections import Connections
 from aisp.engine.guarding import Guarding
 from aisp.engine.installed import Installation, state_file
 from aisp.engine.journal import Journal
-from aisp.engine.keeper import Keeper
 from aisp.engine.life import Life
 from aisp.engine.lock import Lock
 from aisp.engine.logfile import LogFile
 from aisp.engine.planning import Hardware
 from aisp.engine.queue import Queue
 from aisp.engine.slots import Machine, Slots
+from aisp.engine.store_writer import StoreWriter
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watches import Watches
 from aisp.store import upkeep
@@ -54,7 +54,7 @@ class Engine:
         self._hardware = Hardware.find(nvml)
         self._journal = Journal(paths.journal_dir())
         self._broadcast = Broadcast(self._journal)
-        self._keeper = Keeper(held, self._life, self._broadcast)
+        self._writer = StoreWriter(held, self._life, self._broadcast)
         machine = Machine.find(nvml, [gpu for gpu, _ in self._hardware.usable])
         self._slots = Slots(self._hardware, machine, slots.least_cores())
         self._installation = Installation(state_file())
@@ -62,17 +62,17 @@ class Engine:
             self._installation,
             self._slots.pools,
             self._broadcast.banner,
-            lambda: self._keeper.call(lambda store: store.release(INSTALLED_CHECK)),
+            lambda: self._writer.call(lambda store: store.release(INSTALLED_CHECK)),
         )
         self._queue = Queue(
-            self._life, self._broadcast, self._keeper, self._guarding, self._slots, self._hardware, nvml
+            self._life, self._broadcast, self._writer, self._guarding, self._slots, self._hardware, nvml
         )
-        self._watches = Watches(self._broadcast, self._keeper, self._queue)
+        self._watches = Watches(self._broadcast, self._writer, self._queue)
         self._answers = Answers(
             self._life,
             self._journal,
             self._broadcast,
-            self._keeper,
+            self._writer,
             self._guarding,
             self._queue,
             self._watches,
@@ -81,10 +81,10 @@ class Engine:
         self._connections = Connections(held, self._life, self._journal)
         self._connections.now, self._connections.carry_out = self._answers.now, self._answers.carry_out
         self._connections.wanted = self._slots.stand_by
-        self._keeper.under_way, self._keeper.moved = self._queue.under_way, self._moved
+        self._writer.under_way, self._writer.moved = self._queue.under_way, self._moved
 
     async def serve(self) -> None:
-        """Run until told to stop; leaves no process, socket or lock behind."""
+        """Run until asked to stop; leaves no process, socket or lock behind."""
         loop = asyncio.get_running_loop()
         logging.getLogger().addHandler(self._broadcast)
         spawner.become_subreaper()
@@ -94,8 +94,8 @@ class Engine:
         loop.add_signal_handler(signal.SIGHUP, lambda: log.info("a terminal hung up; the engine goes on"))
         try:
             await self._connections.bind()
-            await self._keeper.open()
-            await self._guarding.begin(await self._keeper.take_stock())
+            await self._writer.open()
+            await self._guarding.begin(await self._writer.take_stock())
             self._installation.read_in_background(lambda: self._queue.busy)
             await self._queue.recall_peaks()
             await self._queue.recall_priors("cpu", "cuda")
@@ -139,7 +139,7 @@ class Engine:
                 await asyncio.to_thread(workplaces.sweep)
         await self._connections.hang_up()
         await asyncio.to_thread(self._installation.close)
-        await self._keeper.close()
+        await self._writer.close()
         self._journal.close()
 
     async def _moved(self) -> None:
@@ -156,7 +156,7 @@ class Engine:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             await spawner.sweep_orphans()
-            await self._keeper.glance()
+            await self._writer.glance()
             await self._connections.look()
             await self._guarding.between(lambda: self._queue.busy)
             await self._queue.look_again()
@@ -167,20 +167,20 @@ class Engine:
                 for pool in self._slots.pools:
                     if pool.target:
                         pool.keep(0)
-            if not self._queue.busy and not self._keeper.waits and chores.wanted(idle_s):
-                await self._keeper.tend(chores, idle_s)
+            if not self._queue.busy and not self._writer.waits and chores.wanted(idle_s):
+                await self._writer.tend(chores, idle_s)
             if self._life.stop_when_idle and not self._queue.busy:
                 self._life.stopping.set()
 
 
 def _say_last(error: Exception) -> None:
     """Tell the program that started us why there is no engine, even where the log could not be written."""
-    told = str(error)
+    text = str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         with contextlib.suppress(paths.UnsafePathError):
-            told = f"{error.strerror} in {paths.state_dir()}: free some, or set AISP_STATE to a folder on another disk"
+            text = f"{error.strerror} in {paths.state_dir()}: free some, or set AISP_STATE to a folder on another disk"
     with contextlib.suppress(OSError):
-        print(f"aisp engine: {told}", file=sys.stderr)  # noqa: T201  the client that started us reads it
+        print(f"aisp engine: {text}", file=sys.stderr)  # noqa: T201  the client that started us reads it
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """Naming a process that gives no sign while there is time to look: whose it is, in which step, and when it is ended.
 
-It is told as a banner after `TELL_AFTER_S`, again after twice that, and so on, and taken back when an answer comes.
+A banner says so after `TELL_AFTER_S`, again after twice that, and so on, and is taken back when an answer comes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def awaiting(whose: str, patience_s: float, doing: str = "") -> Iterator[None]:
     key = f"silent: {whose}"
     setting = f" ({patience_s.setting})" if isinstance(patience_s, Limit) else ""
     end = f"of {patience_s:g} s{f' ({where})' if where else ''}; it is ended then{setting}"
-    told = False
+    reported = False
 
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
@@ -60,8 +60,8 @@ def awaiting(whose: str, patience_s: float, doing: str = "") -> Iterator[None]:
         timer = loop.call_later(next_s - silent_s, say, next_s)
 
     def say(silent_s: float) -> None:
-        nonlocal told
-        told = True
+        nonlocal reported
+        reported = True
         tell(key, f"{whose}: no sign for {silent_s:g} {end}")
         wait(silent_s, 2 * silent_s)
 
@@ -71,5 +71,5 @@ def awaiting(whose: str, patience_s: float, doing: str = "") -> Iterator[None]:
     finally:
         if timer is not None:
             timer.cancel()
-        if told:
+        if reported:
             tell(key, "")

@@ -77,7 +77,7 @@ class Machine:
         return Cores().union(*self.physical)
 
     def shared_out(self, wishes: Sequence[int | None], least: float) -> list[Cores] | None:
-        """As many shares, each with `least` cores or more, from the memory nodes that are wished for if possible.
+        """Shares, one for each wish, of `least` cores or more, from the memory nodes that are wished for if possible.
 
         None where there are too few. The first core is in no share.
         """
@@ -92,8 +92,8 @@ class Machine:
                 taken = fit[: most - len(share)]
                 share += taken
                 left = [core for core in left if core not in taken]
-        found = [Cores().union(*share) for share in shares]
-        return found if min(map(len, found)) >= max(least, 1) else None
+        portions = [Cores().union(*share) for share in shares]
+        return portions if min(map(len, portions)) >= max(least, 1) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -157,10 +157,10 @@ class Slots:
         """Share out the machine's cores. `least`: see least_cores."""
         self._home: dict[tuple[str, bytes], Slot] = {}  # by target: where it ran last
         self.set_aside: dict[int, str] = {}
-        found = [gpu for gpu, _ in hardware.usable]
-        shares, own = _shares(machine, found, least)
+        indices = [gpu for gpu, _ in hardware.usable]
+        shares, own = _shares(machine, indices, least)
         self._all_but_the_first = Cores().union(*machine.physical[1:])
-        turns = bool(found) and own == machine.cores
+        turns = bool(indices) and own == machine.cores
         self.own_cores = bool(own) and own != machine.cores
         # Parts of one GPU (MIG) are one slot, and the engine's own variable names them.
         several = len(hardware.devices) > 1 and not all(word.startswith("MIG-") for _, word in hardware.usable)
@@ -168,12 +168,12 @@ class Slots:
         def pool(cores: Cores, visible: str | None, uuid: str = "") -> Pool:
             share = Share(tuple(sorted(cores)) if self.own_cores else (), visible, uuid)
             opens = functools.partial(spawner.open_nursery, share=share) if nursery.wanted() else None
-            return Pool(interpret=not found, open_nursery=opens, share=share)
+            return Pool(interpret=not indices, open_nursery=opens, share=share)
 
         def slot(gpus: Sequence[int], words: Sequence[str], cores: Cores, which: str = "") -> Slot:
             devices = [hardware.devices[gpu] for gpu in gpus]
-            known = words[0] if several and words[0].startswith("GPU-") else ""
-            processes = pool(cores, ",".join(words) if several else None, known)
+            gpu_uuid = words[0] if several and words[0].startswith("GPU-") else ""
+            processes = pool(cores, ",".join(words) if several else None, gpu_uuid)
             return Slot(
                 name=f"cuda:{which}" if which else "cuda",
                 mark=f" {which}" if which else "",
@@ -187,17 +187,17 @@ class Slots:
             )
 
         self.gpus = [
-            slot([gpu], [word], cores, str(gpu) if len(found) > 1 else "")
+            slot([gpu], [word], cores, str(gpu) if len(indices) > 1 else "")
             for (gpu, word), cores in zip(hardware.usable, shares, strict=True)
         ]
         self.sets: list[Slot] = []
         words = [word for _, word in hardware.usable]
-        for first, last in _sets(len(found)):
-            members = found[first:last]
-            which = "" if members == found else ",".join(map(str, members))
+        for first, last in _sets(len(indices)):
+            members = indices[first:last]
+            which = "" if members == indices else ",".join(map(str, members))
             self.sets.append(slot(members, words[first:last], Cores().union(*shares[first:last]), which))
         # Where it takes turns with the first GPU, one set of standbys serves both.
-        processes = self.gpus[0].pool if turns else pool(own, "" if found else None)
+        processes = self.gpus[0].pool if turns else pool(own, "" if indices else None)
         self.cpu = Slot("cpu", "", (), (), "", own, processes, self.gpus[0].gpus if turns else ())
         self.pools = list(dict.fromkeys(slot.pool for slot in self))
         for one in self:
@@ -261,7 +261,7 @@ class Slots:
     def next(self, waiting: Sequence[AnyJob]) -> tuple[AnyJob, Slot] | None:
         """The first job in order that can begin now, and where; None where none can.
 
-        What a job waits for is kept for it: nobody behind it takes one of its slots, nor what meets one.
+        A waiting job reserves its slots: no later job takes one of them, nor a slot that overlaps one.
         """
         taken = {slot for slot in self if slot.job is not None}
         layouts = {slot.job.layout for slot in taken if slot.job is not None} - {""}

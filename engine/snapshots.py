@@ -83,24 +83,24 @@ def _remove(path: Path) -> None:
 
 def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether the folder has these files as they were given, and nothing else whatever."""
-    found = _found(folder)
-    return found is not None and set(found) == set(files) and intact(folder, files)
+    present = _listing(folder)
+    return present is not None and set(present) == set(files) and intact(folder, files)
 
 
 def intact(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether a layout still has every file as it was given, and no new one that could be imported instead."""
-    found = _found(folder)
-    if found is None or not found.keys() >= files.keys():
+    present = _listing(folder)
+    if present is None or not present.keys() >= files.keys():
         return False
-    for name in found.keys() - files.keys():
+    for name in present.keys() - files.keys():
         if name.endswith(IMPORTABLE) and COMPILED not in Path(name).parts[:-1]:
             return False
     return all(_same(folder / name, data) for name, data in files.items())
 
 
-def _found(folder: Path) -> dict[str, os.stat_result] | None:
+def _listing(folder: Path) -> dict[str, os.stat_result] | None:
     """Everything below a folder but folders, by relative name; None where it is not a folder."""
-    found: dict[str, os.stat_result] = {}
+    present: dict[str, os.stat_result] = {}
     pending = [(folder, "")]
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
@@ -112,10 +112,10 @@ def _found(folder: Path) -> dict[str, os.stat_result] | None:
                     if entry.is_dir(follow_symlinks=False):
                         pending.append((Path(entry.path), f"{prefix}{entry.name}/"))
                     else:
-                        found[prefix + entry.name] = entry.stat(follow_symlinks=False)
+                        present[prefix + entry.name] = entry.stat(follow_symlinks=False)
     except OSError:
         return None
-    return found
+    return present
 
 
 def _same(path: Path, data: bytes) -> bool:
@@ -127,11 +127,11 @@ def _same(path: Path, data: bytes) -> bool:
 
 
 def _prune(base: Path, keep: Path) -> None:
-    found: list[tuple[float, Path]] = []
+    layouts: list[tuple[float, Path]] = []
     for entry in base.iterdir():
         with contextlib.suppress(OSError):
-            found.append((entry.stat().st_mtime, entry))
-    found.sort(reverse=True)
-    for _, entry in found[KEPT_LAYOUTS:]:
+            layouts.append((entry.stat().st_mtime, entry))
+    layouts.sort(reverse=True)
+    for _, entry in layouts[KEPT_LAYOUTS:]:
         if entry != keep:
             shutil.rmtree(entry, ignore_errors=True)

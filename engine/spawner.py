@@ -245,8 +245,8 @@ class Child:
             now = self._loop.time()
             left = deadline - now
             if stopped_at is not None and (left <= 0 or now - stopped_at >= progress_limit_s()):
-                told = f"was stopped by a signal that the engine did not send, for {now - stopped_at:.0f} s"
-                self.limit = self.limit or StoppedError(told)
+                reason = f"was stopped by a signal that the engine did not send, for {now - stopped_at:.0f} s"
+                self.limit = self.limit or StoppedError(reason)
             if self.limit is not None:
                 raise self.limit
             if left <= 0:
@@ -602,11 +602,11 @@ async def until_ready(child: Child) -> reports.Ready:
     return await asyncio.shield(child.becoming_ready)
 
 
-def helped(words: Sequence[str], patience_s: float, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def helped(words: Sequence[str], patience_s: float, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """What a program answers that the engine itself needs. Blocks: for threads. No sweep takes it for a stray.
 
     Args:
-        said: on its standard input.
+        stdin: on its standard input.
 
     Raises:
         OSError: it cannot be started.
@@ -618,7 +618,7 @@ def helped(words: Sequence[str], patience_s: float, said: bytes = b"") -> subpro
         _children[process.pid] = None
     with process:
         try:
-            stdout, stderr = process.communicate(said, timeout=patience_s)
+            stdout, stderr = process.communicate(stdin, timeout=patience_s)
             return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
         finally:
             process.kill()
@@ -646,8 +646,8 @@ async def sweep_orphans() -> int:
 
 
 def _child_pids() -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
-            found += [int(pid) for pid in (task / "children").read_text().split()]
-    return found
+            pids += [int(pid) for pid in (task / "children").read_text().split()]
+    return pids

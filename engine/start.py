@@ -46,10 +46,10 @@ def command(module: str, *words: str) -> list[str]:
 def import_failure(error: ImportError) -> str:
     """What is missing, as a sentence: the line of ours that needed it, and what Python said."""
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(str(FOLDER))]
-    asked = next(
+    failure = next(
         (f"`{frame.line}` failed" for frame in reversed(ours) if "import" in (frame.line or "")), "an import failed"
     )
-    return f"{asked}: {type(error).__name__}: {error}; `aisp doctor` tells what is missing"
+    return f"{failure}: {type(error).__name__}: {error}; `aisp doctor` tells what is missing"
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ processes far beyond the baseline and its A/A arm (F test at `APART`) is judged 
 differs out of all measure (`OUTLYING`) is not what a rung is judged by (after Phipson et al., Robust hyperparameter
 estimation protects against hypervariable genes, 2016): it raises the floor.
 
-The interval that is told is that of 95 %. A verdict takes more, since nobody asks again: of identical arms at most
+The interval that is reported is that of 95 %. A verdict takes more, since nobody asks again: of identical arms at most
 `CLAIM` are called different. A run may look at its replicas before it has all of them, and end where every comparison
 is decided: that error is spent over the looks by alpha t^3, t being the share of the replicas taken (Kim & DeMets,
 Design and analysis of group sequential tests based on the type I error spending rate function, 1987). Each look claims
@@ -58,7 +58,7 @@ MOST_FREEDOM = 6.0  # that earlier runs are worth: this one may be another kerne
 LEAST_DEVIATION = 1e-5  # no clock tells processes apart that differ by less
 WIDEST = 10.0  # an interval that reaches beyond that many times its middle says only that there are too few processes
 
-LEVEL = 0.05  # of error, of the interval that is told
+LEVEL = 0.05  # of error, of the interval that is reported
 CLAIM = 0.01  # of error, of a verdict, over all looks of a run
 QUICK_CLAIM = 0.02  # the same of a quick run
 FEW = 30  # replicas, below which the shape of Student's distribution matters
@@ -80,7 +80,7 @@ class Look:
 
 
 LOOKS = (Look(2, 0.00064, margin=0.15), Look(3, 0.00152, margin=0.1), Look(5, 0.00784))
-"""Of a full run that is not told how many replicas to take."""
+"""Looks of a full run for which nobody set the number of replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Prior:
     source: str
 
     def manifest(self) -> dict[str, object]:
-        """As plain data."""
+        """Plain data for a run's manifest."""
         return {"deviation": self.deviation, "freedom": self.freedom, "source": self.source}
 
 
@@ -258,9 +258,9 @@ def half_width(log_ratios_of_one_replica: Floats, clear: float = 0.0) -> float:
     """
     if len(log_ratios_of_one_replica) < LEAST_ROUNDS:
         return math.inf
-    found = _located(log_ratios_of_one_replica)
-    half = student(LEVEL, found.freedom) * math.sqrt(found.variance)
-    return 0.0 if half <= clear * abs(found.centre) else math.expm1(half)
+    location = _located(log_ratios_of_one_replica)
+    half = student(LEVEL, location.freedom) * math.sqrt(location.variance)
+    return 0.0 if half <= clear * abs(location.centre) else math.expm1(half)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def estimates(
         paired: the arms took turns within each round. Else the ratio is that of the replicas' own middles.
     """
     made = {name: _contrast(base, arm, paired=paired) for name, arm in arms.items()}
-    own_code = {name: found for name in same if (found := made.get(name)) is not None}
+    own_code = {name: estimate for name in same if (estimate := made.get(name)) is not None}
     return {
         name: None if one is None else one.estimate(*_between(one, [own_code[o] for o in own_code if o != name], prior))
         for name, one in made.items()
@@ -333,22 +333,22 @@ def fitted(seen: Sequence[tuple[float, float]], shipped: Prior, where: str) -> P
     return Prior(math.exp(logged / 2), freedom, f"{len(seen)} runs {where}")
 
 
-def decide(found: Estimate, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
+def decide(estimate: Estimate, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
     """What a log ratio says beside a noise floor (a ratio - 1), at the look that it has come to.
 
     One replica decides nothing: it cannot show how processes differ.
     """
-    look = look_at(found.replicas, looks)
+    look = look_at(estimate.replicas, looks)
     level, margin = (QUICK_CLAIM if quick else CLAIM, 0.0) if look is None else (look.level, look.margin)
-    p_value = found.p_value(floor, look)
-    speedup = math.exp(found.centre)
-    low_log, high_log, note = _bounded(found)
+    p_value = estimate.p_value(floor, look)
+    speedup = math.exp(estimate.centre)
+    low_log, high_log, note = _bounded(estimate)
     low, high = math.exp(low_log), math.exp(high_log)
     if note:
         return Ratio(speedup, low, high, floor, Verdict.UNDECIDED, p_value, note)
     nearest = max(floor, margin)
-    least, most = (math.exp(log) for log in found.interval(level))
-    if found.replicas < LEAST_REPLICAS:
+    least, most = (math.exp(log) for log in estimate.interval(level))
+    if estimate.replicas < LEAST_REPLICAS:
         verdict, note = Verdict.UNDECIDED, "one replica cannot show how processes differ; two can"
     elif least > 1 + nearest:
         verdict = Verdict.FASTER
@@ -358,21 +358,21 @@ def decide(found: Estimate, floor: float, *, quick: bool, looks: Sequence[Look] 
         verdict = Verdict.SAME
     else:
         verdict = Verdict.UNDECIDED
-        note = _what_would_decide(found, nearest, level, quick)
+        note = _what_would_decide(estimate, nearest, level, quick)
     return Ratio(speedup, low, high, floor, verdict, p_value, note)
 
 
-def _bounded(found: Estimate) -> tuple[float, float, str]:
+def _bounded(estimate: Estimate) -> tuple[float, float, str]:
     """The 95 % interval, and ""; where nothing can be said of it, from the least to the greatest replica, and why."""
-    low, high = found.interval() if math.isfinite(found.error) else (-math.inf, math.inf)
+    low, high = estimate.interval() if math.isfinite(estimate.error) else (-math.inf, math.inf)
     if high - low <= 2 * math.log(WIDEST):
         return low, high, ""
-    ends = min(*found.by_replica, found.centre), max(*found.by_replica, found.centre)
-    if math.isinf(found.error):
-        rounds = "one round says" if found.rounds == 1 else f"{found.rounds} rounds say"
+    ends = min(*estimate.by_replica, estimate.centre), max(*estimate.by_replica, estimate.centre)
+    if math.isinf(estimate.error):
+        rounds = "one round says" if estimate.rounds == 1 else f"{estimate.rounds} rounds say"
         return *ends, f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
     apart = math.exp(ends[1] - ends[0])
-    return *ends, f"too few processes for an interval: {found.replicas} of them were up to {apart:.3g}x apart"
+    return *ends, f"too few processes for an interval: {estimate.replicas} of them were up to {apart:.3g}x apart"
 
 
 def confirmed(time: Ratio, cycles: Ratio | None) -> Ratio:
@@ -434,30 +434,30 @@ def confirmed_outside(time: Ratio, base: JudgedTime | None, rung: JudgedTime | N
         return replace(
             time, verdict=Verdict.UNDECIDED, note=f"faster by its own clock; the judge's has no time of {whose}"
         )
-    found = outside_ratio(rung, base)
-    if found.low > 1.0:
+    ratio = outside_ratio(rung, base)
+    if ratio.low > 1.0:
         return time
-    note = f"faster by its own clock, but not on the judge's ({found.low:.3g} to {found.high:.3g})"
+    note = f"faster by its own clock, but not on the judge's ({ratio.low:.3g} to {ratio.high:.3g})"
     if outside_ratio(rung._replace(copies_ms=0.0), base).low > 1.0:
         note += "; copies of its inputs or outputs in a batch count as its own: it could leave them out"
     return replace(time, verdict=Verdict.UNDECIDED, note=note)
 
 
-def _what_would_decide(found: Estimate, floor: float, level: float, quick: bool) -> str:
+def _what_would_decide(estimate: Estimate, floor: float, level: float, quick: bool) -> str:
     """How many replicas, asked for at once, would bring the interval clear of the floor, as a sentence."""
-    distance = abs(found.centre) - math.log1p(floor)
+    distance = abs(estimate.centre) - math.log1p(floor)
     if quick:
-        return f"a full run would tell more: this was a quick one of {found.replicas} replicas"
+        return f"a full run would tell more: this was a quick one of {estimate.replicas} replicas"
     if distance <= 0:
         return f"the difference is inside the noise floor of {floor:.1%}"
     # The interval narrows with the root of the replicas, and by what more degrees of freedom take off.
-    spread = found.error * math.sqrt(found.replicas)
-    needed = max(found.replicas + 1, math.ceil((student(level, MANY) * spread / distance) ** 2))
-    for count in range(found.replicas + 1, FEW):
-        if student(level, found.freedom * count / found.replicas) * spread / math.sqrt(count) < distance:
+    spread = estimate.error * math.sqrt(estimate.replicas)
+    needed = max(estimate.replicas + 1, math.ceil((student(level, MANY) * spread / distance) ** 2))
+    for count in range(estimate.replicas + 1, FEW):
+        if student(level, estimate.freedom * count / estimate.replicas) * spread / math.sqrt(count) < distance:
             needed = count
             break
-    return f"about {needed} replicas would decide it; this run had {found.replicas}"
+    return f"about {needed} replicas would decide it; this run had {estimate.replicas}"
 
 
 # -- two parts of an error ---------------------------------------------------------------------------------------------
@@ -536,10 +536,10 @@ class _Contrast:
         count = len(self.replicas)
         variance = between + self.within
         degrees = between**2 / freedom + (self.within**2 / self.freedom if self.freedom else 0.0)
-        known = count > 1 or self.rounds >= LEAST_ROUNDS
+        has_error = count > 1 or self.rounds >= LEAST_ROUNDS
         return Estimate(
             float(self.centres.mean()),
-            math.sqrt(variance / count) if known else math.inf,
+            math.sqrt(variance / count) if has_error else math.inf,
             variance**2 / degrees if degrees else freedom,
             self.apart / 2,
             tuple(sorted(self.centres.tolist())),

@@ -19,7 +19,7 @@ from aisp.store.text import whole
 
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05
-UNKNOWN_MEMORY = (1 << 64) - 1  # NVML's way to say that a process's memory cannot be told
+UNKNOWN_MEMORY = (1 << 64) - 1  # NVML's way to say that it does not know a process's memory
 NO_LIBRARY = 12  # NVML: its shared library is not there, as on any machine without an NVIDIA driver
 NO_DRIVER = "no NVIDIA driver was found here"
 LOST = (15, 16)  # NVML: GPU is lost, GPU requires restart; neither passes by itself
@@ -53,7 +53,7 @@ class User:
 
     Attributes:
         pid: as the driver counts; in a container it may be a number of the host's.
-        memory_bytes: on the GPU, None where it is not told.
+        memory_bytes: on the GPU, None where the driver does not report it.
         busy_at_us: when the driver's newest reading above 0 was taken, in microseconds since 1970; None where there
             is none.
         sm_share_pct: of the multiprocessors' time, in that reading.
@@ -106,15 +106,15 @@ class Nvml:
 
     def devices(self) -> list[events.Device]:
         """Every GPU with what is known of it."""
-        found: list[events.Device] = []
+        devices: list[events.Device] = []
         for index, handle in enumerate(self._handles):
             if handle is None:
                 note = self._notes[index]
-                found.append(events.Device(index=index, name="GPU", driver=self.driver, note=note))
+                devices.append(events.Device(index=index, name="GPU", driver=self.driver, note=note))
                 continue
             capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle)
             memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
-            found.append(
+            devices.append(
                 events.Device(
                     index=index,
                     name=_text(self._ask("nvmlDeviceGetName", handle) or "GPU"),
@@ -124,20 +124,20 @@ class Nvml:
                     driver=self.driver,
                 )
             )
-        return found
+        return devices
 
     def processes(self, gpu: int) -> set[int] | None:
         """Pids with a context on the GPU, or None where the driver does not say."""
         if gpu >= len(self._handles) or self._handles[gpu] is None:
             return None
-        found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handles[gpu])
-        return None if found is None else {process.pid for process in found}
+        processes = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handles[gpu])
+        return None if processes is None else {process.pid for process in processes}
 
     def users(self, gpu: int) -> list[User] | None:
         """Who has a context on the GPU, or None where the driver does not say."""
         handle = self._handle_of(gpu)
-        found = None if handle is None else self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
-        if found is None:
+        processes = None if handle is None else self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        if processes is None:
             return None
         # Readings of the last seconds, some of them of processes that are gone; many drivers do not tell.
         readings = self._ask("nvmlDeviceGetProcessUtilization", handle, 0) or []
@@ -147,11 +147,11 @@ class Nvml:
             if share > 0 and at_us > busy.get(int(reading.pid), (0, 0))[0]:
                 busy[int(reading.pid)] = (at_us, share)
         users: list[User] = []
-        for process in found:
+        for process in processes:
             memory = process.usedGpuMemory
-            known = memory is not None and int(memory) != UNKNOWN_MEMORY
+            counted = memory is not None and int(memory) != UNKNOWN_MEMORY
             seen = busy.get(int(process.pid))
-            users.append(User(int(process.pid), int(memory) if known else None, *(seen or (None, None))))
+            users.append(User(int(process.pid), int(memory) if counted else None, *(seen or (None, None))))
         return users
 
     def used_bytes(self, gpu: int) -> int | None:

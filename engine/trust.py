@@ -99,12 +99,12 @@ def issues() -> list[IssueView]:
 def listing() -> list[CheckView]:
     """Every check, category by category."""
     shown = fixtures()
-    known = {issue.id: issue for issue in registry.issues()}
-    return [_check_view(check, known, shown) for check in registry.checks()]
+    by_id = {issue.id: issue for issue in registry.issues()}
+    return [_check_view(check, by_id, shown) for check in registry.checks()]
 
 
-def _check_view(check: Check, known: Mapping[str, Issue], shown: Sequence[FixtureView]) -> CheckView:
-    hows = {known[issue].how for issue in check.issues if issue in known}
+def _check_view(check: Check, by_id: Mapping[str, Issue], shown: Sequence[FixtureView]) -> CheckView:
+    hows = {by_id[issue].how for issue in check.issues if issue in by_id}
     proofs = [fixture for fixture in shown if check.id in fixture.checks]
     return CheckView(
         id=check.id,
@@ -147,8 +147,8 @@ def _fixtures(targets: Iterable[Target]) -> list[FixtureView]:
 
 def _answered_by() -> dict[str, tuple[str, ...]]:
     """Ids of checks by the issue that they answer."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_issue: dict[str, tuple[str, ...]] = {}
     for check in registry.checks():
         for issue in check.issues:
-            found[issue] = (*found.get(issue, ()), check.id)
-    return found
+            by_issue[issue] = (*by_issue.get(issue, ()), check.id)
+    return by_issue

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask, expect, explain, impossible_time, named
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess, ask, expect, explain, impossible_time, named
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.silence import awaiting
@@ -110,7 +110,7 @@ class StopRule:
         return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, cache, interleaved, looks, METHODS[device])
 
     def manifest(self) -> dict[str, object]:
-        """As plain data."""
+        """Plain data for a run's manifest."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         looks = [{"replicas": look.replicas, "level": look.level, "margin": look.margin} for look in self.looks]
         return plain | {"looks": looks}
@@ -129,19 +129,19 @@ def drawn_sets(order: random.Random, sets: int, calls: int) -> list[int]:
     A rung may save its work where nothing has changed since the last call, which is worth nothing to its user. Repeats
     are rare and not left out, so that nobody can foretell the next set from those before.
     """
-    found = [order.randrange(sets)]
-    while len(found) < calls:
-        other = (found[-1] + order.randrange(1, sets)) % sets if sets > 1 else 0
-        found.append(found[-1] if order.random() < AGAIN else other)
-    return found
+    sequence = [order.randrange(sets)]
+    while len(sequence) < calls:
+        other = (sequence[-1] + order.randrange(1, sets)) % sets if sets > 1 else 0
+        sequence.append(sequence[-1] if order.random() < AGAIN else other)
+    return sequence
 
 
 class StintFailure(Exception):
     """One of several came to its end."""
 
-    def __init__(self, stint: Stint, end: ArmEnd) -> None:
-        super().__init__(stint.name)
-        self.stint = stint
+    def __init__(self, process: ArmProcess, end: ArmEnd) -> None:
+        super().__init__(process.name)
+        self.process = process
         self.end = end
 
 
@@ -209,72 +209,72 @@ class Turns:
 
     # -- how a sample is taken -------------------------------------------------------------------------------------
 
-    async def warm_up(self, stint: Stint) -> None:
+    async def warm_up(self, process: ArmProcess) -> None:
         """Bring a process to a steady state."""
         budget_ms, cache = self._rule.warm_up_ms, self._rule.cache
         job = jobs.WarmUp(case=self._case, budget_ms=budget_ms, cache=cache, pair_ms=self.pair_ms)
-        warmed = await ask(stint.child, job, reports.WarmedUp, self._patience_s, stint.name)
+        warmed = await ask(process.child, job, reports.WarmedUp, self._patience_s, process.name)
         if not (math.isfinite(warmed.per_call_ms) and math.isfinite(warmed.per_sample_ms)):
             raise impossible_time()
-        arm = stint.arm
-        arm.calls = stint.calls
+        arm = process.arm
+        arm.calls = process.calls
         self._set_timing(arm, warmed.timing)
-        stint.per_call_ms, stint.per_sample_ms = warmed.per_call_ms, warmed.per_sample_ms
+        process.per_call_ms, process.per_sample_ms = warmed.per_call_ms, warmed.per_sample_ms
         self._fastest_ms = min(self._fastest_ms, warmed.per_call_ms)
         arm.resolution_ms, arm.overhead_ms = warmed.resolution_ms, warmed.overhead_ms
         arm.probe_step_ms, arm.probe_overhead_ms = warmed.probe_step_ms, warmed.probe_overhead_ms
         if not warmed.reference_mhz <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = warmed.reference_mhz
 
-    def _set_timing(self, arm: Arm, told: str) -> None:
-        timing = Timing(told)
+    def _set_timing(self, arm: Arm, name: str) -> None:
+        timing = Timing(name)
         if arm.samples.device_ms and arm.timing is not timing and not (timing.held and arm.timing.held):
             # One process held the stream and another could not: the weaker word holds for all.
             timing = timing if not timing.held else arm.timing
         arm.timing = timing
 
-    async def choose(self, stints: Sequence[Stint]) -> None:
+    async def choose(self, processes: Sequence[ArmProcess]) -> None:
         """Let short calls be timed as launch batches: as a graph, else one by one behind the hold, else alone.
 
         All arms under BATCH_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
         """
-        if not self._rule.interleaved or any(not stint.arm.timing.held for stint in stints):
+        if not self._rule.interleaved or any(not process.arm.timing.held for process in processes):
             return
         if not self._kind:
             short_ms, batch_ms = UNKNOWN if self.pair_ms is None else (SHORT_MS, BATCH_BELOW_MS)
-            self._kind = "graph" if min(stint.per_call_ms for stint in stints) < short_ms else "single"
-            for stint in stints:
-                if stint.per_call_ms < batch_ms:
-                    self._calls[stint.arm.rung.name] = calls_for(stint.per_call_ms)
+            self._kind = "graph" if min(process.per_call_ms for process in processes) < short_ms else "single"
+            for process in processes:
+                if process.per_call_ms < batch_ms:
+                    self._calls[process.arm.rung.name] = calls_for(process.per_call_ms)
         if self._kind == "single":
             return
-        short = [stint for stint in stints if stint.arm.rung.name in self._calls]
+        short = [process for process in processes if process.arm.rung.name in self._calls]
         granted: dict[str, str] = {}
         reasons: set[str] = set()
-        while unlike := [stint for stint in short if granted.get(stint.name) != self._kind]:
-            stint = unlike[0]
-            answer = await self._group(stint)
-            granted[stint.name] = answer.kind
+        while unlike := [process for process in short if granted.get(process.name) != self._kind]:
+            process = unlike[0]
+            answer = await self._group(process)
+            granted[process.name] = answer.kind
             if answer.kind != self._kind:  # weaker than asked for, so it decides for all
                 self._kind = answer.kind
-                reasons.add(f"{stint.name}: {answer.note}")
+                reasons.add(f"{process.name}: {answer.note}")
                 self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
 
-    async def _group(self, stint: Stint) -> reports.Grouped:
-        arm = stint.arm
+    async def _group(self, process: ArmProcess) -> reports.Grouped:
+        arm = process.arm
         job = jobs.Group(case=self._case, kind=self._kind, calls=self._calls[arm.rung.name])
         try:
-            grouped = await ask(stint.child, job, reports.Grouped, self._patience_s, arm.name)
+            grouped = await ask(process.child, job, reports.Grouped, self._patience_s, arm.name)
             if grouped.calls < 1:
                 raise ArmEnd(State.INFRA_ERROR, f"{arm.name} answered with {grouped.calls} calls in a sample")
             if grouped.kind not in KINDS[KINDS.index(self._kind) :]:
                 raise ArmEnd(State.INFRA_ERROR, f"{arm.name} was asked for a {self._kind}, and made a {grouped.kind}")
         except ArmEnd as end:
-            raise StintFailure(stint, end) from None
+            raise StintFailure(process, end) from None
         self._set_timing(arm, grouped.timing)
-        arm.calls = stint.calls = grouped.calls
+        arm.calls = process.calls = grouped.calls
         arm.overhead_ms = grouped.overhead_ms
-        stint.per_sample_ms = grouped.per_sample_ms
+        process.per_sample_ms = grouped.per_sample_ms
         return grouped
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -294,41 +294,41 @@ class Turns:
         # An even number of rounds: each order has had its reverse.
         return done % 2 == 0 and widest is not None and widest <= self._rule.half_width
 
-    async def turn(self, stint: Stint, number: int) -> None:
+    async def turn(self, process: ArmProcess, number: int) -> None:
         """The samples of one round; on a CPU also how long its threads stood in line meanwhile."""
-        if stint.arm.timing is not Timing.HOST:
-            await self._turn(stint, number)
+        if process.arm.timing is not Timing.HOST:
+            await self._turn(process, number)
             return
-        with Crowd(stint.child.pid) as crowd:
-            await self._turn(stint, number)
-        stint.arm.waits.add(crowd)
+        with Crowd(process.child.pid) as crowd:
+            await self._turn(process, number)
+        process.arm.waits.add(crowd)
 
-    async def _turn(self, stint: Stint, number: int) -> None:
+    async def _turn(self, process: ArmProcess, number: int) -> None:
         """Take the samples of a turn, again where none of them counts."""
         for _ in range(TRIES):
-            before = len(stint.arm.samples.discarded)
-            throttled = await self._once(stint, number)
-            if throttled or 0 in stint.arm.samples.discarded[before:]:
+            before = len(process.arm.samples.discarded)
+            throttled = await self._once(process, number)
+            if throttled or 0 in process.arm.samples.discarded[before:]:
                 return
 
-    async def _once(self, stint: Stint, number: int) -> bool:
+    async def _once(self, process: ArmProcess, number: int) -> bool:
         """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample; whether it was
         still low after all the time that there is."""
         rule = self._rule
-        spared = 0 < rule.spared * self._fastest_ms <= stint.per_call_ms
+        spared = 0 < rule.spared * self._fastest_ms <= process.per_call_ms
         least = 1 if spared else LEAST_SAMPLES
-        wanted = max(least, min(rule.turn_samples, int(rule.turn_ms / max(stint.per_sample_ms, 0.01))))
-        sets = drawn_sets(self._chance, rule.input_sets, wanted * stint.calls)
+        wanted = max(least, min(rule.turn_samples, int(rule.turn_ms / max(process.per_sample_ms, 0.01))))
+        sets = drawn_sets(self._chance, rule.input_sets, wanted * process.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
-        budget_ms = max(4 * rule.turn_ms, 4 * stint.per_sample_ms)
+        budget_ms = max(4 * rule.turn_ms, 4 * process.per_sample_ms)
         pause_s = 0.1
         while sets:
-            least_mhz = self._least_mhz(stint)
+            least_mhz = self._least_mhz(process)
             job = jobs.Measure(
                 case=self._case, round=number, sets=sets, budget_ms=budget_ms, least_mhz=round(least_mhz, 3)
             )
-            taken, throttled = await self._samples(stint, job)
-            sets = sets[taken * stint.calls :]
+            taken, throttled = await self._samples(process, job)
+            sets = sets[taken * process.calls :]
             if not throttled or not sets or self._cooling_left_s <= 0:
                 return throttled
             start = time.monotonic_ns()
@@ -336,34 +336,34 @@ class Turns:
             await asyncio.sleep(pause_s)
             self._cooling_left_s -= pause_s
             took_ms = (time.monotonic_ns() - start) / 1e6
-            self._report_step(Step("cooling", stint.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
+            self._report_step(Step("cooling", process.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
         return False
 
-    def _least_mhz(self, stint: Stint) -> float:
+    def _least_mhz(self, process: ArmProcess) -> float:
         """The clock below which a sample is set aside, held against what is usual for this arm: a matrix product that
         the power limit keeps at 1480 MHz runs there for its user, too."""
-        known = [mhz for mhz in stint.arm.samples.sm_clock_mhz if math.isfinite(mhz)]
-        if len(known) >= USUAL_SAMPLES:
-            return THROTTLED_BELOW * statistics.median(known)
+        clocks_mhz = [mhz for mhz in process.arm.samples.sm_clock_mhz if math.isfinite(mhz)]
+        if len(clocks_mhz) >= USUAL_SAMPLES:
+            return THROTTLED_BELOW * statistics.median(clocks_mhz)
         return 0.0 if math.isnan(self.reference_mhz) else STALLED_BELOW * self.reference_mhz
 
-    async def _samples(self, stint: Stint, job: jobs.Measure) -> tuple[int, bool]:
+    async def _samples(self, process: ArmProcess, job: jobs.Measure) -> tuple[int, bool]:
         """How many samples came, and whether the last of them was set aside for a low clock."""
         taken = 0
-        publish = (lambda event: None) if stint.arm.again else self._publish
-        report: reports.Report = await ask(stint.child, job, reports.Samples, self._patience_s, stint.name)
+        publish = (lambda event: None) if process.arm.again else self._publish
+        report: reports.Report = await ask(process.child, job, reports.Samples, self._patience_s, process.name)
         while True:
-            batch = expect(report, reports.Samples, named(stint.child, stint.name))
-            stint.take(batch)
+            batch = expect(report, reports.Samples, named(process.child, process.name))
+            process.take(batch)
             taken += len(batch.device_ms)
             publish(
                 events.SampleBatch(
                     run_id=self._run_id,
-                    arm=stint.name,
-                    replica=stint.replica,
+                    arm=process.name,
+                    replica=process.replica,
                     round=batch.round,
-                    timing=stint.arm.timing,
+                    timing=process.arm.timing,
                     device_ms=batch.device_ms,
                     end_ns=batch.end_ns,
                     discarded=batch.discarded,
@@ -372,11 +372,11 @@ class Turns:
             )
             if batch.last:
                 return taken, batch.discarded[-1:] == [THROTTLED]
-            report = await self._receive(stint)
+            report = await self._receive(process)
 
-    async def _receive(self, stint: Stint) -> reports.Report:
+    async def _receive(self, process: ArmProcess) -> reports.Report:
         try:
-            with awaiting(stint.name, self._patience_s):
-                return await stint.child.receive(self._patience_s)
+            with awaiting(process.name, self._patience_s):
+                return await process.child.receive(self._patience_s)
         except (ChildGoneError, ChildTimeoutError) as error:
-            raise await explain(stint.child, error, stint.name) from None
+            raise await explain(process.child, error, process.name) from None

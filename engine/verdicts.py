@@ -118,26 +118,25 @@ def arm_record(
 
 def _outside(arm: Arm) -> dict[str, Any]:
     """What the judge's clock says of an arm, as members of its quality."""
-    found = _judged(arm)
+    time = _judged(arm)
     if not arm.outside_ms:
         return {"inside": arm.inside or "the time for batches was over"}
-    if arm.inside or found is None:
+    if arm.inside or time is None:
         return {"inside": arm.inside or "its calls are too short beside what copies take"}
     read, sets = arm.outside_read, arm.outside_sets or None
-    times = {"outside_ms": found.ms, "outside_error": found.error, "outside_copies_ms": found.copies_ms or None}
+    times = {"outside_ms": time.ms, "outside_error": time.error, "outside_copies_ms": time.copies_ms or None}
     return times | {"outside_read": read, "outside_sets": sets}
 
 
 def _judged(arm: Arm) -> JudgedTime | None:
-    """Its time by the judge's clock, if there is any."""
-    found = statistics.outside(arm.outside_ms)
-    return None if found is None else JudgedTime(*found, arm.outside_copies_ms)
+    figures = statistics.outside(arm.outside_ms)
+    return None if figures is None else JudgedTime(*figures, arm.outside_copies_ms)
 
 
 def _median_clock(samples: Samples) -> float | None:
     """Median SM clock of the kept samples, in MHz; None where no sample knows it."""
-    known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
-    return float(np.median(known)) if len(known) else None
+    clocks_mhz = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
+    return float(np.median(clocks_mhz)) if len(clocks_mhz) else None
 
 
 def _ranks(samples: Samples) -> records.Ranks | None:
@@ -149,13 +148,13 @@ def _ranks(samples: Samples) -> records.Ranks | None:
     slowest = own_ms.argmax(axis=1)
     each: list[records.Rank] = []
     for rank in range(samples.ranks):
-        known = clocks[clocks[:, rank] > 0, rank]  # NaN is not above 0
+        clocks_mhz = clocks[clocks[:, rank] > 0, rank]  # NaN is not above 0
         each.append(
             records.Rank(
                 median_ms=float(np.median(own_ms[:, rank])),
                 slowest_share=float((slowest == rank).mean()),
                 late_us=float(np.median(late_us[:, rank])),
-                sm_clock_mhz=float(np.median(known)) if len(known) else None,
+                sm_clock_mhz=float(np.median(clocks_mhz)) if len(clocks_mhz) else None,
             )
         )
     skew_us = late_us.max(axis=1)
@@ -182,11 +181,11 @@ class _Side:
         samples = frozen(Samples, arm.samples)
         kept = samples.discarded == 0
         # Counted by the SMs between two probes, and not event time x clock: whoever bends the events bends the product.
-        known = kept & np.isfinite(samples.cycles) & (samples.cycles > 0)
+        counted = kept & np.isfinite(samples.cycles) & (samples.cycles > 0)
         return _Side(
             arm,
             statistics.by_round(samples.device_ms[kept], samples.replica[kept], samples.round[kept]),
-            statistics.by_round(samples.cycles[known], samples.replica[known], samples.round[known]),
+            statistics.by_round(samples.cycles[counted], samples.replica[counted], samples.round[counted]),
             _median_clock(samples),
         )
 
@@ -231,7 +230,7 @@ def comparisons(
     first, twin = baselines[0].name, baselines[0].name + TWIN_SUFFIX
     made = {base.name: _estimates(sides, base.name, (first, twin), interleaved, prior) for base in baselines}
     twins = made[first].get(twin, (None, None))
-    times_floor, cycles_floor = (statistics.noise_floor(found, quick=quick) for found in twins)
+    times_floor, cycles_floor = (statistics.noise_floor(estimate, quick=quick) for estimate in twins)
     rules = _Rules(times_floor, cycles_floor, any(twins), quick, interleaved, looks)
     compared = [
         _comparison(sides[arm.name], sides[base.name], made[base.name].get(arm.name, (None, None)), rules)
@@ -253,22 +252,22 @@ def agreeing(arms: Sequence[records.Arm], compared: Sequence[records.Comparison]
     one as a rule. But the ratio's knows of the A/A arm's processes too: where those differ more than a rung's own, the
     rung's time is not known better than its ratio.
     """
-    known = {arm.rung: arm for arm in arms}
+    by_rung = {arm.rung: arm for arm in arms}
     for one in compared:
-        rung, base = known[one.rung], known[one.baseline]
+        rung, base = by_rung[one.rung], by_rung[one.baseline]
         if one.low and one.high and rung.low_ms and rung.high_ms and base.low_ms and base.high_ms:
             low, high = min(rung.low_ms, base.high_ms / one.high), max(rung.high_ms, base.low_ms / one.low)
-            known[one.rung] = msgspec.structs.replace(rung, low_ms=low, high_ms=high)
-    return tuple(known[arm.rung] for arm in arms)
+            by_rung[one.rung] = msgspec.structs.replace(rung, low_ms=low, high_ms=high)
+    return tuple(by_rung[arm.rung] for arm in arms)
 
 
-_Known = tuple[statistics.Estimate | None, statistics.Estimate | None]
+_Pair = tuple[statistics.Estimate | None, statistics.Estimate | None]
 """A log ratio in time and in SM cycles."""
 
 
 def _estimates(
     sides: Mapping[str, _Side], base: str, same: Sequence[str], paired: bool, prior: statistics.Prior
-) -> dict[str, _Known]:
+) -> dict[str, _Pair]:
     """How every arm whose times may be believed compares with this one."""
     arms = {name: side for name, side in sides.items() if side.arm.believable and name != base}
     if not sides[base].arm.believable:
@@ -286,7 +285,7 @@ def _estimates(
     return {name: (times[name], cycles[name]) for name in arms}
 
 
-def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> records.Comparison:
+def _comparison(rung: _Side, base: _Side, estimates: _Pair, rules: _Rules) -> records.Comparison:
     names = (rung.arm.name, base.arm.name)
     for side in (rung.arm, base.arm):
         if not side.believable or not len((rung if side is rung.arm else base).times):
@@ -296,8 +295,8 @@ def _comparison(rung: _Side, base: _Side, known: _Known, rules: _Rules) -> recor
             return records.Comparison(*names, Verdict.NONE, note=clean_line(note))
     floor, neighbours = _beside_neighbours(rung.arm, base.arm, rules)
     ratio, cycles = (
-        None if found is None else statistics.decide(found, least, quick=rules.quick, looks=rules.looks)
-        for found, least in zip(known, (floor, rules.cycles_floor), strict=True)
+        None if estimate is None else statistics.decide(estimate, least, quick=rules.quick, looks=rules.looks)
+        for estimate, least in zip(estimates, (floor, rules.cycles_floor), strict=True)
     )
     if ratio is None:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
@@ -332,8 +331,8 @@ def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list
     floor = worst.factor - 1.0
     if floor <= max(rules.floor, records.BUSY):
         return rules.floor, []
-    told = [busy.sentence(records.Quality(**worst.members()))]
-    return (rules.floor if rules.measured else floor), told
+    notes = [busy.sentence(records.Quality(**worst.members()))]
+    return (rules.floor if rules.measured else floor), notes
 
 
 def _ways(rung: Arm, base: Arm) -> list[str]:
@@ -360,7 +359,7 @@ def _clocks(rung: _Side, base: _Side) -> list[str]:
 
 def decided(compared: Sequence[records.Comparison]) -> bool:
     """Whether there is something to compare, and nothing of it is open: NONE is of an arm without a time."""
-    return bool(compared) and all(found.verdict is not Verdict.UNDECIDED for found in compared)
+    return bool(compared) and all(one.verdict is not Verdict.UNDECIDED for one in compared)
 
 
 def settled(compared: Sequence[records.Comparison]) -> set[str]:
@@ -383,8 +382,8 @@ def widest(arms: Sequence[Arm], replica: int, clear: float = 0.0) -> float | Non
     turns = [newest for arm in rungs if len(newest := _newest(arm, replica)) or not arm.samples.replica]
     if not turns:
         return None
-    found = [statistics.log_ratios(_newest(base, replica), rung) for rung in turns]
-    widths = [statistics.half_width(ratios[0], clear) if ratios else math.inf for ratios in found]
+    by_rung = [statistics.log_ratios(_newest(base, replica), rung) for rung in turns]
+    widths = [statistics.half_width(ratios[0], clear) if ratios else math.inf for ratios in by_rung]
     greatest = max(widths)
     return greatest if math.isfinite(greatest) else None
 
@@ -409,6 +408,6 @@ def overall(arms: tuple[records.Arm, ...]) -> Correctness:
     ran = [arm.correctness for arm in arms if arm.state is not State.UNAVAILABLE]
     if Correctness.WRONG in ran:
         return Correctness.WRONG
-    if ran and all(found is Correctness.CORRECT for found in ran):
+    if ran and all(correctness is Correctness.CORRECT for correctness in ran):
         return Correctness.CORRECT
     return Correctness.UNKNOWN

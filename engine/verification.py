@@ -18,7 +18,7 @@ from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Drawn
 from aisp.engine import gate
 from aisp.engine.arena import descriptor
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess, ask, wrong
 from aisp.engine.crew import Ask, RunCrew
 from aisp.engine.gate import Gate
 from aisp.engine.plan import Plan
@@ -38,7 +38,7 @@ _WHEN = {
 
 
 class Verification:
-    """Of one run.
+    """Verification of one run's arms.
 
     Attributes:
         inputs: by case and set, where the inputs lie that were made.
@@ -134,7 +134,7 @@ class Verification:
         untimed = [case for case in self._plan.target.cases if not case.timed and case.name != self._plan.case.name]
         return timed + [(case, 0) for case in untimed] if gate else timed
 
-    async def known(self) -> None:
+    async def ready(self) -> None:
         """Wait until what is expected is known, and the verifier has nothing to do. Raises ArmEnd where the reference
         fails: that ends the whole run."""
         if self._expected is not None:
@@ -151,81 +151,81 @@ class Verification:
         return self._beyond.facts()
 
     def inputs_bytes(self) -> int:
-        """Of the timed case's sets."""
+        """Bytes of the timed case's sets."""
         sets = (self.inputs[self._plan.case.name, number].name for number in range(self._plan.rule.input_sets))
         return sum(os.fstat(descriptor(name)).st_size for name in sets)
 
     # -- comparisons; each raises ArmEnd in the name of the check that refuses -------------------------------------
 
-    async def verify(self, stint: Stint, *, gate: bool) -> None:
+    async def verify(self, process: ArmProcess, *, gate: bool) -> None:
         """Compile and check: the timed case on every set, then the gate's cases.
 
         The gate is passed once. Later processes run the same sources, and their timed case is checked again.
         """
-        arm, timed_case = stint.arm, self._plan.case.name
+        arm, timed_case = process.arm, self._plan.case.name
         by_case: dict[str, list[int]] = {}
         for case, number in self._sets(gate=gate):
             if beyond := arm.rung.unsupported(case.axes):
-                told = clean_line(f"{beyond}: not asked for case {case.name}")
-                self.notes += [told] if told not in self.notes else []  # the baseline takes part twice
+                note = clean_line(f"{beyond}: not asked for case {case.name}")
+                self.notes += [note] if note not in self.notes else []  # the baseline takes part twice
                 continue
             by_case.setdefault(case.name, []).append(number)
         for case_name, numbers in by_case.items():
-            prepared = stint.ahead if case_name == timed_case else None
+            prepared = process.ahead if case_name == timed_case else None
             if prepared is None:
-                prepared = await self._compile(stint, case_name, numbers)
+                prepared = await self._compile(process, case_name, numbers)
             async with self._reporter.step("verify", arm):
                 for number in numbers:
                     check = "output.values" if case_name == timed_case else "evaluation.held_out"
-                    executed = await self._execute(stint, case_name, number, check)
+                    executed = await self._execute(process, case_name, number, check)
                     if case_name == timed_case:
-                        stint.verified[number] = executed.fingerprint
+                        process.verified[number] = executed.fingerprint
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
                 if case_name == timed_case and gate and not prepared.for_buffers:
                     # Not the set that lies in the old buffers: a rung that reads those must be wrong.
-                    await self._execute(stint, case_name, numbers[0], "output.moved_buffers", moved=True)
+                    await self._execute(process, case_name, numbers[0], "output.moved_buffers", moved=True)
         if gate and not self._plan.compiles(arm.rung):
-            await self._enter(stint)
+            await self._enter(process)
         arm.correctness = Correctness.CORRECT
         self._reporter.report_arm(arm)
 
-    async def compile(self, stint: Stint) -> None:
+    async def compile(self, process: ArmProcess) -> None:
         """Compile for the timed case, ahead of its verification. Raises ArmEnd."""
         case = self._plan.case
-        if not stint.arm.rung.unsupported(case.axes):
-            stint.ahead = await self._compile(stint, case.name, range(self._plan.rule.input_sets))
+        if not process.arm.rung.unsupported(case.axes):
+            process.ahead = await self._compile(process, case.name, range(self._plan.rule.input_sets))
 
-    async def _compile(self, stint: Stint, case: str, numbers: Iterable[int]) -> reports.Prepared:
-        async with self._reporter.step("compile", stint.arm):
+    async def _compile(self, process: ArmProcess, case: str, numbers: Iterable[int]) -> reports.Prepared:
+        async with self._reporter.step("compile", process.arm):
             sets = [self.inputs[case, number] for number in numbers]
             posed = PosedCase.of_set(self._plan.target.case(case))
             word = values.made_seed(self._plan.target, posed, self._plan.seed)
             taking = jobs.TakeInputs(case=case, made_seed=word, sets=sets)
-            await ask(stint.child, taking, reports.Taken, self._limits.progress_s, stint.name)
+            await ask(process.child, taking, reports.Taken, self._limits.progress_s, process.name)
             ready = jobs.Prepare(case=case)
-            return await ask(stint.child, ready, reports.Prepared, self._limits.compile_s, stint.name)
+            return await ask(process.child, ready, reports.Prepared, self._limits.compile_s, process.name)
 
     async def _execute(
-        self, stint: Stint, case: str, number: int, check: str, *, moved: bool = False
+        self, process: ArmProcess, case: str, number: int, check: str, *, moved: bool = False
     ) -> reports.Executed:
         """One call on a set of inputs, judged in full."""
-        job = jobs.Execute(case=case, set_index=number, outputs=stint.outputs, moved=moved)
-        executed = await ask(stint.child, job, reports.Executed, self._limits.progress_s, stint.name)
-        await self.judge(stint, case, number, executed.outputs, check)
+        job = jobs.Execute(case=case, set_index=number, outputs=process.outputs, moved=moved)
+        executed = await ask(process.child, job, reports.Executed, self._limits.progress_s, process.name)
+        await self.judge(process, case, number, executed.outputs, check)
         return executed
 
-    async def _enter(self, stint: Stint, *, most: int | None = None) -> None:
+    async def _enter(self, process: ArmProcess, *, most: int | None = None) -> None:
         """The drawn shapes of the gate."""
-        async with self._reporter.step("gate", stint.arm):
-            await self.known()
-            async with self._crew.caches.passing(stint.child):
-                await self._beyond.enter(stint, self._limits.compile_s, most=most)
+        async with self._reporter.step("gate", process.arm):
+            await self.ready()
+            async with self._crew.caches.passing(process.child):
+                await self._beyond.enter(process, self._limits.compile_s, most=most)
 
-    async def judge(self, stint: Stint, case: str, number: int, outputs: jobs.Blob, check: str) -> None:
+    async def judge(self, process: ArmProcess, case: str, number: int, outputs: jobs.Blob, check: str) -> None:
         """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
-        await self.known()
-        arm = stint.arm
+        await self.ready()
+        arm = process.arm
         job = jobs.Judge(case=self._posed[case, number], seed=self._plan.seed, outputs=outputs)
         judged: reports.Judged = await self._crew.ask_verifier(job, reports.Judged)
         arm.compared.append(judged.figures)
@@ -242,37 +242,37 @@ class Verification:
         if not judged.right:
             place = "" if case == self._plan.case.name else f" (case {case})"
             advice = "" if check == "output.form" else self._plan.doubt(arm.rung)
-            given = [self.inputs[case, 0], self.inputs[case, number]]  # static inputs come with set 0
-            raise wrong(judged, given, check, case, place + _WHEN.get(check, ""), advice)
+            inputs = [self.inputs[case, 0], self.inputs[case, number]]  # static inputs come with set 0
+            raise wrong(judged, inputs, check, case, place + _WHEN.get(check, ""), advice)
 
     def _take_rule(self, arm: Arm, judged: reports.Judged) -> None:
         """What the problem's own rule says of this call, unless it found another one wrong before."""
         rule = self._plan.target.rule
         if rule is None or judged.rule is None or (arm.rule is not None and arm.rule.right is not True):
             return
-        said = judged.rule
+        ruling = judged.rule
         ours = arm.rule.ours if arm.rule is not None and arm.rule.ours else judged.ours
-        arm.rule = RuleSaid(rule.name, said.right, said.detail, rule.alone, ours)
+        arm.rule = RuleSaid(rule.name, ruling.right, ruling.detail, rule.alone, ours)
 
-    async def verify_last(self, stint: Stint) -> None:
+    async def verify_last(self, process: ArmProcess) -> None:
         """Judge the outputs of the last timed call in full."""
-        job = jobs.FetchLast(outputs=stint.outputs)
-        last = await ask(stint.child, job, reports.LastOutputs, self._limits.progress_s, stint.name)
+        job = jobs.FetchLast(outputs=process.outputs)
+        last = await ask(process.child, job, reports.LastOutputs, self._limits.progress_s, process.name)
         if last.set_index < 0:
-            raise ArmEnd(State.INFRA_ERROR, f"{stint.name} took no sample")
-        await self.judge(stint, self._plan.case.name, last.set_index, last.outputs, "output.last_call")
+            raise ArmEnd(State.INFRA_ERROR, f"{process.name} took no sample")
+        await self.judge(process, self._plan.case.name, last.set_index, last.outputs, "output.last_call")
 
     async def pose_values(self) -> None:
         """Make what the gate asks after the last sample, as soon as all is known that it asks before. Raises ArmEnd."""
-        await self.known()
+        await self.ready()
         async with self._reporter.step("inputs"):
             await self._beyond.pose_values()
 
-    async def enter_late(self, stint: Stint) -> None:
+    async def enter_late(self, process: ArmProcess) -> None:
         """One drawn shape of the gate after the last sample, of a rung that compiles for each."""
-        await self._enter(stint, most=1)
+        await self._enter(process, most=1)
 
-    async def try_values(self, stint: Stint) -> None:
+    async def try_values(self, process: ArmProcess) -> None:
         """Other values after the last sample."""
-        async with self._reporter.step("values", stint.arm):
-            await self._beyond.try_values(stint, self._limits.progress_s)
+        async with self._reporter.step("values", process.arm):
+            await self._beyond.try_values(process, self._limits.progress_s)

@@ -96,11 +96,11 @@ class Watch:
         self._next_edit = 0 if last_edit is None else last_edit + 1
         self.polling = False
         self._ask_again = 0.0  # CLOCK_MONOTONIC; while polling
-        self._told: dict[str, str] = {}  # banners that stand, by what they are about
+        self._banners: dict[str, str] = {}  # banners that stand, by what they are about
         self._publish = publish
         self._run_it = run_it
         self._running = running
-        self._left_out = target.left_out  # who asked for the watch has been told of it
+        self._left_out = target.left_out  # the reply to who asked for the watch names them
         self._files: dict[str, bytes] = {}
         self._ran: dict[str, bytes] | None = None  # the sources that the last run was planned for
         self._written: dict[str, str] = {}  # files that rungs write themselves, with the rung
@@ -120,13 +120,13 @@ class Watch:
                             await self._look(save_ns)
                             self._report("the watch itself", "")
                 except Exception as error:  # whatever it is: the next save is looked at again
-                    told = f"a save of {self.target.id} could not be looked at: {_named(error)}"
-                    if self._report("the watch itself", told):
-                        log.exception("%s", told)
+                    message = f"a save of {self.target.id} could not be looked at: {_named(error)}"
+                    if self._report("the watch itself", message):
+                        log.exception("%s", message)
                     await asyncio.sleep(SWEEP_S)
                 await asyncio.sleep(0.1)
         finally:
-            for about in list(self._told):
+            for about in list(self._banners):
                 self._report(about, "")
 
     async def _look(self, save_ns: int) -> None:
@@ -155,9 +155,9 @@ class Watch:
 
     def _report_written(self) -> None:
         names = ", ".join(f"{self.target.folder / name} (by {rung})" for name, rung in sorted(self._written.items()))
-        told = f"a run of {self.target.id} writes a source that is watched: {clean_line(os.fsencode(names))}"
+        sentence = f"a run of {self.target.id} writes a source that is watched: {clean_line(os.fsencode(names))}"
         self._report(
-            "its own", f"{told}; no run starts of it until it changes while none is under way" if names else ""
+            "its own", f"{sentence}; no run starts of it until it changes while none is under way" if names else ""
         )
 
     async def _hints(self) -> AsyncGenerator[int, None]:
@@ -190,8 +190,8 @@ class Watch:
             self._ask_again = time.monotonic() + RETRY_S
         if self.polling != (error is not None):
             self.polling = error is not None
-            told = f"looking every {POLL_S:.0f} s: {error}" if error else "told by the kernel again"
-            log.warning("watching %s, %s", self.target.id, told)
+            sentence = f"looking every {POLL_S:.0f} s: {error}" if error else "the kernel reports changes again"
+            log.warning("watching %s, %s", self.target.id, sentence)
             self._publish(self.changed(active=True))
 
     def changed(self, *, active: bool) -> events.WatchChanged:
@@ -252,21 +252,21 @@ class Watch:
 
     def _doubt(self, files: dict[str, bytes]) -> tuple[tuple[str, int], ...]:
         """Files that may be half written (emptied, or cut off), each with the time of its last change."""
-        found = []
+        doubtful = []
         for name in sorted(_differing(files, self._files) & files.keys()):
             emptied = not files[name] and not name.endswith("__init__.py")
             if emptied or _refused({name: files[name]}):
                 changed_ns = 0
                 with contextlib.suppress(OSError):
                     changed_ns = (self.target.folder / name).stat().st_mtime_ns
-                found.append((name, changed_ns))
-        return tuple(found)
+                doubtful.append((name, changed_ns))
+        return tuple(doubtful)
 
     def _report(self, about: str, text: str) -> bool:
         """Report something once, and once that it is over. Returns whether it was news."""
-        news = self._told.get(about, "") != text
+        news = self._banners.get(about, "") != text
         if news:
-            self._told[about] = text
+            self._banners[about] = text
             self._publish(events.Banner(key=f"watch {self.target.id}: {about}", text=text))
         return news
 
@@ -310,13 +310,13 @@ class Watch:
         except Exception as problem:  # whatever it is, it ends this edit alone
             log.exception("edit %d of %s could not be run", number, self.target.id)
             if not announced:
-                said = f"this save could not be run: {_named(problem)}; save again to have it tried again"
-                announce("", error=said)
+                message = f"this save could not be run: {_named(problem)}; save again to have it tried again"
+                announce("", error=message)
 
     def _broken(self, files: dict[str, bytes], names: Collection[str]) -> str:
         """Which of these files does not compile, or what is wrong with the target; "" where nothing is."""
-        if told := _refused({name: files[name] for name in names if name in files}):
-            return told
+        if cause := _refused({name: files[name] for name in names if name in files}):
+            return cause
         fresh = catalog.load_target(self.target.folder, root=self.target.root, chapter=self.target.chapter)
         return "" if isinstance(fresh, Target) else "\n".join(str(problem) for problem in fresh)
 
@@ -364,8 +364,8 @@ def _places(folder: Path, links: Collection[str] = ()) -> Places | None:
     for where in (*walked, *sorted({os.path.dirname(path) for path in linked})):  # noqa: PTH120  hot path
         if where not in folders and len(folders) < MOST_PLACES and _is_text(where):
             with contextlib.suppress(OSError):
-                found = os.stat(where)  # noqa: PTH116  hot path
-                folders[where] = (found.st_dev, found.st_ino)
+                status = os.stat(where)  # noqa: PTH116  hot path
+                folders[where] = (status.st_dev, status.st_ino)
     return Places(folders, frozenset(walked), linked)
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from aisp.engine.affected import affected
 from aisp.engine.broadcast import Broadcast
 from aisp.engine.job import RunJob
-from aisp.engine.keeper import Keeper
 from aisp.engine.planning import PlanError
 from aisp.engine.protocol import events
 from aisp.engine.queue import Queue
+from aisp.engine.store_writer import StoreWriter
 from aisp.engine.watch import Announce, Watch
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import Trigger
@@ -30,8 +30,8 @@ MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher 
 class Watches:
     """All watches of an engine."""
 
-    def __init__(self, broadcast: Broadcast, keeper: Keeper, queue: Queue) -> None:
-        self._broadcast, self._keeper, self._queue = broadcast, keeper, queue
+    def __init__(self, broadcast: Broadcast, writer: StoreWriter, queue: Queue) -> None:
+        self._broadcast, self._writer, self._queue = broadcast, writer, queue
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._cut: Counter[str] = Counter()  # by target: runs in a row that a later save has ended
         queue.run_ended = self._run_ended
@@ -40,7 +40,7 @@ class Watches:
         return target_id in self._watches
 
     def items(self) -> Iterator[events.WatchItem]:
-        """As clients see them."""
+        """Items for clients."""
         for name, (watch, _) in self._watches.items():
             yield events.WatchItem(
                 target=name,
@@ -110,14 +110,14 @@ class Watches:
 
         `number`, `changed`, `announce`: see watch.RunIt.
         """
-        snapshot = await self._keeper.call(lambda store: store.put_snapshot(files))
+        snapshot = await self._writer.call(lambda store: store.put_snapshot(files))
         if changed is None:
             return snapshot, ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
-        known = {rung.name for rung in target.rungs}
+        names = {rung.name for rung in target.rungs}
         earlier = self._edits_of(target)
         if rungs:
-            rungs += tuple(rung.name for job in earlier for rung in job.plan.rungs if rung.name in known)
+            rungs += tuple(rung.name for job in earlier for rung in job.plan.rungs if rung.name in names)
         try:
             plan = self._queue.plan(
                 target,
@@ -138,7 +138,7 @@ class Watches:
                 await self._queue.cancel(job, reason)
             elif not job.superseded and not (job.may_write and self._cut[target.id] >= MOST_CUT):
                 job.supersede(reason)
-        await self._queue.enqueue([plan], self._keeper.call, lambda: announce(snapshot, plan.id))
+        await self._queue.enqueue([plan], self._writer.call, lambda: announce(snapshot, plan.id))
         return snapshot, ""
 
     def _edits_of(self, target: Target) -> list[RunJob]:
@@ -152,10 +152,10 @@ class Watches:
         """
         target, were = ended.plan.target, ended.plan.files
         self._cut[target.id] = self._cut[target.id] + 1 if ended.cut else 0
-        found = self._watches.get(target.id)
-        if found is None:
+        entry = self._watches.get(target.id)
+        if entry is None:
             return
-        found[0].run_ended(ended.written)
+        entry[0].run_ended(ended.written)
         for job in self._edits_of(target):
             files = job.plan.files
             changed = {name for name in files.keys() | were.keys() if files.get(name) != were.get(name)}

@@ -78,8 +78,8 @@ def keep(base: Path, stem: str, name: str, files: Mapping[str, bytes], *, most: 
         os.utime(root)
         return root / name
     if there and snapshot_hash(there) == digest:
-        told = f"{root / name} holds other files of the same digest"
-        raise TakenError(f"{told}; change a comment in the candidate, or remove that folder")
+        conflict = f"{root / name} holds other files of the same digest"
+        raise TakenError(f"{conflict}; change a comment in the candidate, or remove that folder")
     write(base, root.name, {name: files}, most=most)
     return root / name
 
@@ -90,12 +90,12 @@ def _cut(stem: str) -> str:
 
 def _files(folder: Path, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
     """All that a run of the target in a folder depends on, and what is wanted there; {} where there is none."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     with contextlib.suppress(OSError):
         for relative in {*list_files(folder).files, *wanted}:
             with contextlib.suppress(OSError):
-                found[relative] = regular_bytes(folder / relative, MAX_BYTES)
-    return found
+                files[relative] = regular_bytes(folder / relative, MAX_BYTES)
+    return files
 
 
 def _make_room(base: Path, kept: Path, most: int) -> None:

@@ -10,7 +10,21 @@ from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.results.tables import Column, agreed, beside, fuzzes, lessons, runs, suites
 from aisp.tui import comparing
 from aisp.tui.ceilings import CEILINGS
-from aisp.tui.cli import checks, roofline
+from aisp.tui.cli import (
+    audit,
+    checks,
+    contract,
+    doctor,
+    fleet,
+    judge,
+    judge_many,
+    judge_runs,
+    lint,
+    mcp,
+    roofline,
+    store,
+    tune,
+)
 from aisp.tui.jobs import JOBS
 
 _ANY = Roofline("", "", "", MEMORY, 1.0, 1.0, (), "")
@@ -38,6 +52,20 @@ LISTS: Mapping[str, Sequence[Column[Any]]] = {
     "fuzz: failures": fuzzes.FAILURES,
     "fuzz corpus: operators": fuzzes.OPERATORS,
     "fuzz corpus: strategies": fuzzes.STRATEGIES,
+    "lint: items": lint.ITEMS,
+    "judge FOLDER: problems": judge.PROBLEMS,
+    "judge --against: candidates": judge_many.ENDS,
+    "judge RUNS: generations": judge_runs.GENERATIONS,
+    "judge RUNS --against: generations": judge_runs.JUDGED,
+    "contract --diff: changed": contract.CHANGED,
+    "mcp --tools: tools": mcp.TOOLS,
+    "dev audit: categories": audit.CATEGORIES,
+    "dev audit: fixtures": audit.FIXTURES,
+    "doctor: checks": doctor.CHECKS,
+    "store --verify: damage": store.DAMAGE,
+    "tune: trials": tune.TRIALS,
+    "fleet: batches": fleet.BATCHES,
+    "fleet --agents: agents": fleet.AGENTS,
     "roofline: roofs": roofline.roof_columns(_ANY),
     "roofline: points": roofline.point_columns(_ANY),
 }

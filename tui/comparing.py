@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisp.store.outcomes import FindingStatus, Verdict
 from aisp.store.record import Arm, Run
-from aisp.store.results.comparison import Compared, Difference, Pair, Side, Turn, compare, side
+from aisp.store.results.comparison import Compared, Difference, Pair, Side, Turn, compare
 from aisp.store.results.tables import Column, at
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -15,7 +15,6 @@ from aisp.tui.results import STATUS_WORDS
 
 if TYPE_CHECKING:
     from aisp.store import History
-    from aisp.tui.stored import Stored
 
 REFUSES = "no verdict because of it"
 
@@ -29,13 +28,7 @@ def read(history: History, a: str, b: str) -> Compared:
     from aisp.tui.stored import Stored  # the store, which the first screen does without
 
     with Stored(history.path) as opened:
-        return compare(*(_side(opened, opened.run(run_id)) for run_id in (a, b)))
-
-
-def _side(history: Stored, run: Run) -> Side:
-    telemetry = history.telemetry(run.id)
-    readings = telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
-    return side(history.read(run), history.facts(run), readings)
+        return compare(*(opened.side(opened.run(run_id)) for run_id in (a, b)))
 
 
 def facts(one: Side) -> list[str]:

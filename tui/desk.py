@@ -168,8 +168,8 @@ class Desk(App[None]):
         plain.ascii_only(self.ascii)
         for screen in self.screen_stack:
             for widget in screen.walk_children():
-                if hasattr(widget, "graph_style"):
-                    widget.graph_style = self.graph_style
+                if hasattr(widget, "redraw"):  # a picture is drawn anew
+                    widget.redraw()
                 widget.refresh()  # borders and scroll bars too
         self._forward(set())
         self._remember("graph", style)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
+from aisp.engine.stored import environment
 from aisp.store.errors import StoreError
 from aisp.store.results import hardware
 from aisp.store.results.reading import Reading
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     from aisp.store.record import Run
 
 MOST_RUNS = 60  # that are looked through
-
-
-def environment(history: History, run: Run) -> dict[str, object]:
-    """What a run ran on; empty where it was not kept."""
-    if not run.environment:
-        return {}
-    try:
-        return history.environment(run.environment)
-    except LookupError:
-        return {}
 
 
 def foreign_machine(history: History, run: Run) -> str:

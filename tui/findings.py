@@ -16,7 +16,7 @@ from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, Fault, FindingStatus, State, Validity
-from aisp.store.record import Arm, Comparison
+from aisp.store.record import Arm, Comparison, Run
 from aisp.store.results import busy, outcome
 from aisp.store.results.numbers import beyond
 from aisp.store.results.outcome import Ended, Outcome
@@ -26,7 +26,7 @@ from aisp.store.results.telling import by_own_rule
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain, progress
 from aisp.tui.model import AA_ARM, BASELINE, RunView
-from aisp.tui.results import STATE_WORDS, state_words
+from aisp.tui.results import STATE_WORDS, end_words, own_note
 from aisp.tui.results import STATUS_WORDS as STATUS_WORDS
 from aisp.tui.themes import speedup_text, verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column
@@ -110,6 +110,12 @@ def ended_text(ended: Ended, ascii: bool, *, held: str = "held") -> Text:
     return Text(word, "dim")
 
 
+def end_text(run: Run) -> Text:
+    """How a run ended that did not end well, the word in bold."""
+    head, colon, why = end_words(run).partition(": ")
+    return Text.assemble((head + colon, "bold"), why)
+
+
 def outcome_text(lesson: Lesson, ascii: bool, *, held: str = "held") -> Text:
     """The same of a lesson's last result; what is missing where it can have none here."""
     if lesson.outcome is Outcome.UNAVAILABLE and not lesson.bad and lesson.missing:
@@ -136,8 +142,9 @@ def cheats_text(result: Reading, caught: Collection[str], ascii: bool) -> Text |
 
 
 def interval_text(item: Comparison) -> str:
-    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
-    if item.low is None or item.high is None:
+    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval: the first rounds of one process give two ends
+    that are the same."""
+    if item.low is None or item.high is None or (item.low == item.high and not item.verdict.decided):
         return ""
     low, high = (beyond(value) or speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"
@@ -171,7 +178,7 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     if run.record.state.cut_short:
         return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"
     if run.record.state.fault is Fault.RECORD:
-        return f"{state_words(run.record.state)}: {run.record.reason}"
+        return end_words(run.record)
     return "no check is stored with this run; r runs it again, and asks them"
 
 
@@ -226,8 +233,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     if run.record.state.final and not ended.outcome.right:
         return Text(ended.word, "bold")
     if item is None or not item.verdict.known:
-        note = item.note if item is not None else ""
-        note = note.removeprefix(f"{rung}: ")  # whose row it is says that already
+        note = own_note(item) if item is not None else ""
         word = ended.word if run.record.state.final else "nothing yet"
         return Text(f"{word}: {note}" if note and run.record.state.final else note or word)
     text = verdict_text(item.verdict.value, item.speedup, ascii)

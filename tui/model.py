@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 RunEvent: TypeAlias = (
     events.RunPlanned | events.RunState | events.Step | events.ArmUpdate | events.ComparisonUpdate | events.RunFinished
 )
+FuzzEvent: TypeAlias = events.FuzzPlanned | events.FuzzCase | events.FuzzFailure | events.FuzzFinished
 
 MAX_POINTS = 2048
 MAX_USUAL = 1024
@@ -327,6 +328,11 @@ class WatchView:
     polling: bool = False
     edits: list[events.WatchEdit] = field(default_factory=list)
 
+    @property
+    def saves(self) -> int:
+        """How often a file was saved: edit 0 is the state when the watch began."""
+        return sum(1 for edit in self.edits if edit.number)
+
     def take(self, edit: events.WatchEdit) -> None:
         """Take an edit in the place of the one with its number."""
         others = [one for one in self.edits if one.number != edit.number]
@@ -436,7 +442,7 @@ class Model:
             events.LogLine: self._on_log_line,
             events.Gap: self._on_gap,
             events.Banner: self._on_banner,
-            events.RunPlanned: self._on_run_planned,
+            events.RunPlanned: self._on_run,
             events.RunState: self._on_run,
             events.Step: self._on_run,
             events.SampleBatch: self._on_samples,
@@ -445,13 +451,13 @@ class Model:
             events.ComparisonUpdate: self._on_run,
             events.PeakCeiling: self._on_peak_ceiling,
             events.PeakFinished: self._on_peak_finished,
-            events.FuzzPlanned: self._on_fuzz_planned,
-            events.FuzzCase: self._on_fuzz_case,
-            events.FuzzFailure: self._on_fuzz_failure,
-            events.FuzzFinished: self._on_fuzz_finished,
+            events.FuzzPlanned: self._on_fuzz,
+            events.FuzzCase: self._on_fuzz,
+            events.FuzzFailure: self._on_fuzz,
+            events.FuzzFinished: self._on_fuzz,
             events.LintFinished: self._on_lint_finished,
             events.ReplayFinished: self._on_replay_finished,
-            events.RunFinished: self._on_finished,
+            events.RunFinished: self._on_run,
             events.Output: self._on_output,
             events.WatchChanged: self._on_watch_changed,
             events.WatchEdit: self._on_watch_edit,
@@ -655,13 +661,13 @@ class Model:
                     names.add("queue")
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
             run.origin_ns = event.step.start_ns
+        if isinstance(event, (events.RunPlanned, events.RunFinished)):
+            self.mark(run)
+        if isinstance(event, events.RunFinished) and run.record.target in self.watches:
+            names.add(f"watch:{run.record.target}")
         names.add(f"run:{run.id}")
         if not isinstance(event, events.Step):  # of which lists of runs say nothing
             names.add("runs")
-
-    def _on_run_planned(self, event: events.RunPlanned, names: set[str]) -> None:
-        self._on_run(event, names)
-        self.mark(self.runs[event.run_id])
 
     def _on_samples(self, event: events.SampleBatch, names: set[str]) -> None:
         run = self._run(event.run_id, names)
@@ -735,25 +741,20 @@ class Model:
                 del self.fuzzes[ended]
         return fuzz
 
-    def _on_fuzz_planned(self, event: events.FuzzPlanned, names: set[str]) -> None:
+    def _on_fuzz(self, event: FuzzEvent, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_plan(event)
-        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
-
-    def _on_fuzz_case(self, event: events.FuzzCase, names: set[str]) -> None:
-        fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_case(event, self.now_ns())
+        match event:
+            case events.FuzzPlanned():
+                fuzz.take_plan(event)
+            case events.FuzzCase():
+                fuzz.take_case(event, self.now_ns())
+            case events.FuzzFailure():
+                fuzz.take_failure(event.failure, shrunk=event.shrunk)
+            case events.FuzzFinished():
+                fuzz.ended(event.fuzz)
         names.add(f"fuzz:{fuzz.id}")
-
-    def _on_fuzz_failure(self, event: events.FuzzFailure, names: set[str]) -> None:
-        fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_failure(event.failure, shrunk=event.shrunk)
-        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
-
-    def _on_fuzz_finished(self, event: events.FuzzFinished, names: set[str]) -> None:
-        fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.ended(event.fuzz)
-        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
+        if not isinstance(event, events.FuzzCase):  # of which lists of fuzzes say nothing
+            names.add("fuzzes")
 
     def _on_lint_finished(self, event: events.LintFinished, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
@@ -769,12 +770,6 @@ class Model:
         if len(self.replays) > MAX_REPLAYS:
             del self.replays[next(iter(self.replays))]
         names.update(("fuzzes", "replays"))
-
-    def _on_finished(self, event: events.RunFinished, names: set[str]) -> None:
-        self._on_run(event, names)
-        run = self.runs[event.run_id]
-        self.mark(run)
-        names.update(f"watch:{watch.target}" for watch in self.watches.values() if watch.target == run.record.target)
 
     def _on_output(self, event: events.Output, names: set[str]) -> None:
         run = self._run(event.run_id, names)

@@ -70,7 +70,7 @@ def link_sentence(use: LinkUse) -> str:
 
 
 _SHORT = {"bytes": "B", "bytes/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
@@ -90,7 +90,7 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
         return f"{number(value / scale, digits)} {name}"
     if unit not in _SHORT:
         return f"{number(value, digits)} {unit}".rstrip()
-    scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
+    scale, prefix = next(((s, p) for s, p in PREFIXES if abs(value) >= s), (1.0, ""))
     return f"{number(value / scale, digits)} {prefix}{_SHORT[unit]}"
 
 

@@ -24,14 +24,14 @@ from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.telling import by_own_rule
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
+from aisp.tui.findings import bar_sentence, bar_text, end_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
     BASELINE,
     RunView,
     throttle_words,
 )
 from aisp.tui.rank_rows import rank_lines
-from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
+from aisp.tui.results import STATE_WORDS, own_note, quality_notes, run_word, timing_words, with_reason
 from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.table import GAP, Cell, Column, giving_way
@@ -94,7 +94,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
         return text.append_text(bar_text(bar, item.rung, ascii))
     if not item.verdict.known:
         text.append_text(verdict_text("none", None, ascii))
-        text.append(f" no verdict{': ' + item.note if item.note and with_note else ''}")
+        text.append(f" no verdict{': ' + own_note(item) if item.note and with_note else ''}")
         return text
     text.append_text(verdict_text(item.verdict.value, item.speedup, ascii))
     words = {
@@ -130,7 +130,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item, bars, ended = run.headline, run.bars, outcome.of_run(run)
     bar = run.barred(item) if item is not None else None
     if run.record.state.void:
-        return _end(run)
+        return end_text(run.record)
     if bar is not None or (bars and (item is None or run.record.validity.caught)):
         alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
@@ -148,7 +148,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     if run.record.validity.caught:
         return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.record.state.final and run.record.state is not State.OK:
-        return _end(run)
+        return end_text(run.record)
     if item is None or (ended.silent and run.record.state.final):
         if ENDS[run.record.state].stage is Stage.QUEUE:
             return Text("waiting for its turn")
@@ -168,12 +168,6 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     elif run.record.validity.suspect:
         text = Text("suspect, not a verdict: ", style="bold").append_text(text)
     return text
-
-
-def _end(run: RunView) -> Text:
-    """How a run ended that did not end well."""
-    head, colon, why = end_words(run.record).partition(": ")
-    return Text.assemble((head + colon, "bold"), why)
 
 
 def _flags(run: RunView) -> list[str]:
@@ -504,7 +498,7 @@ def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
     for arm in sorted(run.record.arms, key=rank):
         if not arm.reason and not arm.detail:
             continue
-        lines.append(f"{arm.rung}: {arm_word(run, arm)}{': ' + arm.reason if arm.reason else ''}")
+        lines.append(f"{arm.rung}: {with_reason(arm_word(run, arm), arm.reason)}")
         if " ".join(arm.detail.split()) not in arm.reason:
             lines += ["  " + line for line in arm.detail.splitlines()]
         lines.append("")

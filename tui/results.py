@@ -11,7 +11,9 @@ from aisp.store.outcomes import FindingStatus, Timing
 from aisp.store.results.outcome import STATE_WORDS as STATE_WORDS
 from aisp.store.results.outcome import state_words as state_words
 from aisp.store.results.telling import end_words as end_words
+from aisp.store.results.telling import own_note as own_note
 from aisp.store.results.telling import run_word as run_word
+from aisp.store.results.telling import with_reason as with_reason
 from aisp.tui import plain
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported

@@ -19,6 +19,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.model import thin
 from aisp.tui.sharing import line, timed_what
+from aisp.tui.widgets.axes import Span, log_tick_labels, tick_labels
 
 if TYPE_CHECKING:
     from aisp.store.samples import Floats
@@ -32,6 +33,7 @@ LEFT, MIDDLE, RIGHT = 66, 690, 948  # the samples' panel, and the distributions'
 LEGEND_ROW = 18
 DOTS = 300  # of a rung, twice as many at most are drawn: the least and the greatest of each slice
 BINS = 48
+TICKS = 5
 OUTLIERS = 0.01  # share of all samples beyond the axis, at most; they are drawn at its end
 WIDE_RANGE = 6.0  # from this ratio of the ends on the axis is logarithmic
 LINE_SIGNS = 108
@@ -93,14 +95,9 @@ class _Scale:
 
     def ticks(self) -> list[float]:
         if self.log:
-            decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            found = [step * 10.0**power for power in decades for step in (1, 2, 5)]
-            inside = [value for value in found if self.low <= value <= self.high]
-            return inside[:: max(1, math.ceil(len(inside) / 6))]
-        rough = (self.high - self.low) / 5
-        unit = 10.0 ** math.floor(math.log10(rough))
-        step = next(size * unit for size in (1, 2, 5, 10) if size * unit >= rough)
-        return [step * number for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+            span = Span(math.log10(self.low), math.log10(self.high))
+            return [10.0**place for place, _ in log_tick_labels(span, TICKS)]
+        return [place for place, _ in tick_labels(Span(self.low, self.high), TICKS)]
 
 
 def _panels(kept: dict[str, Floats]) -> list[str]:

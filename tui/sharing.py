@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from aisp.engine.stored import environment
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import busy, hardware, repeating, telling, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.earlier import environment, foreign_machine
+from aisp.tui.earlier import foreign_machine
 from aisp.tui.results import timing_words
 
 if TYPE_CHECKING:

@@ -1,40 +1,30 @@
-"""The store with what is held against rungs, as both faces read it. What reads belongs into a thread."""
+"""What the store knows of targets, as app and command line read it. What reads belongs into a thread."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
+from aisp.engine.stored import Readings
 from aisp.kernels.catalog.model import Target
-from aisp.store.reader import History
 from aisp.store.record import Run
-from aisp.store.results.marks import Marks
+from aisp.store.results.comparison import Side, side
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, answer
 from aisp.store.results.reading import Reading
-from aisp.tui.earlier import environment, newest_first
+from aisp.tui.earlier import newest_first
 
 
-class Stored(History):
-    """The store, open for reading, with what is held against the rungs of its runs."""
+class Stored(Readings):
+    """The store, open for reading, with what app and command line say of its runs and targets."""
 
-    @functools.cached_property
-    def marks(self) -> Marks:
-        return Marks(self.caught(), self.quarantines())
-
-    def read(self, record: Run) -> Reading:
-        rungs = {arm.rung for arm in record.arms}
-        found = self.marks.of_code(record.folder, record.manifest)
-        return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
-
-    def facts(self, record: Run) -> dict[str, object]:
-        if record.environment not in self._facts:
-            self._facts[record.environment] = environment(self, record)
-        return self._facts[record.environment]
-
-    @functools.cached_property
-    def _facts(self) -> dict[str, dict[str, object]]:
-        return {}
+    def side(self, record: Run) -> Side:
+        """A run with what it ran on. The driver's readings are fetched only where no arm has a clock of its own."""
+        telemetry = None
+        if record.device.startswith("cuda") and all(arm.sm_clock_mhz is None for arm in record.arms):
+            telemetry = self.telemetry(record.id)
+        return side(
+            self.read(record), self.facts(record), telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
+        )
 
     def answer(self, target: Target) -> Answer | None:
         if target.expect is None:

@@ -20,7 +20,7 @@ from aisp.store.errors import StoreError
 from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, hardware, regression, standing, suite
 from aisp.store.results import contract as contracts
-from aisp.store.results.comparison import Side, side
+from aisp.store.results.comparison import Side
 from aisp.store.results.outcome import Outcome
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS
@@ -61,16 +61,7 @@ def sides(opened: Stored, now: Run, contract: Contract | None, names: Sequence[s
         and (run.device, run.case, run.quick) == (now.device, now.case, now.quick)
     )
     kept = (run for run in alike if contract is None or not breach(opened, contract, run))
-    return [_side(opened, run) for run in (now, *kept)]
-
-
-def _side(opened: Stored, run: Run) -> Side:
-    """A run with what it ran on. The driver's readings are fetched only where no arm has a clock of its own."""
-    telemetry = None
-    if run.device.startswith("cuda") and all(arm.sm_clock_mhz is None for arm in run.arms):
-        telemetry = opened.telemetry(run.id)
-    readings = telemetry.sm_clock_mhz.tolist() if telemetry is not None else ()
-    return side(opened.read(run), opened.facts(run), readings)
+    return [opened.side(run) for run in (now, *kept)]
 
 
 def machine_of(facts: Mapping[str, object]) -> dict[str, str]:

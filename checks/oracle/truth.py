@@ -150,7 +150,7 @@ class Oracle:
         kappas = self._kappas(runs, wide)
         flushed = runs.run(torch.float64, flush=True) if _subnormal(inputs) else wide
         outputs = []
-        for index, (name, declared) in enumerate(self._names(case, gradients)):
+        for index, (name, declared) in enumerate(self._names(case, gradients, len(wide))):
             value = wide[index]
             dtype = declared if declared != ANY else named(own[index] if own else value)
             if "float" not in dtype:
@@ -176,7 +176,7 @@ class Oracle:
         self._check(case, wide, backward=False)
         outputs = []
         dtypes = self.dtypes(case, inputs, made, wide)
-        for value, dtype, (name, _) in zip(wide, dtypes, self._names(case, {}), strict=True):
+        for value, dtype, (name, _) in zip(wide, dtypes, self._names(case, {}, len(wide)), strict=True):
             allowed = None
             if "float" in dtype:
                 allowed = self._allowed(dtype, value, torch.zeros((), device=value.device), None, None)
@@ -273,10 +273,11 @@ class Oracle:
 
     # -- form ------------------------------------------------------------------------------------------------------
 
-    def _names(self, case: Case, gradients: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Name and dtype of everything that is judged."""
+    def _names(self, case: Case, gradients: Mapping[str, object], count: int) -> list[tuple[str, str]]:
+        """Name and dtype of everything that is judged, of so many values."""
         target = self._target
-        pairs = [(spec.name, retyped(target, spec, case.dtype)) for spec in target.outputs]
+        specs = target.outputs_of(0 if gradients else count)
+        pairs = [(spec.name, retyped(target, spec, case.dtype)) for spec in specs]
         if gradients:
             pairs += [
                 (f"d_{spec.name}", retyped(target, spec, case.dtype)) for spec in target.inputs if differentiable(spec)

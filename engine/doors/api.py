@@ -227,7 +227,7 @@ def evaluate(
         NotHereError, EngineUnavailableError: as of `compare`.
     """
     made = beside(target_of(target), candidate(files))
-    request = request_of(made, device=device, quick=quick, replicas=replicas, again=again, rungs=[CANDIDATE])
+    request = request_of(made, [CANDIDATE], device=device, quick=quick, replicas=replicas, again=again)
     return Compared(asking.ask(request), CANDIDATE, {CANDIDATE: "the candidate"})
 
 
@@ -250,34 +250,19 @@ def taken(theirs: Mapping[str, bytes], own: Mapping[str, bytes]) -> str:
     return f"{clean_line(names[0])} would take the place of the target's own; give it another name" if names else ""
 
 
-def request_of(
-    target: Target, *, device: str, quick: bool, replicas: int = 0, again: bool = False, rungs: Sequence[str] = ()
-) -> requests.StartRuns:
-    """The request for one run of a target that lies in a folder."""
-    return requests.StartRuns(
-        seq=0,  # the connection numbers it
-        roots=[str(target.folder)],
-        targets=[target.id],
-        rungs=list(rungs),
-        device=device,
-        quick=quick,
-        replicas=replicas,
-        again=again,
-    )
+def request_of(target: Target, rungs: Sequence[str] = (), **options: Any) -> requests.StartRuns:
+    """The request for one run of a target that lies in a folder; `options` are those of requests.StartRuns."""
+    return requests.StartRuns(seq=0, roots=[str(target.folder)], targets=[target.id], rungs=list(rungs), **options)
 
 
-def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True) -> tuple[Reading, bool]:
-    """The run of a target that lies in a folder of its own, and whether it was known: one that is stored, where a
-    further one could not better it, else a new one. Blocks, and raises, as `compare` does."""
-    from aisp.store import History  # numpy: only once something may be stored
-
-    with History(paths.database_file()) as history:
-        known = asking.known(history, target.id, rung, quick=quick)
-    here = known is not None and (device == "auto" or known.record.device.startswith(device))
-    if known is not None and here and evidence.of_run(known, rung).verdict.settled:
-        return known, True
-    request = request_of(target, device=device, quick=quick, rungs=[rung])
-    return asking.ask(request).reading, False
+def once(target: Target, rung: str, *, device: str = "auto", quick: bool = True) -> Reading:
+    """The run of a target that lies in a folder of its own: one that is stored, where a further one could not better
+    it, else a new one. Blocks, and raises, as `compare` does."""
+    with asking.opened() as store:
+        known = asking.known(store, target.id, [rung], quick=quick, device=device)
+    if known is not None and evidence.of_run(known, rung).verdict.settled:
+        return known
+    return asking.ask(request_of(target, [rung], device=device, quick=quick)).reading
 
 
 def written_target(stem: str, name: str, files: Mapping[str, bytes]) -> Target:

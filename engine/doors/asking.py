@@ -1,4 +1,4 @@
-"""Asking the engine for one run and waiting for its end, from a program that may have an event loop of its own.
+"""Asks the engine for a run and waits for its end, from a program that may have an event loop of its own.
 
 The connection lives in a thread with a loop of its own, so that it works in a script, in a test and in a notebook
 alike. Ctrl-C cancels the run, a second one leaves at once; a run that somebody else had asked for goes on.
@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from msgspec import structs
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aisp.engine import client, paths
 from aisp.engine.protocol import events, requests
 from aisp.store.errors import StoreError
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
+from aisp.store.ulid import made_s
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
-    from aisp.store import History
-    from aisp.store.record import Quarantine, Run
+    from aisp.engine.stored import Readings
+    from aisp.store.record import Run
 
 CANCEL_PATIENCE_S = 10.0
+T = TypeVar("T")
 
 
 class RefusedError(ValueError):
@@ -61,11 +62,20 @@ def ask(request: requests.StartRuns) -> Answer:
         NotHereError: a GPU was asked for, and there is none.
         EngineUnavailableError: no engine could be started, or it went away.
     """
-    waiting = _Waiting(request)
+    return read(*blocking(functools.partial(_made, request)))
+
+
+def blocking(work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    """What is come to over a connection of its own. Ctrl-C cancels it, and is raised once it has ended.
+
+    Raises:
+        EngineUnavailableError: no engine could be started.
+    """
+    waiting = _Waiting(work)
     try:
         with _heard_at_once():  # before there can be a run
             # Not kept alive by it: a program that leaves leaves the run to the engine.
-            threading.Thread(target=waiting.work, name="aisp", daemon=True).start()
+            threading.Thread(target=waiting.run, name="aisp", daemon=True).start()
             waiting.done.wait()
     except KeyboardInterrupt:
         waiting.cancel()
@@ -73,7 +83,8 @@ def ask(request: requests.StartRuns) -> Answer:
         raise
     if waiting.error is not None:
         raise waiting.error
-    return read(waiting.run_id, waiting.told)
+    (result,) = waiting.results
+    return result
 
 
 @contextlib.contextmanager
@@ -106,15 +117,12 @@ def read(run_id: str, told: Run | None) -> Answer:
     Raises:
         EngineUnavailableError: neither is there.
     """
-    from aisp.store import History  # numpy: only once there is something to read
-
     try:
-        with History(paths.database_file()) as history:
-            record = history.run(run_id)
-            facts = history.environment(record.environment) if record.environment else {}
-            run = reading(history, record)
-            taken = [some.processes for rung, some in history.samples(record.id).items() if run.bar(rung) is None]
-            return Answer(run, facts, max(taken, default=0))
+        with opened() as store:
+            record = store.run(run_id)
+            run = store.read(record)
+            taken = [some.processes for rung, some in store.samples(record.id).items() if run.bar(rung) is None]
+            return Answer(run, store.facts(record), max(taken, default=0))
     except (LookupError, StoreError) as error:
         if told is None:
             raise client.EngineUnavailableError(
@@ -123,89 +131,108 @@ def read(run_id: str, told: Run | None) -> Answer:
         return Answer(Reading(told))
 
 
-def reading(history: History, record: Run) -> Reading:
-    """A stored run with what other runs hold against its rungs. Raises StoreError."""
-    return held_against(record, history.quarantines())
+def opened() -> Readings:
+    """The store. Raises StoreError."""
+    from aisp.engine.stored import Readings  # numpy: only once there is something to read
 
-
-def held_against(record: Run, marks: Iterable[Quarantine]) -> Reading:
-    """A run with those of all marks that are held against its rungs: of the same code, caught in another run."""
-    code = record.code
-    held = {
-        mark.rung: mark
-        for mark in marks
-        if code and (mark.folder, mark.code) == (record.folder, code) and mark.run_id != record.id
-    }
-    return Reading(record, held)
+    return Readings(paths.database_file())
 
 
 LOOK_BACK = 40
 """Runs of a target that are looked through for one that is known."""
 
 
-def known(history: History, target: str, rung: str, *, quick: bool | None = None) -> Reading | None:
-    """The newest run of a target, in this mode or in any, that has come to an end of its own with this rung, or has not
-    ended; None where there is none. Raises StoreError."""
-    for record in history.newest(LOOK_BACK, target):
-        unfit = record.state.cut_short or (record.state.final and record.arm(rung) is None)
-        if not unfit and (quick is None or record.quick == quick):
-            return reading(history, record)
+def known(
+    store: Readings,
+    target: str,
+    rungs: Sequence[str],
+    *,
+    quick: bool | None = None,
+    device: str = "auto",
+    since_s: float = 0.0,
+    ended: bool = False,
+) -> Reading | None:
+    """The newest run of a target that has come to an end of its own with these rungs, or has not ended; None where
+    there is none.
+
+    Args:
+        quick: of this mode only.
+        since_s: made after this (time.time).
+        ended: one that has ended and says something.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    for record in store.newest(LOOK_BACK, target):
+        state, whole = record.state, all(map(record.arm, rungs))
+        fits = (
+            state.final and whole and not state.silent if ended else not state.cut_short and (whole or not state.final)
+        )
+        alike = quick in (None, record.quick) and (device == "auto" or record.device.startswith(device))
+        if fits and alike and made_s(record.id) >= since_s - 1.0:
+            return store.read(record)
     return None
 
 
-class _Waiting:
-    """One request in a thread of its own, from the connection to the end of its run.
+class _Waiting(Generic[T]):
+    """Some work over a connection, in a thread of its own.
 
     Attributes:
         done: set when the thread has come to its end, whichever.
         error: why there is no result.
-        run_id: of the run, once it is planned.
-        told: its record, as its end was told.
+        results: the one that there is, or none.
     """
 
-    def __init__(self, request: requests.StartRuns) -> None:
+    def __init__(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> None:
         self.done = threading.Event()
         self.error: BaseException | None = None
-        self.run_id = ""
-        self.told: Run | None = None
-        self._request = request
+        self.results: list[T] = []
+        self._work = work
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._cancelled = False
 
-    def work(self) -> None:
+    def run(self) -> None:
         """Do it; never raises."""
         try:
-            asyncio.run(self._work())
+            asyncio.run(self._connected())
         except BaseException as error:  # whatever it is belongs to who waits
             self.error = error
         finally:
             self.done.set()
 
     def cancel(self) -> None:
-        """Ask the engine to cancel the run, and come to an end."""
+        """Cancel the work, which comes to an end."""
         self._cancelled = True
         with contextlib.suppress(RuntimeError):  # it has just come to its end
             if self._loop is not None and self._task is not None:
                 self._loop.call_soon_threadsafe(self._task.cancel)
 
-    async def _work(self) -> None:
+    async def _connected(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._cancelled:
-            return
-        async with await client.connect_from_now() as engine:
-            await need_gpu(engine, self._request)
-            replied = asyncio.ensure_future(engine.request(structs.replace(self._request, seq=engine.next_seq())))
-            try:
-                reply = await asyncio.shield(replied)
-                self.run_id = planned(reply)
-                self.told = await ended(engine, self.run_id)
-            except asyncio.CancelledError:
-                with contextlib.suppress(client.EngineUnavailableError):
-                    reply = await replied  # a run that was asked for is known by its reply alone
-                    for run_id in set(reply.run_ids) - set(reply.joined):  # somebody else may want the others
-                        await engine.request(requests.Cancel(seq=engine.next_seq(), run_id=run_id))
-                raise
+        if not self._cancelled:
+            async with await client.connect_from_now() as engine:
+                self.results.append(await self._work(engine))
+
+
+async def _made(request: requests.StartRuns, engine: Connection) -> tuple[str, Run | None]:
+    """The id of the run of a request, and its record as its end was told. Cancels it where it is cancelled itself."""
+    await need_gpu(engine, request)
+    replied = asyncio.ensure_future(engine.request(request))
+    try:
+        run_id = planned(await asyncio.shield(replied))
+        return run_id, await ended(engine, run_id)
+    except asyncio.CancelledError:
+        with contextlib.suppress(client.EngineUnavailableError):
+            reply = await replied  # a run that was asked for is known by its reply alone
+            await cancel(engine, set(reply.run_ids) - set(reply.joined))  # somebody else may want the others
+        raise
+
+
+async def cancel(engine: Connection, run_ids: Iterable[str]) -> None:
+    """Have runs cancelled. Raises EngineUnavailableError."""
+    for run_id in sorted(run_ids):
+        await engine.request(requests.Cancel(seq=0, run_id=run_id))
 
 
 async def need_gpu(engine: Connection, request: requests.StartRuns) -> None:

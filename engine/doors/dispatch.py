@@ -1,8 +1,9 @@
-"""The one loop that carries rows of the table of candidates to the engine of this machine, whichever door planned them.
+"""The one loop that carries rows of the table of candidates to whoever runs them, whichever door planned them.
 
-A row is leased before the engine is asked, and its run's id noted behind that: whichever process dies, the row is found
-again. A run that has ended meanwhile is read from the store, one that goes on is followed, and leases are given back
-with the connection. A door says which rows are its own, what the engine is asked for them, and what a run says of one.
+A row is leased before anybody is asked to run it, kept while somebody does, and given back with the connection: whoever
+dies, the row waits again. `Dispatcher` knows leases, attempts and ends; `EngineDispatcher` has the engine of this
+machine run the rows, and notes each run's id, so that a run which goes on is followed and one that has ended meanwhile
+is read from the store. A door says which rows are its own, and what a run says of one.
 """
 
 from __future__ import annotations
@@ -10,25 +11,23 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aisp.engine import client, paths
+from aisp.engine import client
 from aisp.engine.doors import asking
 from aisp.engine.protocol import events, requests
-from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Level, Row
-from aisp.store.errors import StoreError
+from aisp.store.candidates import MOST_ATTEMPTS, Candidates, Row
 from aisp.store.outcomes import TWIN_SUFFIX
-from aisp.store.ulid import made_s
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.doors.asking import Answer
     from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
 
 TEND_S = 30.0
 """Between two looks at leases, ours and those of a process that is gone."""
-LOOK_BACK = 20
-"""Runs of one target's content that are looked through for a row's own."""
 T = TypeVar("T")
 Document = Mapping[str, Any]
 
@@ -46,31 +45,38 @@ class NoRunError(Exception):
         self.why, self.outcome = why, outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one run says of rows.
+
+    Attributes:
+        run_id: the run; "" where there is none to name.
+        outcomes: by the number of the row; None where it says nothing of one.
+        why: why it does not.
+        alone: no other candidate took part.
+    """
+
+    run_id: str
+    outcomes: Mapping[int, Document | None]
+    why: str = ""
+    alone: bool = True
+
+
 class Dispatcher(ABC):
     """Rows of one owner, from their lease to their outcome.
 
     Attributes:
-        running: ids of the runs that are under way for them, which nobody else has asked for.
         tries: attempts of a row, each without an outcome, after which it is given up.
         look_s: between two looks for rows, while none is under way.
-
-    Args:
-        hear: hears every event of the engine.
     """
 
     tries = MOST_ATTEMPTS
     look_s = TEND_S
 
-    def __init__(
-        self, table: Candidates, owner: str, hear: Callable[[events.Event], object] = lambda event: None
-    ) -> None:
-        self.running: set[str] = set()
-        self._table, self._owner, self._hear = table, owner, hear
-        self._engine: Connection
-        self._ahead = 1  # runs that the engine has of us at once
-        self._ends: dict[str, asyncio.Future[Run | None]] = {}
+    def __init__(self, table: Candidates, owner: str) -> None:
+        self._table, self._owner = table, owner
+        self._ahead = 1  # runs that are asked for at once
         self._wake = asyncio.Event()
-        self._asking = asyncio.Lock()  # the engine is asked in the order of the leases
 
     # -- what a door says ----------------------------------------------------------------------------------------------
 
@@ -79,20 +85,19 @@ class Dispatcher(ABC):
         """Rows that wait, leased, as groups that one run each can judge."""
 
     @abstractmethod
-    async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
-        """What the engine is asked for these rows. Raises NoRunError where it need not be asked."""
-
-    @abstractmethod
-    async def _refusal(self, reply: events.Reply, rows: Sequence[Row]) -> NoRunError:
-        """What it means that the engine plans no run."""
-
-    @abstractmethod
-    async def _outcome(self, row: Row, answer: Answer, *, alone: bool) -> Document | None:
-        """What a run says of a row; None where it says nothing. Raises NoRunError for a reason of the door's own.
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+        """Have these rows run, and wait for the end.
 
         Args:
-            alone: no other candidate took part in the run.
+            anew: a run that was asked for before says nothing of them.
+
+        Raises:
+            NoRunError: there is no run, or it says nothing for a reason of the door's own.
         """
+
+    @abstractmethod
+    async def _listen(self) -> None:
+        """Hear of ends while the connection lives. Raises what ended it."""
 
     @abstractmethod
     def _more(self) -> bool:
@@ -102,15 +107,10 @@ class Dispatcher(ABC):
     def _note(self, row: Row) -> None:
         """Hear of a row that has come to its end, or waits again."""
 
-    @abstractmethod
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
-        """The stored run that was made of these rows before. Raises NoRunError where that was lost, and counts."""
-
     # -- the loop ------------------------------------------------------------------------------------------------------
 
-    async def _connected(self, engine: Connection, work: Callable[[], Awaitable[T]]) -> T:
+    async def _connected(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do some work while the connection lives, and give the leases back then."""
-        self._engine = engine
         try:
             async with asyncio.TaskGroup() as beside:
                 helpers = [beside.create_task(self._listen()), beside.create_task(self._tend())]
@@ -119,7 +119,7 @@ class Dispatcher(ABC):
                 finally:
                     for helper in helpers:
                         helper.cancel()
-        except* (client.EngineUnavailableError, StoppedError, StoreError) as group:
+        except* Exception as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
@@ -163,41 +163,91 @@ class Dispatcher(ABC):
     async def _run(self, rows: list[Row], *, anew: bool = False) -> list[Row]:
         """Judge these rows in one run; those of which it says nothing since another candidate took part. One that was
         alone in a run that says nothing has failed."""
-        alone, run_id, found = len(rows) == 1, "", {}
         try:
-            answer = await self._answer(rows, anew=anew)
-            record = answer.reading.record
-            rungs = {arm.rung.removesuffix(TWIN_SUFFIX) for arm in record.arms} - {answer.reading.baseline}
-            alone, run_id = alone and len(rungs) <= 1, record.id
-            why = record.reason or f"run {run_id} says nothing of it"
-            for row in rows:
-                found[row.number] = await self._outcome(row, answer, alone=alone)
+            judged = await self._judged(rows, anew=anew)
         except NoRunError as error:
-            why = error.why
-            found = {row.number: error.outcome for row in rows if alone}
+            if len(rows) > 1:
+                return rows
+            judged = Judged("", {rows[0].number: error.outcome}, error.why)
         silent = []
         for row in rows:
-            outcome = found.get(row.number)
+            outcome = judged.outcomes[row.number]
             if outcome is not None:
-                await asyncio.to_thread(self._table.finish, row.number, outcome, run_id=run_id)
-            elif alone:
+                await asyncio.to_thread(self._table.finish, row.number, outcome, run_id=judged.run_id)
+            elif judged.alone:
                 final = row.attempts >= self.tries
-                await asyncio.to_thread(self._table.fail, row.number, self._owner, why, final=final)
+                await asyncio.to_thread(self._table.fail, row.number, self._owner, judged.why, final=final)
             else:
                 silent.append(row)
                 continue
             self._note(await asyncio.to_thread(self._table.row, row.number))
         return silent
 
-    async def _answer(self, rows: list[Row], *, anew: bool) -> Answer:
+    async def _tend(self) -> None:
+        """Keep our leases, and let the rows of a process that is gone wait again."""
+        while True:
+            await asyncio.to_thread(self._table.renew, self._owner)
+            await asyncio.to_thread(self._table.requeue_expired)
+            self._wake.set()
+            await asyncio.sleep(TEND_S)
+
+
+class EngineDispatcher(Dispatcher):
+    """Rows that the engine of this machine runs.
+
+    Attributes:
+        running: ids of the runs that are under way for them, which nobody else has asked for.
+        hear: hears every event of the engine.
+    """
+
+    def __init__(
+        self, table: Candidates, owner: str, hear: Callable[[events.Event], object] = lambda event: None
+    ) -> None:
+        super().__init__(table, owner)
+        self.running: set[str] = set()
+        self._hear = hear
+        self._engine: Connection
+        self._ends: dict[str, asyncio.Future[Run | None]] = {}
+        self._asking = asyncio.Lock()  # the engine is asked in the order of the leases
+
+    @abstractmethod
+    async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
+        """What the engine is asked for these rows. Raises NoRunError where it need not be asked."""
+
+    @abstractmethod
+    async def _refusal(self, reply: events.Reply, rows: Sequence[Row]) -> NoRunError:
+        """What it means that the engine plans no run."""
+
+    @abstractmethod
+    async def _outcome(self, row: Row, answer: Answer, *, alone: bool) -> Document | None:
+        """What a run says of a row; None where it says nothing. Raises NoRunError for a reason of the door's own.
+
+        Args:
+            alone: no other candidate took part in the run.
+        """
+
+    @abstractmethod
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
+        """The stored run that was made of these rows before. Raises NoRunError where that was lost, and counts."""
+
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+        """See Dispatcher."""
+        answer = await self._answer(rows, anew=anew)
+        record = answer.reading.record
+        rungs = {arm.rung.removesuffix(TWIN_SUFFIX) for arm in record.arms} - {answer.reading.baseline}
+        alone = len(rows) == 1 and len(rungs) <= 1
+        outcomes = {row.number: await self._outcome(row, answer, alone=alone) for row in rows}
+        return Judged(record.id, outcomes, record.reason or f"run {record.id} says nothing of it", alone)
+
+    async def _answer(self, rows: Sequence[Row], *, anew: bool) -> Answer:
         """The run of these rows at its end: the one that was asked for before, or a new one."""
         row = rows[0]
         if (row.asked_as or row.run_id) and not anew:
             for item in (await self._engine.status()).queue:
                 if item.run_id == row.run_id or (row.asked_as and item.target == row.asked_as):
                     return await self._read(item.run_id, await self._end(item.run_id))
-            if (run := await asyncio.to_thread(self._earlier, rows)) is not None:
-                return await self._read(run.id, run)
+            if (earlier := await asyncio.to_thread(self._earlier, rows)) is not None:
+                return await self._read(earlier.id, earlier.record)
         async with self._asking:
             replied = asyncio.ensure_future(self._engine.request(await self._request(rows)))
             await asyncio.sleep(0)  # it is on its way
@@ -242,25 +292,3 @@ class Dispatcher(ABC):
         raise client.EngineUnavailableError(
             "the engine went away before the end; what has an outcome keeps it: the same command goes on from there"
         )
-
-    async def _tend(self) -> None:
-        """Keep our leases, and let the rows of a process that is gone wait again."""
-        while True:
-            await asyncio.to_thread(self._table.renew, self._owner)
-            await asyncio.to_thread(self._table.requeue_expired)
-            self._wake.set()
-            await asyncio.sleep(TEND_S)
-
-
-def stored(target: str, rungs: Sequence[str], *, level: Level, since_s: float, device: str = "auto") -> Run | None:
-    """The newest stored run of a target's content that is of these rungs and not older than their rows; None where
-    there is none, or it says nothing."""
-    from aisp.store import History  # numpy: only where runs are read
-
-    with History(paths.database_file()) as history:
-        for run in reversed(history.history(target, LOOK_BACK)):
-            fits = run.quick == (level is Level.QUICK) and device in ("auto", run.device)
-            young = made_s(run.id) >= since_s - 1.0
-            if fits and young and run.state.final and not run.state.silent and all(map(run.arm, rungs)):
-                return run
-    return None

@@ -24,7 +24,7 @@ from aisp.engine import client, paths, written
 from aisp.engine.doors import asking
 from aisp.engine.doors.api import CANDIDATE, candidate, taken
 from aisp.engine.doors.asking import RefusedError
-from aisp.engine.doors.dispatch import Dispatcher, NoRunError, stored
+from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError
 from aisp.engine.doors.dispatch import StoppedError as StoppedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import sources
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.doors.asking import Answer
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Run
+    from aisp.store.results.reading import Reading
 
 GROUP = 6
 """Candidates in one run: each has a process, and the baseline and the verifier have theirs, twice in a quick run."""
@@ -67,6 +67,7 @@ class Common:
         stem, name: of the folders that are written: the collection's, and the target's in it.
         files: by relative name.
         sources: their hash.
+        rung: in whose place a candidate stands, with what the lesson declares of it; "": each is a rung of its own.
     """
 
     target: str
@@ -74,13 +75,14 @@ class Common:
     name: str
     files: Mapping[str, bytes]
     sources: str
+    rung: str = ""
 
     @staticmethod
-    def of(target: Target) -> Common:
-        """Of a target as it lies there."""
-        files = sources.read_sources(target)
+    def of(target: Target, rung: str = "") -> Common:
+        """Of a target as it lies there, without the rung in whose place a candidate stands."""
+        files = {name: data for name, data in sources.read_sources(target).items() if name != f"{rung}.py"}
         stem = target.chapter.rpartition("/")[2]
-        return Common(target.id, stem, target.name, files, snapshot_hash(files))
+        return Common(target.id, stem, target.name, files, snapshot_hash(files), rung)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,8 @@ class Stages(ABC):
         total, ended: how many candidates there are, and how many came to their end, at the level that is under way.
     """
 
+    look_s = OTHERS_S
+
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
         self.batch = new_ulid()
         self.total = self.ended = 0
@@ -268,6 +272,17 @@ class Stages(ABC):
     @abstractmethod
     async def _carry(self, level: Level) -> None:
         """Bring all rows of the batch at this level to their ends, each noted as it comes (`_note`)."""
+
+    def _files(self, rows: Sequence[Row]) -> dict[str, bytes]:
+        """The target of these rows, which stand beside the same files."""
+        files = dict(self._commons[rows[0].sources].files)
+        for row in rows:
+            own = self._table.files(row.candidate)
+            files |= {f"{self._rung(row)}.py" if name == ENTRY else name: data for name, data in own.items()}
+        return files
+
+    def _rung(self, row: Row) -> str:
+        return self._commons[row.sources].rung or rung_of(row.candidate)
 
     def _batch_of(self, wanted: Sequence[Brought], level: Level) -> str:
         """The list of the table for these at this level: by default one for all levels."""
@@ -331,6 +346,11 @@ class Stages(ABC):
         rows = {number: self._table.row(number) for number in self._names}
         return [_end(name, rows[number]) for name, number in numbers.items()]
 
+    def _more(self) -> bool:
+        """See Dispatcher: another process may have leased rows of ours."""
+        self._table.requeue_expired()
+        return self._look()
+
     def _look(self) -> bool:
         """Tell of what has come to its end and not through us: before, or through another process. Whether a row of
         ours has not."""
@@ -351,14 +371,12 @@ class Stages(ABC):
             self._tell(_end(name, row, known=known and bool(row.run_id or row.attempts)))
 
 
-class Judging(Stages, Dispatcher):
+class Judging(Stages, EngineDispatcher):
     """Candidates judged by the engine of this machine."""
-
-    look_s = OTHERS_S
 
     def __init__(self, table: Candidates, brought: Sequence[Brought], terms: Terms, tell: Tell) -> None:
         Stages.__init__(self, table, brought, terms, tell)
-        Dispatcher.__init__(self, table, owner_here(self.batch))
+        EngineDispatcher.__init__(self, table, owner_here(self.batch))
         self._on_gpus = False
         self._level_now = Level.QUICK
 
@@ -371,15 +389,13 @@ class Judging(Stages, Dispatcher):
             StoreError: the table cannot be written.
         """
 
-        async def judged() -> list[Ended]:
-            await self._look_at(engine)
-            return await self._judge()
+        self._engine = engine
+        await self._look_at()
+        return await self._connected(self._judge)
 
-        return await self._connected(engine, judged)
-
-    async def _look_at(self, engine: Connection) -> None:
+    async def _look_at(self) -> None:
         """What the engine can run on, which is a condition of every row. Raises StoppedError."""
-        status = await engine.status()
+        status = await self._engine.status()
         terms = self._terms
         if terms.device == "cuda" and (why := asking.no_gpu(status)):
             raise StoppedError(why)
@@ -394,11 +410,6 @@ class Judging(Stages, Dispatcher):
         self._level_now = level
         await self._dispatch()
 
-    def _more(self) -> bool:
-        """See Dispatcher: another process may have leased rows of ours."""
-        self._table.requeue_expired()
-        return self._look()
-
     def _next(self, room: int) -> list[list[Row]]:
         """See Dispatcher: those that were asked for together before, else those that stand beside the same files and
         are of one kind. Two that a rung's name does not tell apart are in no run together."""
@@ -409,34 +420,31 @@ class Judging(Stages, Dispatcher):
             files = self._table.files(row.candidate)
             alone = str(row.number) if len(files) > 1 else ""
             key = (row.asked_as,) if row.asked_as else ("", row.sources, _kind(files), alone)
-            while any(rung_of(other.candidate) == rung_of(row.candidate) for other in groups.get(key, ())):
+            while any(self._rung(other) == self._rung(row) for other in groups.get(key, ())):
                 key = (*key, "further")
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         since_s = max(row.planned_s for row in rows)
-        rungs = [rung_of(row.candidate) for row in rows]
-        return stored(rows[0].asked_as, rungs, level=rows[0].level, since_s=since_s)
+        rungs, quick = [self._rung(row) for row in rows], rows[0].level is Level.QUICK
+        with asking.opened() as store:
+            return asking.known(store, rows[0].asked_as, rungs, quick=quick, since_s=since_s, ended=True)
 
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
         """See Dispatcher: a target of these rows is written for them, below the state directory."""
         common = self._commons[rows[0].sources]
-        files = dict(common.files)
-        for row in rows:
-            own = self._table.files(row.candidate)
-            files |= {f"{rung_of(row.candidate)}.py" if name == ENTRY else name: data for name, data in own.items()}
         try:
-            folder = written.keep(paths.judged_dir(), common.stem, common.name, files, most=written.JUDGED)
+            folder = written.keep(paths.judged_dir(), common.stem, common.name, self._files(rows), most=written.JUDGED)
         except written.TakenError as error:
             raise NoRunError(clean_line(str(error), limit=1000)) from None
         target = f"{folder.parent.name}:{common.name}"
         self._table.note_request(self._owner, [row.number for row in rows], target)
         return requests.StartRuns(
-            seq=self._engine.next_seq(),
+            seq=0,
             roots=[str(folder)],
             targets=[target],
-            rungs=[rung_of(row.candidate) for row in rows],
+            rungs=[self._rung(row) for row in rows],
             device=self._terms.device,
             case=self._terms.case,
             quick=rows[0].level is Level.QUICK,
@@ -457,7 +465,7 @@ class Judging(Stages, Dispatcher):
             raise StoppedError(f"run {record.id} was cancelled; what has an outcome keeps it")
         if {record.state.fault, *(arm.state.fault for arm in record.arms)} == {Fault.MACHINE}:
             raise StoppedError(f"{record.reason}; what has an outcome keeps it")  # the next run would end so too
-        found = results.of_run(answer.reading, rung_of(row.candidate), alone=alone)
+        found = results.of_run(answer.reading, self._rung(row), alone=alone)
         return None if found is None else found.document()
 
 

@@ -110,7 +110,7 @@ def _judge(program: Path, target: str, level: str, device: str) -> Any:
         broken["quoted"] = {"text": clean(why, limit=evidence.QUOTED_CHARS), "untrusted": True}
         return _result(broken | {"stage": Stage.CODE.value, "next_move": "repair what is quoted"})
     made = api.beside(api.target_of(target), {f"{api.CANDIDATE}.py": source})
-    reading, _ = api.once(made, api.CANDIDATE, device=device, quick=level == "quick")
+    reading = api.once(made, api.CANDIDATE, device=device, quick=level == "quick")
     said = evidence.of_run(reading, api.CANDIDATE)
     low = said.interval.lo if said.interval is not None else 0.0
     right = said.verdict.right

@@ -1,27 +1,34 @@
 """A search over the launch parameters of a rung: each combination a quick run, the best judged again in a full one.
 
-A combination is a target of its own: the files of the given one, with other literals in the rung's. So its run is an
-ordinary stored run, and is not made twice. Of many combinations the one with the luckiest quick run wins; what it is
-worth is what the full run says, with fresh processes.
+A combination is a candidate of the target in the rung's place (doors.many): its file with other literals. So it is
+judged as any other candidate is, by an ordinary stored run, and not twice. Of many combinations the one with the
+luckiest quick run wins; what it is worth is what the full run says, with fresh processes.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aisp.engine.doors import api, asking
+from aisp.engine import paths
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.doors import asking
 from aisp.engine.doors.asking import NotHereError, RefusedError
+from aisp.engine.doors.many import ENTRY, Common, Ended, Judging, StoppedError, Terms, beside
 from aisp.kernels.catalog import parameters, sources
 from aisp.kernels.catalog.model import Role
 from aisp.kernels.catalog.parameters import Parameter, ParameterError, Value
+from aisp.store.candidates import Candidates, Level
 from aisp.store.results import evidence
 from aisp.store.results.evidence import Evidence
 
 if TYPE_CHECKING:
+    from aisp.engine.client import Connection
     from aisp.kernels.catalog.model import Target
     from aisp.store.results.reading import Reading
 
@@ -158,30 +165,15 @@ def tune(
     """
     chosen, written = prepare(target, rung, given)
     sampler: Sampler = _Grid(chosen) if grid else _Tpe(chosen)
-    began_s = time.monotonic()
-    trials: list[Trial] = []
-    final: Trial | None = None
-    interrupted = False
-    files = sources.read_sources(target)
-
-    def tried(values: Values, *, quick: bool = True) -> Trial:
-        return _run(target, files, rung, values, number=len(trials) + 1, device=device, quick=quick)
-
-    spent_s = 0.0
-    try:
-        for values in _proposed(sampler, written):
-            trial = tried(values)
-            trials.append(trial)
-            sampler.told(values, trial.score)
-            told(trial)
-            spent_s = time.monotonic() - began_s
-            if spent_s >= budget_s:
-                break
-        if (best := _best(trials)) is not None:
-            final = tried(best.values, quick=False)
-    except KeyboardInterrupt:
-        interrupted = True
-        spent_s = time.monotonic() - began_s
+    with Candidates(paths.candidates_file()) as table:
+        search = _Search(table, target, rung, Terms(device), _proposed(sampler, written), budget_s)
+        search.hear = [lambda trial: sampler.told(trial.values, trial.score), told]
+        try:
+            asking.blocking(search.carry_out)
+        except (KeyboardInterrupt, StoppedError) as error:
+            if isinstance(error, StoppedError) and not search.trials:
+                raise NotHereError(str(error)) from None
+            search.interrupted, search.spent_s = True, time.monotonic() - search.began_s
     return Tuned(
         rung,
         chosen,
@@ -189,10 +181,10 @@ def tune(
         GRID if grid else TPE,
         parameters.count(chosen),
         budget_s,
-        spent_s,
-        tuple(trials),
-        final,
-        interrupted,
+        search.spent_s,
+        tuple(search.trials),
+        search.final,
+        search.interrupted,
     )
 
 
@@ -212,20 +204,83 @@ def _proposed(sampler: Sampler, written: Values) -> Iterator[Values]:
             yield values
 
 
-def _run(
-    target: Target, files: Mapping[str, bytes], rung: str, values: Values, *, number: int, device: str, quick: bool
-) -> Trial:
-    """One combination measured: from the store where a quick run of it is there that a further one could not better."""
-    file = f"{rung}.py"
-    chapter = target.chapter.rpartition("/")[2]
-    variant = api.written_target(chapter, target.name, {**files, file: parameters.put(files[file], values, file)})
-    if quick:
-        reading, known = api.once(variant, rung, device=device)
-        return Trial(number, values, reading, evidence.of_run(reading, rung), known)
-    # A full run is asked for anew: what is chosen for its luck is judged by processes that were not chosen.
-    request = api.request_of(variant, device=device, quick=False, replicas=0, again=True, rungs=[rung])
-    reading = asking.ask(request).reading
-    return Trial(number, values, reading, evidence.of_run(reading, rung))
+class _Search(Judging):
+    """Combinations that are judged as they are proposed, one after the other.
+
+    Attributes:
+        hear: hear of each trial at its end.
+        began_s: when it began (time.monotonic).
+        spent_s: what it took so far, without the full run.
+    """
+
+    def __init__(
+        self,
+        table: Candidates,
+        target: Target,
+        rung: str,
+        terms: Terms,
+        proposed: Iterable[Values],
+        budget_s: float,
+    ) -> None:
+        self._heard: list[Ended] = []
+        super().__init__(table, [], terms, self._heard.append)
+        self.hear: list[Callable[[Trial], object]] = []
+        self.trials: list[Trial] = []
+        self.final: Trial | None = None
+        self.interrupted = False
+        self.began_s, self.spent_s = time.monotonic(), 0.0
+        self._source = sources.read_sources(target)[f"{rung}.py"]
+        self._common = Common.of(target, rung)
+        self._commons = {self._common.sources: self._common}
+        self._proposed, self._budget_s = proposed, budget_s
+
+    async def carry_out(self, engine: Connection) -> None:
+        """Search. Cancels what is under way where it is cancelled itself."""
+        searching = asyncio.ensure_future(self.work(engine))
+        try:
+            await asyncio.shield(searching)
+        except asyncio.CancelledError:
+            with contextlib.suppress(EngineUnavailableError):
+                await asking.cancel(engine, self.running)
+            searching.cancel()
+            await asyncio.gather(searching, return_exceptions=True)
+            raise
+
+    async def _judge(self) -> list[Ended]:
+        for values in self._proposed:
+            trial = await self._trial(values, Level.QUICK)
+            self.trials.append(trial)
+            for hear in self.hear:
+                hear(trial)
+            self.spent_s = time.monotonic() - self.began_s
+            if self.spent_s >= self._budget_s:
+                break
+        if (best := _best(self.trials)) is not None:
+            # Anew: what is chosen for its luck is judged by processes that were not chosen.
+            self.final = await self._trial(best.values, Level.FULL, again=True)
+        return self._heard
+
+    async def _trial(self, values: Values, level: Level, *, again: bool = False) -> Trial:
+        """One combination judged; what is known of it, where a further run could not better that."""
+        source = parameters.put(self._source, values, f"{self._common.rung}.py")
+        one = beside(parameters.words(values), {ENTRY: source}, self._common)
+        if one.refused:
+            raise RefusedError(one.refused)
+        self._terms = replace(self._terms, again=again)
+        await self._level(self._plan([one], level), level)
+        end = self._heard[-1]
+        if end.outcome is None or not end.outcome.run_id:
+            raise RefusedError(end.why if end.outcome is None else end.outcome.why)
+        try:
+            reading = (await asyncio.to_thread(asking.read, end.outcome.run_id, None)).reading
+        except EngineUnavailableError:
+            if not end.known:
+                raise
+        else:  # it is in the store still
+            said = evidence.of_run(reading, self._common.rung)
+            if said.verdict.settled or not end.known:
+                return Trial(len(self.trials) + 1, values, reading, said, end.known)
+        return await self._trial(values, level, again=True)
 
 
 class _Grid:

@@ -36,16 +36,16 @@ def _clean(text: str, several: bool) -> str:
 def _clean_own(message: msgspec.Struct) -> None:
     """Make a new message's own texts clean, each on one line but for those in its LINES; its records are by now."""
     for name, several in _texts(type(message)):
-        found: Any = getattr(message, name)
-        if isinstance(found, str):
-            if found.isascii() and found.isprintable() and len(found) <= REASON_CHARS:
+        value: Any = getattr(message, name)
+        if isinstance(value, str):
+            if value.isascii() and value.isprintable() and len(value) <= REASON_CHARS:
                 continue  # nearly always, and a sample's way to the screen goes through here
-            cleaned: Any = _clean(found, several)
-        elif isinstance(found, dict):
-            cleaned = {clean_line(key): _clean(text, several) for key, text in found.items()}
+            cleaned: Any = _clean(value, several)
+        elif isinstance(value, dict):
+            cleaned = {clean_line(key): _clean(text, several) for key, text in value.items()}
         else:
-            cleaned = [_clean(text, several) for text in found]
-        if cleaned != found:
+            cleaned = [_clean(text, several) for text in value]
+        if cleaned != value:
             msgspec.structs.force_setattr(message, name, cleaned)
 
 
@@ -223,7 +223,7 @@ class Gap(Event, tag="gap", kw_only=True):
 
 class QueueChanged(Event, tag="queue_changed", kw_only=True):
     """A job came, began, was moved or ended: every job, as in Status.queue. What happens within some hundredths of a
-    second is told at once."""
+    second is one event."""
 
     jobs: list[QueueItem]
 

@@ -36,14 +36,14 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True):
 
 def files(message: msgspec.Struct) -> list[str]:
     """Names of the shared files in a job or a report, each once and in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for field in message.__struct_fields__:
         value = getattr(message, field)
         for each in value if isinstance(value, list) else (value,):
             if not isinstance(each, Blob):
                 break
-            found[each.name] = None
-    return list(found)
+            names[each.name] = None
+    return list(names)
 
 
 class Load(Job, tag="load", frozen=True, kw_only=True):

@@ -133,9 +133,9 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
         sm_clock_mhz, probe_ms, cycles: see store.samples.Samples; NaN where unknown.
         fingerprints: flat, `width` numbers for every call.
         last: whether this ends the turn.
-        start_ns: when the calls began, on a clock that the ranks share; told by ranks, as the first of them began.
+        start_ns: when the calls began, on a clock that the ranks share; set by ranks, as the first of them began.
         rank_ms, rank_late_us, rank_clock_mhz: see store.samples.Samples, a list for each sample; the engine sets them
-            side by side, and no process may tell them.
+            side by side, and no process may set them.
     """
 
     round: int

@@ -98,8 +98,8 @@ def settle_in(place: Place) -> tuple[int, list[Held]]:
 
 
 def take_role(place: Place, job: jobs.Load | jobs.Naive) -> None:
-    """Of all layouts, reach that of the rung alone from now on, and write to none as the verifier; ranks of one arm
-    share a folder for what they leave one another, and the network.
+    """Restrict this process: a worker reaches its rung's snapshot folder alone, the verifier writes to none; ranks of
+    one arm share a folder for what they leave one another, and the network.
     """
     from aisp.engine.protocol import jobs
 
@@ -247,7 +247,7 @@ def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Verifier:
 def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
     """Sort an exception into whose it is. Types decide, and a probe of the device; never a message.
 
-    An exception is the lesson's object: whatever else it does when it is looked at, it is told as what it was.
+    An exception is the lesson's object: whatever else it does when it is looked at, it is reported as what it was.
     """
     from aisp.engine.protocol import reports
     from aisp.engine.worker.loading import kind_of
@@ -255,8 +255,8 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
     try:
         return _sorted_out(error, name, folder)
     except BaseException as other:
-        told = f"{kind_of(error)}; what it says could not be read ({kind_of(other)})"
-        return reports.Failed(job=name, kind="user", summary=told, traceback="")
+        sentence = f"{kind_of(error)}; what it says could not be read ({kind_of(other)})"
+        return reports.Failed(job=name, kind="user", summary=sentence, traceback="")
 
 
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
@@ -266,12 +266,12 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
     from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
-    from aisp.engine.worker.loading import LessonError, NotHereError, asks_for_a_gpu, said, summary, user_traceback
+    from aisp.engine.worker.loading import LessonError, NotHereError, asks_for_a_gpu, summary, text_of, user_traceback
     from aisp.engine.worker.tensors import UnsealedError
 
     if asks_for_a_gpu(error) and not torch.cuda.is_available():
-        told = "needs a GPU: it asks Triton for the driver of one; the trace below ends at the line that does"
-        return reports.Failed(job=name, kind="unsupported", summary=told, traceback=user_traceback(error, folder))
+        sentence = "needs a GPU: it asks Triton for the driver of one; the trace below ends at the line that does"
+        return reports.Failed(job=name, kind="unsupported", summary=sentence, traceback=user_traceback(error, folder))
     kind = "user"
     if isinstance(error, FormError):
         kind = "form"
@@ -291,7 +291,7 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
     ours = (FormError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault, UnsealedError)
     if isinstance(error, ours):
         # Our own sentence: it says what to mend, and the line that raised it is ours.
-        return reports.Failed(job=name, kind=kind, summary=" ".join(said(error).split()), traceback="")
+        return reports.Failed(job=name, kind=kind, summary=" ".join(text_of(error).split()), traceback="")
     return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
 
 

@@ -31,7 +31,7 @@ from aisp.engine.protocol.batches import Line, LineError, overlapping
 from aisp.engine.worker import batches, tensors
 from aisp.engine.worker.channel import packed
 from aisp.engine.worker.group import Ranks
-from aisp.engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, said
+from aisp.engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, text_of
 from aisp.engine.worker.timers import (
     CaptureError,
     CudaTimer,
@@ -72,6 +72,7 @@ class _Sensors:
         self._failed: dict[str, str] = {}
         self._spent_ns: dict[str, int] = {}
         self._samples = 0
+        self._sampling = False  # around the latest call; what is done once for a case is no cost of a sample
         self.all: list[registry.Sensor[registry.Facts]] = []
         for check, kind in registry.sensors():
             wanted = [c for c in registry.checks() if c.sensor is kind and c.id not in site.without]
@@ -91,7 +92,8 @@ class _Sensors:
 
     def before(self, call: registry.Call) -> None:
         """Values are about to be refilled."""
-        self._samples += 1
+        self._sampling = call.stage == "timed"
+        self._samples += self._sampling
         for sensor in self._around:
             self._ask(sensor, "before_call", call)
 
@@ -108,7 +110,7 @@ class _Sensors:
             getattr(sensor, hook)(*arguments)
         except Exception as error:  # see _described
             self._failed[sensor.name] = f"{hook}: {_described(error)}"
-        if hook in ("before_call", "after_call"):
+        if self._sampling and hook in ("before_call", "after_call"):
             self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
 
     def sensed(self) -> reports.Sensed:
@@ -123,13 +125,13 @@ class _Sensors:
         return reports.Sensed(facts=found, failed=self._failed)
 
     def cost_us(self) -> dict[str, float]:
-        """Mean time around one sample."""
+        """Mean time around one sample, of each sensor."""
         return {name: spent / 1e3 / max(self._samples, 1) for name, spent in self._spent_ns.items()}
 
 
 def _described(error: Exception) -> str:
     """Why a sensor failed. No failure of a sensor ends the run; its check becomes UNAVAILABLE and says this."""
-    return f"{kind_of(error)}: {said(error)}"[:300]
+    return f"{kind_of(error)}: {text_of(error)}"[:300]
 
 
 def _overrides(sensor: registry.Sensor[registry.Facts], hook: str) -> bool:
@@ -240,11 +242,11 @@ class Arm:
         names = (slot.name for slot in blob.slots)
         return {name: self._ranks.part(whole) for name, whole in zip(names, tensors.read(blob), strict=True)}
 
-    def _shape(self, spec: TensorSpec, bound: _Bound, found: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape that an output must have. The first that is `found` of an open one is expected from then on;
+    def _shape(self, spec: TensorSpec, bound: _Bound, actual: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape that an output must have. The first that is `actual` of an open one is expected from then on;
         whether it is the reference's, the verifier says."""
         if spec.open:
-            return bound.shapes.setdefault(spec.name, found)
+            return bound.shapes.setdefault(spec.name, actual)
         return self._ranks.shape(catalog.shape(spec, bound.case.axes))
 
     def _with_margins(self, values: torch.Tensor, device: str, *, pinned: bool) -> torch.Tensor:
@@ -321,8 +323,8 @@ class Arm:
         names = [spec.name for spec in specs]
         if len(items) != len(specs):
             wanted = ", ".join(names)
-            told = "the first call returned" if bound.count else "lesson.md declares"
-            raise FormError(f"run() returned {len(items)} outputs, {told} {len(specs)} ({wanted})")
+            source = "the first call returned" if bound.count else "lesson.md declares"
+            raise FormError(f"run() returned {len(items)} outputs, {source} {len(specs)} ({wanted})")
         if len(specs) < len(self._target.outputs):
             bound.count = len(specs)
         if not checked:
@@ -331,13 +333,13 @@ class Arm:
         for spec, output in zip(specs, outputs, strict=True):
             shape = self._shape(spec, bound, tuple(output.shape))
             if tuple(output.shape) != shape:
-                told = "the first call returned" if spec.open else "lesson.md declares"
-                raise FormError(f"{spec.name}: shape {list(output.shape)}, {told} {list(shape)}")
+                source = "the first call returned" if spec.open else "lesson.md declares"
+                raise FormError(f"{spec.name}: shape {list(output.shape)}, {source} {list(shape)}")
             dtype = str(output.dtype).removeprefix("torch.")
             wanted_dtype = bound.dtypes.setdefault(spec.name, dtype) if spec.dtype == ANY else spec.dtype
             if dtype != wanted_dtype:
-                told = "the first call returned" if spec.dtype == ANY else "lesson.md declares"
-                raise FormError(f"{spec.name}: dtype {dtype}, {told} {wanted_dtype}")
+                source = "the first call returned" if spec.dtype == ANY else "lesson.md declares"
+                raise FormError(f"{spec.name}: dtype {dtype}, {source} {wanted_dtype}")
             if output.layout is not torch.strided or not output.is_contiguous():
                 how = f"strides {list(output.stride())}" if output.layout is torch.strided else str(output.layout)
                 raise FormError(f"{spec.name}: {how}, not contiguous: what it leaves undone, its reader must do")
@@ -356,15 +358,15 @@ class Arm:
     def _forced(self, bound: _Bound, outputs: tuple[Any, ...]) -> Outputs:
         """What a reader who does not look at the form would make of these outputs."""
         torch = self._torch
-        found: list[Any] = []
+        forced: list[Any] = []
         for spec, output in zip(self._target.outputs_of(len(outputs)), outputs, strict=True):
             tensor = torch.as_tensor(output).as_subclass(torch.Tensor)
             if spec.dtype != ANY:
                 tensor = tensor.to(getattr(torch, spec.dtype))
             shape = list(self._shape(spec, bound, tuple(tensor.shape)))
             same = tensor.numel() == math.prod(shape)
-            found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous().detach())
-        return tuple(found)
+            forced.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous().detach())
+        return tuple(forced)
 
     def execute(self, job: jobs.Execute) -> reports.Executed:
         """One call on one set, its outputs handed over whole."""
@@ -525,16 +527,16 @@ class Arm:
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         if job.kind != "single":
             self._group = self._several(bound, timer, job)
-        found = self._group
+        group = self._group
         # Also finds how long the stream must be held now.
-        timer.warm_up(found.launches, lambda: self._fill_all(bound, [0] * found.launches.calls), 0.0)
+        timer.warm_up(group.launches, lambda: self._fill_all(bound, [0] * group.launches.calls), 0.0)
         return reports.Grouped(
-            kind=found.launches.kind,
-            calls=found.launches.calls,
+            kind=group.launches.kind,
+            calls=group.launches.calls,
             per_sample_ms=self._sample_wall_ms(bound),
             timing=timer.timing,
             overhead_ms=timer.overhead_ms,
-            note=found.note,
+            note=group.note,
         )
 
     def _several(self, bound: _Bound, timer: Timer, job: jobs.Group) -> _Group:
@@ -604,22 +606,22 @@ class Arm:
             return False
         if overlapping(
             (0, o.data_ptr(), o.data_ptr() + o.numel() * o.element_size(), number)
-            for number, found in enumerate(outputs)
-            for o in found
+            for number, call_outputs in enumerate(outputs)
+            for o in call_outputs
         ):
             return False  # by what they hold, a ring of as many as there are sets, or of twice as many, would pass
         return all(
-            first_difference(wanted[number], self._fingerprint(found), ALIKE) is None
-            for number, found in zip(sets, outputs, strict=True)
+            first_difference(wanted[number], self._fingerprint(call_outputs), ALIKE) is None
+            for number, call_outputs in zip(sets, outputs, strict=True)
         )
 
     def _affordable(self, bound: _Bound, wanted: int) -> int:
         """How many sets of buffers and outputs there is memory for; at most `wanted`."""
         inputs = sum(b.numel() * b.element_size() for b in bound.buffers)  # type: ignore[attr-defined]
         widest = 8  # bytes of an element
-        axes, told = bound.case.axes, bound.shapes
+        axes, open_shapes = bound.case.axes, bound.shapes
         specs = self._target.outputs_of(bound.count)
-        shapes = [told[s.name] if s.open else catalog.shape(s, axes) for s in specs]
+        shapes = [open_shapes[s.name] if s.open else catalog.shape(s, axes) for s in specs]
         outputs = sum(math.prod(shape) * widest for shape in shapes)
         free, _ = self._torch.cuda.mem_get_info()
         return min(wanted, int(free * GROUP_MEMORY_SHARE / max(inputs + outputs, 1)))
@@ -669,12 +671,12 @@ class Arm:
         if not gc.isenabled():
             _collect(0)  # a microsecond; outputs in a cycle of objects would stay until the collector is on again
         self._sensors.before(seen)
-        found = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets))
-        outputs = [self._outputs(bound, returned) for returned in found.outputs]
+        sample = timer.sample(self._grouped.launches, lambda: self._fill_all(bound, sets))
+        outputs = [self._outputs(bound, returned) for returned in sample.outputs]
         fingerprints = self._fingerprints(outputs)
-        self._sensors.after(replace(seen, outputs=outputs, sample=found))
+        self._sensors.after(replace(seen, outputs=outputs, sample=sample))
         self._keep(seen.buffers, outputs)
-        return found, outputs, fingerprints
+        return sample, outputs, fingerprints
 
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""
@@ -693,10 +695,10 @@ class Arm:
                     sets = sets[-1:] * calls
                 # The outputs of the sample before are dropped here, outside of the timed region.
                 self._last = None
-                found, outputs, fingerprints = self._take(bound, sets)
-                throttled = found.sm_clock_mhz < job.least_mhz  # never, where the clock is unknown
-                discarded = found.discarded or (THROTTLED if throttled else 0)
-                pending.append((sets, replace(found, outputs=()), discarded, fingerprints))
+                sample, outputs, fingerprints = self._take(bound, sets)
+                throttled = sample.sm_clock_mhz < job.least_mhz  # never, where the clock is unknown
+                discarded = sample.discarded or (THROTTLED if throttled else 0)
+                pending.append((sets, replace(sample, outputs=()), discarded, fingerprints))
                 self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
                 last = start + calls >= len(job.sets)
@@ -713,7 +715,7 @@ class Arm:
     def _batch(
         self, case: str, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
     ) -> reports.Samples:
-        times = [found.device_ms for _, found, _, _ in pending]
+        times = [sample.device_ms for _, sample, _, _ in pending]
         self._sent += len(times)
         self._digest.update(struct.pack(f"<{len(times)}d", *times))
         return reports.Samples(
@@ -721,16 +723,16 @@ class Arm:
             calls=self._grouped.launches.calls,
             sets=[number for sets, _, _, _ in pending for number in sets],
             device_ms=times,
-            host_ms=[found.host_ms for _, found, _, _ in pending],
-            end_ns=[found.end_ns for _, found, _, _ in pending],
+            host_ms=[sample.host_ms for _, sample, _, _ in pending],
+            end_ns=[sample.end_ns for _, sample, _, _ in pending],
             discarded=[discarded for _, _, discarded, _ in pending],
-            sm_clock_mhz=[found.sm_clock_mhz for _, found, _, _ in pending],
-            probe_ms=[found.probe_ms for _, found, _, _ in pending],
-            cycles=[found.cycles for _, found, _, _ in pending],
+            sm_clock_mhz=[sample.sm_clock_mhz for _, sample, _, _ in pending],
+            probe_ms=[sample.probe_ms for _, sample, _, _ in pending],
+            cycles=[sample.cycles for _, sample, _, _ in pending],
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
             width=NUMBERS * len(self._target.outputs_of(self._bound[case].count)),
             last=last,
-            start_ns=[found.start_ns for _, found, _, _ in pending] if self._ranks.several else [],
+            start_ns=[sample.start_ns for _, sample, _, _ in pending] if self._ranks.several else [],
         )
 
     def sustain(self, job: jobs.Sustain) -> reports.Sustained:
@@ -790,7 +792,7 @@ class Arm:
             for index in bound.sets[0]:
                 others[index] = module.empty_like(bound.buffers[index])
             theirs, mine, other = answer(others, 0), answer(bound.buffers, 0), answer(bound.buffers, 1)
-            near, far = (sum(map(module.dist, theirs, known)) for known in (mine, other))
+            near, far = (sum(map(module.dist, theirs, answers)) for answers in (mine, other))
             bound.takes_others = bool(near < far)
         except Exception:  # it takes no others, or there are no two sets, or no memory for them
             bound.takes_others = False
@@ -872,19 +874,19 @@ class Arm:
         far above rounding. The weights differ in size and not in sign alone, so elements and rows that changed places
         show as well.
         """
-        given = (output for returned in calls for output in returned)
-        outputs = [self._torch.view_as_real(output) if output.is_complex() else output for output in given]
+        flat = (output for returned in calls for output in returned)
+        outputs = [self._torch.view_as_real(output) if output.is_complex() else output for output in flat]
         parts = self._projected(outputs)
         # One way to the host for all of them where they lie on one device.
         alike = len({part.device for part in parts}) == 1
         numbers = self._torch.cat(parts).tolist() if alike else [three for part in parts for three in part.tolist()]
-        found: list[float] = []
+        result: list[float] = []
         for three, output in zip(numbers, outputs, strict=True):
             if not math.isfinite(three[2]):
                 # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
                 (three,) = self._project(_made_finite(output)[None]).tolist()
-            found += three
-        return found
+            result += three
+        return result
 
     def _projected(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The three numbers of each output, in their order: [count, 3], of one or of several.

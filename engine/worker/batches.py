@@ -259,12 +259,12 @@ class _OnGpu:
     def _placed(addresses: list[list[int]]) -> tuple[list[bytes], list[list[Place]]]:
         """Handles, and where each output of each call lies. Raises ipc.IpcError."""
         handles: dict[bytes, int] = {}
-        known: dict[int, bytes] = {}  # of this batch: what was freed since the last one may lie where that did
+        by_address: dict[int, bytes] = {}  # of this batch: what was freed since the last one may lie where that did
         places: list[list[Place]] = []
         for outputs in addresses:
             row: list[Place] = []
             for address in outputs:
-                handle, offset = ipc.share(address, known)
+                handle, offset = ipc.share(address, by_address)
                 row.append(Place(handle=handles.setdefault(handle, len(handles)), offset=offset))
             places.append(row)
         return list(handles), places

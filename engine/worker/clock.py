@@ -99,7 +99,7 @@ class FreshSets:
     Args:
         draw: makes a set from a number, in host memory.
         names: of the inputs that are refilled.
-        known: a set that is at hand, which one that nobody has seen is mixed with.
+        base_set: a set that rungs may know; each new set mixes it with one that nobody has seen.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class FreshSets:
         draw: Callable[[int], Mapping[str, torch.Tensor]],
         names: Sequence[str],
         device: str,
-        known: Mapping[str, torch.Tensor],
+        base_set: Mapping[str, torch.Tensor],
     ) -> None:
         self._draw, self._names, self._device = draw, names, device
         self._specs = {spec.name: spec for spec in target.inputs}
         self._mixes = not any(self._specs[name].posed for name in names)
-        self._known = known
+        self._base_set = base_set
         self._drawn: tuple[Inputs, Inputs] | None = None
 
     def next(self) -> Inputs:
@@ -121,7 +121,7 @@ class FreshSets:
         if not self._mixes:
             return self._whole()
         if self._drawn is None:
-            self._drawn = {n: self._known[n].to(self._device) for n in self._names}, self._whole()
+            self._drawn = {n: self._base_set[n].to(self._device) for n in self._names}, self._whole()
         one, other = self._drawn
         return {name: self._mixed(name, one[name], other[name]) for name in self._names}
 
@@ -278,34 +278,34 @@ class Outside:
 
     @property
     def names(self) -> list[str]:
-        """Of the inputs that are new in each call."""
+        """Names of the inputs that are new in each call."""
         return self._names
 
     def places(self) -> list[int]:
-        """Their places among the arguments of run()."""
+        """Places of these inputs among the arguments of run()."""
         order = [spec.name for spec in self._target.inputs]
         return [order.index(name) for name in self._names]
 
     def sizes(self) -> list[int]:
-        """Their bytes."""
+        """Bytes of these inputs."""
         return [self._like[name].numel() * self._like[name].element_size() for name in self._names]
 
     def needed_bytes(self) -> int:
-        """Of the inputs and outputs of a call, as the task declares them."""
+        """Bytes of the inputs and outputs of a call, as the task declares them."""
         return strides([*self.sizes(), self._answer_bytes])[1]
 
     def output_names(self, count: int) -> list[str]:
-        """Of so many outputs, in declared order."""
+        """Names of the first `count` outputs, in declared order."""
         return [spec.name for spec in self._target.outputs_of(count)]
 
     @property
     def line(self) -> Line:
-        """To the worker."""
+        """Line to the worker."""
         return self._line
 
     @property
     def pid(self) -> int:
-        """The worker's."""
+        """Process id of the worker."""
         return self._pid
 
     def fresh(self) -> Inputs:
@@ -354,13 +354,13 @@ def why_inside(target: Target, device: str) -> str:
 def _sized(forms: Sequence[Form]) -> list[int]:
     import torch
 
-    found = []
+    sizes = []
     for form in forms:
         dtype = getattr(torch, form.dtype, None)
         if not isinstance(dtype, torch.dtype) or any(not 0 <= extent < 1 << 40 for extent in form.shape):
             raise LineError(f"an output of {form.dtype} {form.shape}")
-        found.append(math.prod(form.shape) * dtype.itemsize)
-    return found
+        sizes.append(math.prod(form.shape) * dtype.itemsize)
+    return sizes
 
 
 def _tensor(raw: torch.Tensor, form: Form) -> torch.Tensor:
@@ -558,13 +558,13 @@ class _HostSide(_Side):
         calls = _copies(come, self._output_sizes if self.clones else [], self._most, "cpu")
         if not calls:
             return 0.0
-        found: list[float] = []
+        times_ms: list[float] = []
         for _ in range(COPY_TRIES):
             start = time.perf_counter_ns()
             for to, values in itertools.chain(*calls):
                 to.copy_(values)
-            found.append((time.perf_counter_ns() - start) / 1e6 / len(calls))
-        return statistics.median(found)
+            times_ms.append((time.perf_counter_ns() - start) / 1e6 / len(calls))
+        return statistics.median(times_ms)
 
     def close(self) -> None:
         """Nothing of it outlives a batch."""
@@ -576,7 +576,7 @@ class _DeviceSide(_Side):
     def __init__(self, outside: Outside, forms: Forms, *, held: bool, clones: bool) -> None:
         import torch
 
-        self._outside, self._told = outside, forms
+        self._outside, self._declared = outside, forms
         self._forms, self.held = forms.outputs, forms.held and held
         self.clones = clones or forms.copies  # what knows its inputs' places mostly has one for its outputs too
         self._offsets, self._set_bytes = strides(outside.sizes())
@@ -713,7 +713,7 @@ class _DeviceSide(_Side):
         """What the copies of one call take here, one behind the other on the device."""
         import torch
 
-        come = self._outside.sizes() if self._told.copies else []
+        come = self._outside.sizes() if self._declared.copies else []
         calls = _copies(come, self._output_sizes if self.clones else [], self.room, "cuda")
         if not calls:
             return 0.0

@@ -73,22 +73,22 @@ class Ranks:
         """Whether one of the ranks says so."""
         if self._ours is None:
             return mine
-        told = self._tensor([int(mine)])
-        self._greatest(told, group=self._ours)
-        return bool(told.item())
+        flag = self._tensor([int(mine)])
+        self._greatest(flag, group=self._ours)
+        return bool(flag.item())
 
     def _met(self, page: int) -> Meeting | None:
         """A meeting of kernels, where every rank can have one."""
-        found, note = None, timers.stand_ready().hold.note
+        meeting, note = None, timers.stand_ready().hold.note
         if not note:
             try:
-                found = Meeting(page, self.rank, self.ranks)
+                meeting = Meeting(page, self.rank, self.ranks)
             except Exception as error:
                 # Whatever is missing, of three libraries and a driver: the hosts meet all the same.
                 note = f"{type(error).__name__}: {error}"
         if note:
             sys.stderr.write(f"{self.ranks} GPUs begin as their hosts do, tens of microseconds apart ({note})\n")
-        return None if self.any(bool(note)) else found
+        return None if self.any(bool(note)) else meeting
 
     def part(self, whole: Any) -> Any:
         """This rank's slice of a tensor with a leading dimension of ranks."""

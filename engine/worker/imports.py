@@ -16,12 +16,12 @@ def report() -> reports.ImportsTold:
     files: set[str] = set()
     for module in list(sys.modules.values()):
         for name in ("__file__", "__cached__"):
-            found = getattr(module, name, None)
-            if isinstance(found, str) and os.path.isabs(found):  # noqa: PTH117  text
-                files.add(found)
+            path = getattr(module, name, None)
+            if isinstance(path, str) and os.path.isabs(path):  # noqa: PTH117  text
+                files.add(path)
     for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
         words = line.split(maxsplit=5)
         if len(words) == 6 and words[5].startswith("/") and not words[5].startswith(_NOT_FILES):
             files.add(words[5])
-    told = sorted(file for file in files if not file.endswith(" (deleted)"))
-    return reports.ImportsTold(path=[os.fsencode(entry) for entry in sys.path], files=[os.fsencode(f) for f in told])
+    present = sorted(file for file in files if not file.endswith(" (deleted)"))
+    return reports.ImportsTold(path=[os.fsencode(entry) for entry in sys.path], files=[os.fsencode(f) for f in present])

@@ -57,12 +57,12 @@ def free(address: int) -> None:
     _driver().cuMemFree_v2(ctypes.c_uint64(address))
 
 
-def share(address: int, known: dict[int, bytes] | None = None) -> tuple[bytes, int]:
+def share(address: int, handles: dict[int, bytes] | None = None) -> tuple[bytes, int]:
     """The handle of the allocation in which `address` lies, and its offset there.
 
     Args:
         address: of device memory.
-        known: handles of allocations by their address, to look one up and to add to: the driver takes long to make one.
+        handles: those of allocations by address, to look one up and to add to: the driver takes long to make one.
 
     Raises:
         IpcError: the driver refuses.
@@ -71,12 +71,12 @@ def share(address: int, known: dict[int, bytes] | None = None) -> tuple[bytes, i
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
     wanted = ctypes.c_uint64(address)
     _checked("cuMemGetAddressRange", driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), wanted))
-    known = {} if known is None else known
-    if base.value not in known:
+    handles = {} if handles is None else handles
+    if base.value not in handles:
         handle = _Handle()
         _checked("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), base))
-        known[base.value] = ctypes.string_at(ctypes.byref(handle), HANDLE_BYTES)
-    return known[base.value], address - base.value
+        handles[base.value] = ctypes.string_at(ctypes.byref(handle), HANDLE_BYTES)
+    return handles[base.value], address - base.value
 
 
 def open_shared(handle: bytes) -> tuple[int, int]:
@@ -84,11 +84,11 @@ def open_shared(handle: bytes) -> tuple[int, int]:
     if len(handle) != HANDLE_BYTES:
         raise IpcError(f"a handle of {len(handle)} bytes; it has {HANDLE_BYTES}")
     driver = _driver()
-    given = _Handle()
-    ctypes.memmove(ctypes.byref(given), handle, HANDLE_BYTES)
+    native = _Handle()
+    ctypes.memmove(ctypes.byref(native), handle, HANDLE_BYTES)
     address = ctypes.c_uint64()
     driver.cuIpcOpenMemHandle_v2.argtypes = (ctypes.c_void_p, _Handle, ctypes.c_uint)
-    _checked("cuIpcOpenMemHandle", driver.cuIpcOpenMemHandle_v2(ctypes.byref(address), given, _LAZY_PEER_ACCESS))
+    _checked("cuIpcOpenMemHandle", driver.cuIpcOpenMemHandle_v2(ctypes.byref(address), native, _LAZY_PEER_ACCESS))
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
     _checked("cuMemGetAddressRange", driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), address))
     return address.value, size.value

@@ -41,8 +41,8 @@ def file_of(folder: Path, name: str) -> Path:
     path = folder / f"{name}.py"
     if not path.is_file():
         most = f"{MAX_FILE_BYTES >> 20} MiB"
-        told = f"a rung is a file of at most {most} with run(...) or prepare(...)"
-        raise LessonError(f"{name}.py could not be read; {told}")
+        advice = f"a rung is a file of at most {most} with run(...) or prepare(...)"
+        raise LessonError(f"{name}.py could not be read; {advice}")
     return path
 
 
@@ -68,12 +68,12 @@ def import_module(folder: Path, name: str) -> ModuleType:
         if name.startswith(PEER) and error.name and not (folder / f"{error.name}.py").exists():
             raise NotHereError(f"{error.name} is not installed here; pip install 'aisp[peers]' may bring it") from error
         if error.name == "kernels":
-            raise LessonError(f"{said(error)}; aisp's own is its part: `from aisp.kernels import cuda`") from error
+            raise LessonError(f"{text_of(error)}; aisp's own is its part: `from aisp.kernels import cuda`") from error
         raise
     except REFUSALS as error:
         located = isinstance(error, SyntaxError) and error.lineno  # it says where, and shows the line
-        if not located and (told := _refusal(folder, path, error)):
-            raise LessonError(told) from None
+        if not located and (why := _refusal(folder, path, error)):
+            raise LessonError(why) from None
         raise
     return module
 
@@ -97,10 +97,10 @@ def _refusal(folder: Path, path: Path, error: BaseException) -> str:
 
 def callable_of(module: ModuleType, name: str) -> object:
     """The module's function of that name. Raises LessonError where there is none."""
-    found = getattr(module, name, None)
-    if not callable(found):
+    function = getattr(module, name, None)
+    if not callable(function):
         raise LessonError(f"{module.__name__}.py has no function {name}(...)")
-    return found
+    return function
 
 
 def entries_of(module: ModuleType) -> tuple[Any, Any]:
@@ -121,7 +121,7 @@ def kind_of(error: BaseException) -> str:
     return str(_name_of(type(error)))
 
 
-def said(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """What an exception says, cut in its middle to MAX_MESSAGE_CHARACTERS; why, where it cannot say it."""
     try:
         return _cut(str(error), MAX_MESSAGE_CHARACTERS)
@@ -156,7 +156,7 @@ def summary(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and isinstance(error.filename, str | None):
         name = Path(error.filename).name if error.filename else "?"
         return f"{kind}: {error.msg} ({name}, line {error.lineno})"
-    text = " ".join(said(error).split())
+    text = " ".join(text_of(error).split())
     return f"{kind}: {_cut(text, 300)}" if text else kind
 
 
@@ -206,6 +206,6 @@ def _one(error: BaseException, folder: Path) -> str:
     if located and isinstance(error, SyntaxError) and error.text:
         lines.append(f"  {error.filename or '?'}:{error.lineno}")
         lines.append(f"      {error.text.rstrip()[:MAX_LINE_CHARACTERS]}")
-    message = said(error)
+    message = text_of(error)
     lines.append(f"{kind_of(error)}: {message}" if message else kind_of(error))
     return "\n".join(lines).replace(prefix, "")

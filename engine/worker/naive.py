@@ -56,10 +56,10 @@ def _evaluate(job: jobs.Naive) -> reports.NaiveMeasured:
     wanted = _tuple(base(*inputs))
     base_ms = _time_ms(base, inputs, job.device)
     rung = _callable(import_module(folder, job.rung), inputs)
-    found = _tuple(rung(*inputs))
+    result = _tuple(rung(*inputs))
     time_ms = _time_ms(rung, inputs, job.device)
-    accepts = len(wanted) == len(found)
-    for one, other in zip(wanted, found, strict=False):
+    accepts = len(wanted) == len(result)
+    for one, other in zip(wanted, result, strict=False):
         try:
             same = torch.allclose(other.float(), one.float(), rtol=1e-2, atol=1e-2)
         except RuntimeError:  # shapes that do not broadcast
@@ -78,17 +78,17 @@ def _inputs(job: jobs.Naive, target: Target, folder: Path, ranks: Ranks) -> list
     if any(spec.made for spec in target.inputs):
         make: Any = callable_of(import_module(folder, "inputs"), "make")
         made = made_inputs(target, Case.of_set(case), job.made_seed, job.device, make)
-    found: list[Any] = []
+    inputs: list[Any] = []
     for spec in target.inputs:
         if spec.made:
-            found.append(made[spec.name])
+            inputs.append(made[spec.name])
         elif Flag.PINNED in spec.flags and job.device == "cuda":
-            found.append(arrived[spec.name].clone().pin_memory())
+            inputs.append(arrived[spec.name].clone().pin_memory())
         elif Flag.CPU in spec.flags or Flag.PINNED in spec.flags:
-            found.append(arrived[spec.name].clone())
+            inputs.append(arrived[spec.name].clone())
         else:
-            found.append(arrived[spec.name].to(job.device, copy=True))
-    return found
+            inputs.append(arrived[spec.name].to(job.device, copy=True))
+    return inputs
 
 
 def _callable(module: Any, inputs: list[Any]) -> Callable[..., Any]:

@@ -79,7 +79,7 @@ class Threads:
         torch.set_num_threads(1)
 
     def give_back(self) -> None:
-        """As many as in a process that was started."""
+        """Allow as many threads as in a process that was started."""
         import torch
 
         torch.set_num_threads(self._torch)

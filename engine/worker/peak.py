@@ -197,7 +197,7 @@ def plan(
         if name.startswith("dram "):
             items += [reports.PeakItem(name=name, footprint_bytes=size) for size in footprints]
         elif name == L2_READ and not l2_bytes:
-            items.append(reports.PeakItem(name=name, note="the size of the L2 is not told"))
+            items.append(reports.PeakItem(name=name, note="the driver does not report the size of the L2"))
         elif name == L2_READ:
             items += [reports.PeakItem(name=name, footprint_bytes=_whole(l2_bytes // part)) for part in (4, 2)]
         elif name.startswith("fp8 ") and sm < 89:
@@ -371,9 +371,9 @@ class Bench:
     def _median(self, way: Way) -> Best:
         for _ in range(WARM_UPS):
             self._once(way.before, way.call)
-        found = [self._once(way.before, way.call) for _ in range(REPETITIONS)]
-        clocks = [mhz for _, mhz in found if mhz is not None]
-        seconds = statistics.median(seconds for seconds, _ in found)
+        runs = [self._once(way.before, way.call) for _ in range(REPETITIONS)]
+        clocks = [mhz for _, mhz in runs if mhz is not None]
+        seconds = statistics.median(seconds for seconds, _ in runs)
         return Best(way.name, seconds, statistics.median(clocks) if clocks else None)
 
     def _best(self, ways: Iterator[Way]) -> Best:
@@ -381,22 +381,22 @@ class Bench:
         return self._best_of((way, functools.partial(self._median, way)) for way in ways)
 
     def _best_of(self, tries: Iterable[tuple[Way, Callable[[], Best]]]) -> Best:
-        found: list[Best] = []
+        bests: list[Best] = []
         problem: Exception | None = None
         own = ""
         for way, attempt in tries:
             try:
-                found.append(attempt())
+                bests.append(attempt())
             except Exception as error:
                 # Of four libraries: a type that this GPU lacks, a compiler that is missing, a launch that is refused.
                 self._torch.cuda.synchronize()  # raises where the GPU is lost: nothing after it could be believed
                 problem = error
                 if way.name.startswith(OWN):
                     own = summary(error)[:200]
-        if not found:
+        if not bests:
             raise problem or NotHereError("there is no way to measure this here")
-        best = min(found, key=lambda one: one.seconds)
-        return replace(best, ways=len(found), problem=own)
+        best = min(bests, key=lambda one: one.seconds)
+        return replace(best, ways=len(bests), problem=own)
 
     # -- launches --------------------------------------------------------------------------------------------------
 
@@ -416,7 +416,7 @@ class Bench:
             self._torch.cuda._sleep(0)
 
         yield Way(f"{OWN}one warp that does nothing", own, nothing)
-        yield Way("PyTorch's spinning kernel, told not to spin", spin, nothing)
+        yield Way("PyTorch's spinning kernel for 0 cycles", spin, nothing)
 
     def _graph_node(self) -> reports.CeilingMeasured:
         """Per node of a chain of empty kernels: the difference of a long and a short chain over that of their nodes."""

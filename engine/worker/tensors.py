@@ -66,7 +66,7 @@ def write(name: str, tensors: Mapping[str, torch.Tensor], *, rank: int = 0, rank
 
 
 def write_sealed(name: str, tensors: Mapping[str, torch.Tensor]) -> Blob:
-    """The same into an empty file, for inputs: nobody can change what lies there afterwards, nor can this process.
+    """Write inputs into an empty file and seal it: nobody can change what lies there afterwards, nor can this process.
 
     Raises:
         UnsealedError: another process has it mapped.
@@ -175,22 +175,22 @@ class _Kept:
     def __init__(self, fd: int, length: int) -> None:
         self.mapping = mmap.mmap(fd, length)
         self._locked = 0  # the address, once it is page-locked
-        self._asked = False
+        self._tried = False
 
     def lock(self) -> None:
         """Let the GPU copy to and from it directly. Where the driver will not, copies go through a staging buffer."""
         import torch
 
-        if self._asked or len(self.mapping) < LEAST_LOCKED_BYTES or not torch.cuda.is_initialized():
+        if self._tried or len(self.mapping) < LEAST_LOCKED_BYTES or not torch.cuda.is_initialized():
             return
-        self._asked = True
+        self._tried = True
         driver: Any = torch.cuda.cudart()
         address = torch.frombuffer(self.mapping, dtype=torch.uint8).data_ptr()
         if driver.cudaHostRegister(address, len(self.mapping), 0) == driver.cudaError.success:
             self._locked = address
             return
         with contextlib.suppress(RuntimeError):
-            torch.zeros(1, device="cuda")  # takes the error along, which else the next launch of a rung would be told
+            torch.zeros(1, device="cuda")  # takes the error along, which else the next launch of a rung would get
 
     def forget(self) -> None:
         """Give the pages free. The mapping itself lasts as long as a tensor over it."""
@@ -207,15 +207,15 @@ _kept: collections.OrderedDict[tuple[int, int], _Kept] = collections.OrderedDict
 
 def _mapped(fd: int) -> mmap.mmap:
     """The whole file, mapped now or earlier."""
-    found = os.fstat(fd)
-    identity = found.st_dev, found.st_ino  # of no other file, as long as the mapping holds this one
+    status = os.fstat(fd)
+    identity = status.st_dev, status.st_ino  # of no other file, as long as the mapping holds this one
     kept = _kept.pop(identity, None)
-    if kept is not None and len(kept.mapping) == found.st_size:
+    if kept is not None and len(kept.mapping) == status.st_size:
         kept.lock()
     else:
         if kept is not None:
             kept.forget()
-        kept = _Kept(fd, found.st_size)
+        kept = _Kept(fd, status.st_size)
     _kept[identity] = kept
     while len(_kept) > KEPT:
         _kept.popitem(last=False)[1].forget()

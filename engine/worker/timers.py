@@ -230,14 +230,14 @@ class Beside:
     def __init__(self) -> None:
         self._clocks: dict[int, int] = {}  # of Python threads, by their number
         self._after: dict[int, int] = {}
-        self._known: frozenset[str] = frozenset()  # all threads, as the kernel numbers them
+        self._threads: frozenset[str] = frozenset()  # all threads, as the kernel numbers them
 
     def look(self) -> dict[int, int]:
         """Processor time in ns of every Python thread but this one."""
         alive = tuple(_current_frames())  # the numbers alone: the frames would keep this one and all outputs alive
         if len(alive) == 1:
             return {}
-        found: dict[int, int] = {}
+        times_ns: dict[int, int] = {}
         own = _get_ident()
         for ident in alive:
             if ident == own:
@@ -245,14 +245,14 @@ class Beside:
             try:
                 if ident not in self._clocks:
                     self._clocks[ident] = _thread_clock(ident)
-                found[ident] = _clock_ns(self._clocks[ident])
+                times_ns[ident] = _clock_ns(self._clocks[ident])
             except OSError:  # it ended, and its number may be given to another one
                 self._clocks.pop(ident, None)
-        return found
+        return times_ns
 
     def before(self) -> float:
         """Note the threads before the calls. Returns the time in ms that threads took since `after`."""
-        self._known = _threads()
+        self._threads = _threads()
         now = self.look()
         return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
 
@@ -260,7 +260,7 @@ class Beside:
         """By how many ms threads that began during the calls outlast them: see Sample.left_ms."""
         used_ms = 0.0
         # By number and not by count: one thread may have ended while another began.
-        if begun := _threads() - self._known:
+        if begun := _threads() - self._threads:
             start_ns = {name: ns for name in begun if (ns := _used_ns(name)) is not None}
             began_ns = _monotonic_ns()
             while start_ns and used_ms < LEFT_ENOUGH_MS:
@@ -495,8 +495,8 @@ class CudaTimer:
         pair_ms: float | None = None,
     ) -> None:
         self._together = together
-        found = handles or stand_ready()
-        self._torch, self._probe, self._hold = found.torch, found.probe, found.hold
+        saved = handles or stand_ready()
+        self._torch, self._probe, self._hold = saved.torch, saved.probe, saved.hold
         self._beside = Beside()
         self._cache = cache
         self._torch.settle()
@@ -553,9 +553,9 @@ class CudaTimer:
         saved.record(self._end)
         self._probe.after()
         saved.synchronize()
-        found = self._probe.read().mhz
-        if not found <= self.reference_mhz:  # either may be NaN
-            self.reference_mhz = found
+        mhz = self._probe.read().mhz
+        if not mhz <= self.reference_mhz:  # either may be NaN
+            self.reference_mhz = mhz
         return cycles / max(float(saved.elapsed_ms(self._start, self._end)), 1e-3)
 
     def graph(self, calls: Sequence[Callable[[], Outputs]]) -> LaunchBatch:
@@ -581,9 +581,9 @@ class CudaTimer:
         self.sample(launches, refill)
         leaks = 0
         for _ in range(8 if self._held else 0):
-            found = self.sample(launches, refill)
-            launching_ms = found.host_ms * launches.calls
-            if not self._together.any(bool(found.discarded) or launching_ms * HOLD_MARGIN > MAX_HOLD_MS):
+            sample = self.sample(launches, refill)
+            launching_ms = sample.host_ms * launches.calls
+            if not self._together.any(bool(sample.discarded) or launching_ms * HOLD_MARGIN > MAX_HOLD_MS):
                 leaks = 0
                 break
             leaks += 1
@@ -653,45 +653,45 @@ class CudaTimer:
             launches.launch()
         self._flush.launch(self._cache)
         beside_ms = self._beside.before()
-        found, self._kind = self._pair(launches), launches.kind
-        self._readings_ms.append(found.ms)
-        net_ms = found.ms
-        if (over_ms := self.overhead_ms) is not None and found.ms > 0:  # else it is the engine's to refuse
-            net_ms = max(found.ms - over_ms, self.resolution_ms or EVENT_ROUNDING_MS)
-        if found.leaked:
+        pair, self._kind = self._pair(launches), launches.kind
+        self._readings_ms.append(pair.ms)
+        net_ms = pair.ms
+        if (over_ms := self.overhead_ms) is not None and pair.ms > 0:  # else it is the engine's to refuse
+            net_ms = max(pair.ms - over_ms, self.resolution_ms or EVENT_ROUNDING_MS)
+        if pair.leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
         self.timing = self._timing(launches.kind)
-        span = self._without_readings(found)
+        span = self._without_readings(pair)
         return Sample(
             net_ms / launches.calls,
-            found.host_ms / launches.calls,
+            pair.host_ms / launches.calls,
             _monotonic_ns(),
-            LEAKED if found.leaked else 0,
-            found.span.mhz,
-            found.outputs,
-            lag_ms=found.lag_ms,
+            LEAKED if pair.leaked else 0,
+            pair.span.mhz,
+            pair.outputs,
+            lag_ms=pair.lag_ms,
             usual_lag_ms=self._usual_lag_ms,
             beside_ms=beside_ms,
-            left_ms=found.left_ms,
+            left_ms=pair.left_ms,
             probe_ms=span.ms / launches.calls,
             cycles=_at_least_one(span.cycles) / launches.calls,
-            start_ns=found.start_ns,
+            start_ns=pair.start_ns,
         )
 
-    def _without_readings(self, found: _Pair) -> Span:
+    def _without_readings(self, pair: _Pair) -> Span:
         """What the SMs read of a pair, less what they read around nothing.
 
         Where the stream is not held and the GPU had nothing left to do, it also waited for the host between a reading
         and its event: for what the two clocks differ by, and no longer than the host says that it launched the two, or
         took for it around nothing.
         """
-        span, around = found.span, self._around_busy
+        span, around = pair.span, self._around_busy
         if (over_ms := self.overhead_ms) is not None:  # what is off the events is off the readings around them
             beyond_ms = over_ms - self._empty_ms
             around = Span(around.ms + beyond_ms, around.cycles + beyond_ms * span.mhz * 1e3)
-        if not found.busy:
-            most_ms = max(self._around_nothing.ms - around.ms, found.launching_ms)
-            waited_ms = min(max(span.ms - around.ms - found.ms, 0.0), most_ms)
+        if not pair.busy:
+            most_ms = max(self._around_nothing.ms - around.ms, pair.launching_ms)
+            waited_ms = min(max(span.ms - around.ms - pair.ms, 0.0), most_ms)
             around = Span(around.ms + waited_ms, around.cycles + waited_ms * span.mhz * 1e3)
         return Span(span.ms - around.ms, span.cycles - around.cycles, span.mhz)
 
@@ -802,10 +802,10 @@ def pair_ms(handles: SavedHandles, l2_bytes: int, cache: Cache = Cache.COLD) -> 
 
 def _least(spans: Iterable[Span]) -> Span:
     """The least time and the least cycles: whatever comes in between only lengthens a reading."""
-    known = [span for span in spans if not math.isnan(span.ms)]
-    if not known:
+    readings = [span for span in spans if not math.isnan(span.ms)]
+    if not readings:
         return Span()
-    return Span(min(span.ms for span in known), min(span.cycles for span in known))
+    return Span(min(span.ms for span in readings), min(span.cycles for span in readings))
 
 
 def _at_least_one(cycles: float) -> float:

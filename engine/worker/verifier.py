@@ -133,8 +133,8 @@ class Verifier:
             inputs[name] = inputs[name].to(self._device, copy=True)
             change.laid(inputs[name])
         made = self._made.get(case.name, {})
-        known = self._run_bytes.get(case.name, 0)
-        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made, run_bytes=known)
+        run_bytes = self._run_bytes.get(case.name, 0)
+        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made, run_bytes=run_bytes)
         if posed.impossible:
             return reports.Posed(blob=job.blob, possible=posed.impossible)
         self._families[case.name, case.number] = posed
@@ -202,54 +202,54 @@ class Verifier:
         return _judged(
             TolerancePolicy.DERIVED,
             opinions,
-            outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
+            outputs=[reports.JudgedOutput(**_members(opinion)) for opinion in opinions],
             relative_error=relative,
             naive=self._examiner.naive(case, outputs) if job.naive else {},
         )
 
     def _stated(self, case: Case, outputs: dict[str, torch.Tensor]) -> reports.Judged:
         """A call on one of the lesson's own sets, by the stated tolerances."""
-        known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
-        opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
+        truths, pointed = self._expectations(case.name, case.number), self._pointed[case.name, case.number]
+        opinions = comparator.judge(self._target, case, outputs, truths, pointed, full=False)
         lenient = self._rule is not None or comparator.rounds(self._target, self._dtypes[case.name])
         if lenient and any(opinion.finding is Mismatch.VALUES for opinion in opinions):
-            known = self._rounded(case, known) if self._rule is None else self._as_far_off(case, known, pointed)
-            opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
-        found: dict[str, float] = {}
-        for expected, opinion in zip(known, opinions, strict=False):
+            truths = self._rounded(case, truths) if self._rule is None else self._as_far_off(case, truths, pointed)
+            opinions = comparator.judge(self._target, case, outputs, truths, pointed, full=False)
+        compared: dict[str, float] = {}
+        for expected, opinion in zip(truths, opinions, strict=False):
             if not opinion.finding.of_form and expected.name not in self._target.judged:
-                found |= figures(expected.name, outputs[expected.name], expected.value)
-        judged = _judged(TolerancePolicy.STATED, opinions, figures=found)
+                compared |= figures(expected.name, outputs[expected.name], expected.value)
+        judged = _judged(TolerancePolicy.STATED, opinions, figures=compared)
         return judged if self._rule is None else self._by_its_own(case, outputs, judged)
 
-    def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
+    def _expectations(self, case: str, set_index: int) -> tuple[Expected, ...]:
         """What a set's outputs must be, with the errors that the stated tolerances allow."""
         values = self._expected[case, set_index]
         truth = zip(self._target.outputs_of(len(values)), values, self._dtypes[case], strict=True)
-        known = (Expected(spec.name, value, dtype, None) for spec, value, dtype in truth)
-        return comparator.stated(self._target, known)
+        unstated = (Expected(spec.name, value, dtype, None) for spec, value, dtype in truth)
+        return comparator.stated(self._target, unstated)
 
     def _as_far_off(
-        self, case: Case, known: Sequence[Expected], inputs: Mapping[str, torch.Tensor]
+        self, case: Case, truths: Sequence[Expected], inputs: Mapping[str, torch.Tensor]
     ) -> tuple[Expected, ...]:
-        """The same, with each element allowed to be as far off as the problem's own reference is there in its own
+        """Expectations with each element allowed to be as far off as the problem's own reference is there in its own
         dtype: who posed it gave no tolerance for a truth in fp64.
         """
         here = {name: tensor.to(self._device, copy=True) for name, tensor in inputs.items()}
         own = self._oracle.eager(case, here, self._made[case.name])
-        pairs = zip(known, own or [None] * len(known), strict=True)
+        pairs = zip(truths, own or [None] * len(truths), strict=True)
         return tuple(comparator.as_far_off(replace(expected, eager=eager)) for expected, eager in pairs)
 
-    def _rounded(self, case: Case, known: Sequence[Expected]) -> tuple[Expected, ...]:
-        """The same with what is allowed where the lesson states no tolerance, by set 0 of the case."""
+    def _rounded(self, case: Case, truths: Sequence[Expected]) -> tuple[Expected, ...]:
+        """Expectations with what is allowed where the lesson states no tolerance, by set 0 of the case."""
         if case.name not in self._rounding:
             first = {name: tensor.to(self._device, copy=True) for name, tensor in self._first[case.name].items()}
-            own = self._oracle.eager(replace(case, number=0), first, self._made[case.name]) or [None] * len(known)
-            pairs = zip(self._known(case.name, 0), own, strict=True)
+            own = self._oracle.eager(replace(case, number=0), first, self._made[case.name]) or [None] * len(truths)
+            pairs = zip(self._expectations(case.name, 0), own, strict=True)
             self._rounding[case.name] = [
                 comparator.rounding(self._target, replace(expected, eager=eager)) for expected, eager in pairs
             ]
-        times = zip(known, self._rounding[case.name], strict=True)
+        times = zip(truths, self._rounding[case.name], strict=True)
         return tuple(one if one.allowed is None else replace(one, allowed=one.allowed * more) for one, more in times)
 
     @property
@@ -258,7 +258,7 @@ class Verifier:
         return self._target.rule is not None and self._target.rule.alone
 
     def _by_its_own(self, case: Case, outputs: Mapping[str, torch.Tensor], judged: reports.Judged) -> reports.Judged:
-        """The same judgement with what the problem's own rule says; by that, where it is the judge alone."""
+        """The judgement with what the problem's own rule says; by that rule where it is the judge alone."""
         assert self._rule is not None
         assert self._target.rule is not None
         expected = self._expected[case.name, case.number]
@@ -270,12 +270,12 @@ class Verifier:
         inputs |= {name: exact(value, None) for name, value in self._made[case.name].items()}
         truth = [value.clone() for value in expected]
         ruled = ruling.ask(self._target.rule, self._rule, inputs, [outputs[name].clone() for name in names], truth)
-        said = reports.Ruled(right=ruled.right, detail=ruled.detail)
+        report = reports.Ruled(right=ruled.right, detail=ruled.detail)
         if not self._alone:
-            return msgspec.structs.replace(judged, rule=said)
-        decided = _judged(judged.policy, [ruled.opinion(names[0])], figures=judged.figures, rule=said)
-        told = self._target.rule.compared and not judged.right
-        return msgspec.structs.replace(decided, ours=judged.detail if told else "")
+            return msgspec.structs.replace(judged, rule=report)
+        decided = _judged(judged.policy, [ruled.opinion(names[0])], figures=judged.figures, rule=report)
+        differs = self._target.rule.compared and not judged.right
+        return msgspec.structs.replace(decided, ours=judged.detail if differs else "")
 
     def _arrived(self, blob: jobs.Blob, device: str) -> dict[str, torch.Tensor]:
         """Outputs by name. Copies: the worker could still write into the shared file."""
@@ -287,11 +287,11 @@ class Verifier:
         return self._examiner_on(self._device)
 
     def _examiner_on(self, device: str) -> Examiner:
-        found: dict[str, Any] = {}
+        functions: dict[str, Any] = {}
         for entry, wanted in (("make", "made"), ("pose", "posed")):
             if any(getattr(spec, wanted) for spec in self._target.inputs):
-                found[entry] = callable_of(import_module(self._folder, "inputs"), entry)
-        make, pose = found.get("make"), found.get("pose")
+                functions[entry] = callable_of(import_module(self._folder, "inputs"), entry)
+        make, pose = functions.get("make"), functions.get("pose")
         return Examiner(self._target, self._reference, make, device, pose=pose)
 
     def _inputs_of(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
@@ -301,7 +301,7 @@ class Verifier:
         """All sets of a case go into the same buffers. Raises InputsError."""
         for name, tensor in self._first.get(case.name, {}).items():
             if tensor.shape != inputs[name].shape or tensor.dtype != inputs[name].dtype:
-                forms = " and ".join(f"{found.dtype} {list(found.shape)}" for found in (tensor, inputs[name]))
+                forms = " and ".join(f"{form.dtype} {list(form.shape)}" for form in (tensor, inputs[name]))
                 raise values.InputsError(f"inputs.py: pose() made {name} in two forms for one case: {forms}")
 
     def lint_task(self, job: jobs.LintTask) -> reports.Linted:
@@ -346,7 +346,7 @@ class Verifier:
             reader.close()
 
     def _answer_bytes(self, case: Case) -> int:
-        """Of all outputs of a call, as those of set 0 are."""
+        """Bytes of all outputs of a call, as those of set 0 are."""
         truth = zip(self._expected[case.name, 0], self._dtypes[case.name], strict=True)
         return sum(value.numel() * itemsize(dtype) for value, dtype in truth)
 
@@ -391,10 +391,10 @@ class Verifier:
         if self._alone:
             names = dict.fromkeys([timed, *(case for case, number in self._expected if number == 0)])
             return TaskFacts(zeros_pass=all(map(self._takes_zeros, names)))
-        outputs = list(zip(self._target.outputs, truth, strict=True))
+        outputs = list(zip(self._target.outputs_of(len(truth)), truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
         constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
-        sets = [found for (case, _), found in self._expected.items() if case == timed]
+        sets = [truths for (case, _), truths in self._expected.items() if case == timed]
         constant_told = not constant or len(several) == len(outputs) or len(sets) > 1
         return msgspec.structs.replace(
             self._probed(),
@@ -405,8 +405,8 @@ class Verifier:
 
     def _takes_zeros(self, name: str) -> bool:
         """Whether the rule that is the judge takes zeros for right in a case."""
-        known = self._expected[name, 0]
-        truth = zip(self._target.outputs_of(len(known)), known, strict=True)
+        truths = self._expected[name, 0]
+        truth = zip(self._target.outputs_of(len(truths)), truths, strict=True)
         zeros = {spec.name: self._torch.zeros_like(value) for spec, value in truth}
         case = Case.of_set(self._target.case(name))
         with contextlib.suppress(ruling.RuleFault):
@@ -415,7 +415,7 @@ class Verifier:
 
     def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
         """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""
-        for index, spec in enumerate(self._target.outputs):
+        for index, spec in enumerate(self._target.outputs_of(len(sets[0]))):
             numbers = [truth[index] for truth in sets]
             if numbers[0].numel() == 1:
                 constants = lint.means(self._torch.stack(numbers))
@@ -426,15 +426,15 @@ class Verifier:
     def _timed(self) -> str | None:
         """The case that was given the most sets, the first of several."""
         cases = [case for case, _ in self._expected]
-        found = max(dict.fromkeys(cases), key=cases.count, default=None)
-        return found if found is not None and (found, 0) in self._expected else None
+        most = max(dict.fromkeys(cases), key=cases.count, default=None)
+        return most if most is not None and (most, 0) in self._expected else None
 
     def _accepts(self, spec: TensorSpec, truth: torch.Tensor, answer: torch.Tensor) -> bool:
         """Whether the comparator takes an answer, rounded to the output's dtype, for the truth."""
         place = self._target.outputs.index(spec)
         dtype = next(dtypes[place] for dtypes in self._dtypes.values())
-        (known,) = comparator.stated(self._target, [Expected(spec.name, truth, dtype, None)])
-        return comparator.compare(known, answer.to(getattr(self._torch, dtype)), full=False).right
+        (expected,) = comparator.stated(self._target, [Expected(spec.name, truth, dtype, None)])
+        return comparator.compare(expected, answer.to(getattr(self._torch, dtype)), full=False).right
 
     def _probed(self) -> TaskFacts:
         """What asking the reference again tells, on the cheapest case that it has answered."""
@@ -497,8 +497,7 @@ def _judged(policy: TolerancePolicy, opinions: Sequence[ComparisonResult], **mor
     )
 
 
-def _told(opinion: ComparisonResult) -> dict[str, Any]:
-    """An opinion as it travels."""
+def _members(opinion: ComparisonResult) -> dict[str, Any]:
     plain = opinion.plain()
     wanted = reports.JudgedOutput.__struct_fields__
     return {name: value for name, value in plain.items() if name in wanted} | {"finding": str(opinion.finding)}
@@ -531,24 +530,24 @@ def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, f
     tiny = torch.finfo(actual.dtype).tiny
     # In fp64 every one of these dtypes is exact, and all operators exist.
     wide, exact = got.to(torch.float64), rounded.to(torch.float64)
-    found = {"count": float(got.numel())}
+    result = {"count": float(got.numel())}
     for suffix, numbers in (("", wide), ("_truth", exact)):
         size = numbers.abs()
-        found[f"nan{suffix}"] = _share(torch.isnan(numbers))
-        found[f"zero{suffix}"] = _share(numbers == 0)
-        found[f"subnormal{suffix}"] = _share((size > 0) & (size < tiny))
+        result[f"nan{suffix}"] = _share(torch.isnan(numbers))
+        result[f"zero{suffix}"] = _share(numbers == 0)
+        result[f"subnormal{suffix}"] = _share((size > 0) & (size < tiny))
         solid = numbers[torch.isfinite(numbers) & (size > 0)]
         if actual.dtype.itemsize >= 4 and solid.numel():
             dtypes = [("fp16", torch.float16), ("bf16", torch.bfloat16)]
             for what, narrow in dtypes + [("fp32", torch.float32)] * (actual.dtype.itemsize > 4):
-                found[f"{what}{suffix}"] = _share(solid.to(narrow).to(torch.float64) == solid)
+                result[f"{what}{suffix}"] = _share(solid.to(narrow).to(torch.float64) == solid)
     both = torch.isfinite(wide) & torch.isfinite(exact)
     truly = want.to(torch.float64)
     scale = float(truly[both].square().mean().sqrt()) if bool(both.any()) else 0.0
     if scale > 0 and math.isfinite(scale):
-        found["rms_error"] = float((wide[both] - truly[both]).square().mean().sqrt()) / scale
-        found["dropped"] = _share((wide == 0) & (exact.abs() > max(scale * 1e-3, tiny)))
-    return {f"{name}.{what}": value for what, value in found.items() if math.isfinite(value)}
+        result["rms_error"] = float((wide[both] - truly[both]).square().mean().sqrt()) / scale
+        result["dropped"] = _share((wide == 0) & (exact.abs() > max(scale * 1e-3, tiny)))
+    return {f"{name}.{what}": value for what, value in result.items() if math.isfinite(value)}
 
 
 def _share(mask: torch.Tensor) -> float:

@@ -127,6 +127,40 @@ class EnoughError(Exception):
     """So much is wrong with a file that the rest need not be looked at."""
 
 
+class RefusedError(Exception):
+    """It cannot be taken; what was collected says why."""
+
+
+class Collector:
+    """What is wrong with a problem or an answer of others, as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+
+    def wrong(self, place: int | str, message: str, fix: str, path: Path | None = None) -> None:
+        """Collect a problem: of a key, or of a line, of which 0 stands for the whole file."""
+        if len(self.problems) < MAX_PROBLEMS:
+            place = f"line {place}" if place and isinstance(place, int) else place or ""
+            self.problems.append(Problem(path or self.path, place, message, fix))
+
+    def refuse(self, place: int | str, message: str, fix: str) -> RefusedError:
+        """Collect a problem that ends the reading."""
+        self.wrong(place, message, fix)
+        return RefusedError()
+
+    def ended(self, error: Exception) -> tuple[Problem, ...]:
+        """All that is wrong, where `error` ended the reading."""
+        if isinstance(error, RecursionError):
+            self.wrong(0, "an expression is nested too deeply", "break the deepest one up")
+        return tuple(self.problems)
+
+    def hold(self) -> None:
+        """Raise RefusedError where anything is wrong so far."""
+        if self.problems:
+            raise RefusedError
+
+
 class Reader:
     """One pass over one file, collecting problems."""
 

@@ -405,9 +405,9 @@ class Target:
     left_out: tuple[Problem, ...] = ()  # what of the folder a run does not see, and why
 
     def outputs_of(self, count: int) -> tuple[TensorSpec, ...]:
-        """The outputs of a call that returned so many: all, or where the problem's own rule is the judge and nothing is
+        """The outputs of a call that returned so many: all, or of a problem with a rule of its own, where nothing is
         known of them, the first ones. How many are right, the reference says."""
-        open_ended = self.rule is not None and self.rule.alone and all(spec.open for spec in self.outputs)
+        open_ended = self.rule is not None and all(spec.open for spec in self.outputs)
         return self.outputs[:count] if open_ended and count else self.outputs
 
     def rung(self, name: str) -> Rung:

@@ -127,7 +127,7 @@ def take(path: Path, data: bytes, name: str) -> Taken:
     reader = Reader(path)
     try:
         return reader.take(data, name)
-    except (RefusedError, RecursionError) as error:
+    except (frontmatter.RefusedError, RecursionError) as error:
         return Taken(problems=reader.ended(error))
 
 
@@ -148,12 +148,8 @@ def split(path: Path, data: bytes) -> Parts:
     reader = Reader(path)
     try:
         return reader.parts(data)
-    except (RefusedError, RecursionError) as error:
+    except (frontmatter.RefusedError, RecursionError) as error:
         return Parts({path.name: data}, reader.ended(error))
-
-
-class RefusedError(Exception):
-    """The file cannot be taken apart; the reader's problems say why."""
 
 
 @dataclass(slots=True)
@@ -184,40 +180,18 @@ class _Unit:
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 
-class Reader:
-    """One pass over one file, collecting what is wrong with it."""
+class Reader(frontmatter.Collector):
+    """One pass over one file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.problems: list[Problem] = []
+        super().__init__(path)
         self._lines: list[str] = []
         self._units: list[_Unit] = []
         self._bound: dict[str, list[_Unit]] = {}
         self._at: dict[str, int] = {}  # line of what the front matter has by that key
 
-    def wrong(self, line: int, message: str, fix: str) -> None:
-        """Collect a problem; line 0 means the whole file."""
-        if len(self.problems) < frontmatter.MAX_PROBLEMS:
-            self.problems.append(Problem(self.path, f"line {line}" if line else "", message, fix))
-
-    def refuse(self, line: int, message: str, fix: str) -> RefusedError:
-        """Collect a problem that ends the reading."""
-        self.wrong(line, message, fix)
-        return RefusedError()
-
-    def ended(self, error: Exception) -> tuple[Problem, ...]:
-        """All that is wrong, where `error` ended the reading."""
-        if isinstance(error, RecursionError):
-            self.wrong(0, "an expression is nested too deeply", "break the deepest one up")
-        return tuple(self.problems)
-
-    def hold(self) -> None:
-        """Raise RefusedError where anything is wrong so far."""
-        if self.problems:
-            raise RefusedError
-
     def parts(self, data: bytes) -> Parts:
-        """See `split`. Raises RefusedError."""
+        """See `split`. Raises frontmatter.RefusedError."""
         tree = self.tree(data)
         self._find_units(tree)
         for unit in self._units:
@@ -240,7 +214,7 @@ class Reader:
         return Parts(files, imports=tuple(imported(tree.body)))
 
     def take(self, data: bytes, name: str) -> Taken:
-        """See the function. Raises RefusedError."""
+        """See the function. Raises frontmatter.RefusedError."""
         self._find_units(self.tree(data))
         self.hold()
         definitions = self._bound.get(name)
@@ -281,7 +255,7 @@ class Reader:
     # -- statements ------------------------------------------------------------------------------------------------
 
     def tree(self, data: bytes) -> ast.Module:
-        """The syntax tree of what the file holds. Raises RefusedError."""
+        """The syntax tree of what the file holds. Raises frontmatter.RefusedError."""
         if len(data) > MAX_BYTES:
             raise self.refuse(0, f"has {len(data):,} bytes", f"keep a file with its target within {MAX_BYTES:,}")
         try:

@@ -34,8 +34,18 @@ def run_word(run: Run) -> str:
 
 def end_words(run: Run) -> str:
     """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
-    word, why = state_words(run.state), run.reason or "no reason was given"
-    return why if run.superseded or why.startswith(word) else f"{word}: {why}"
+    why = run.reason or "no reason was given"
+    return why if run.superseded else with_reason(state_words(run.state), why)
+
+
+def with_reason(word: str, why: str) -> str:
+    """A word for an end, and its reason, of which some begin with that word: "wrong values: y[3]: got ..."."""
+    return why if why.startswith(word) else f"{word}: {why}" if why else word
+
+
+def own_note(item: Comparison) -> str:
+    """What is remarked of a comparison, for a line that has its rung's name in front."""
+    return item.note.removeprefix(f"{item.rung}: ")
 
 
 def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung: str = "") -> str:
@@ -99,6 +109,6 @@ def by_ranks(arm: Arm) -> str:
 def compared(item: Comparison) -> str:
     """A comparison in words: "2.31x (2.28 to 2.35) faster than baseline"."""
     if item.verdict not in _AGAINST or item.speedup is None:
-        return f"no verdict against {item.baseline}{f': {item.note}' if item.note else ''}"
+        return f"no verdict against {item.baseline}{f': {own_note(item)}' if item.note else ''}"
     low, high = number(item.low, 3), number(item.high, 3)
     return f"{number(item.speedup, 3)}x ({low} to {high}) {_AGAINST[item.verdict].format(item.baseline)}"

@@ -49,7 +49,6 @@ def put(monkeypatch: pytest.MonkeyPatch, *scripts: Script) -> None:
 
     monkeypatch.setattr(running, "driver", stand_in)
     monkeypatch.setattr(running, "BETWEEN_S", 0.01)
-    monkeypatch.setattr(running, "TICK_S", 0.02)
 
 
 def ended(row: Give) -> Ended:

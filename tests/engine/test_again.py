@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aisp.engine import again
-from aisp.engine.arms import Arm, ArmEnd, Stint
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess
 from aisp.engine.measuring import Measuring
 from aisp.engine.outside import Outside
 from aisp.engine.ranks import Process
@@ -55,15 +55,15 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, *, times: int, whose: str = "opti
     """
     ordinary, timed = Outside.take, list[str]()
 
-    async def take(self: Outside, stints: Sequence[Stint]) -> None:
-        await ordinary(self, stints)
-        for stint in stints:
-            timed.append(stint.name)
-            slowed = stint.name == whose and timed.count(whose) <= times
-            time_ms = 90.0 if slowed else statistics.median(stint.arm.samples.device_ms)
-            before = [each for each in stint.arm.outside_ms if each[0] != stint.replica]
-            stint.arm.outside_ms[:] = [*before, *[(stint.replica, time_ms)] * 2]
-            stint.arm.inside = ""
+    async def take(self: Outside, processes: Sequence[ArmProcess]) -> None:
+        await ordinary(self, processes)
+        for process in processes:
+            timed.append(process.name)
+            slowed = process.name == whose and timed.count(whose) <= times
+            time_ms = 90.0 if slowed else statistics.median(process.arm.samples.device_ms)
+            before = [each for each in process.arm.outside_ms if each[0] != process.replica]
+            process.arm.outside_ms[:] = [*before, *[(process.replica, time_ms)] * 2]
+            process.arm.inside = ""
 
     monkeypatch.setattr(Outside, "take", take)
     monkeypatch.setattr(again, "AGREE", 5.0)  # on a busy machine a rung of two microseconds is no steady thing
@@ -267,11 +267,11 @@ async def test_a_run_that_is_cancelled_while_it_asks_again_leaves_no_process(
     disturbed(monkeypatch, times=1)
     ordinary, arms = Measuring.warm_up, list[Arm]()
 
-    async def warm_up(self: Measuring, stints: Sequence[Stint], warm: Sequence[Stint] = ()) -> None:
-        await ordinary(self, stints, warm)
-        if stints[0].arm.again:
-            arms.extend(stint.arm for stint in stints)
-            children.extend(stint.child for stint in stints)
+    async def warm_up(self: Measuring, processes: Sequence[ArmProcess], warm: Sequence[ArmProcess] = ()) -> None:
+        await ordinary(self, processes, warm)
+        if processes[0].arm.again:
+            arms.extend(process.arm for process in processes)
+            children.extend(process.child for process in processes)
             running = asyncio.current_task()
             assert running is not None
             running.cancel()
@@ -282,4 +282,4 @@ async def test_a_run_that_is_cancelled_while_it_asks_again_leaves_no_process(
     run, _ = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": SLOW})
     assert run.state is State.CANCELLED
     assert len(children) == 2 and not any(child.alive for child in children)
-    assert not any(arm.stints for arm in arms)
+    assert not any(arm.processes for arm in arms)

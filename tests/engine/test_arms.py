@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aisp.engine.arms import Arm, ArmEnd, Limits, Stint, check_done, expect, failure, signal_name
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess, Limits, check_done, expect, failure, signal_name
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State
@@ -19,11 +19,11 @@ from aisp.store.samples import Samples, frozen
 PRINT = [10.0, -20.0, 4.0e6]  # two projections, and a sum of squares: RMS 2 over a million elements
 
 
-def stint(*, inexact: bool = False, verified: dict[int, list[float]] | None = None, replica: int = 0) -> Stint:
+def process(*, inexact: bool = False, verified: dict[int, list[float]] | None = None, replica: int = 0) -> ArmProcess:
     rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs(), inexact=inexact)
     arm = Arm("optimized", rung, "cpu", True, state=State.RUNNING)
     known = {0: PRINT, 1: PRINT} if verified is None else verified
-    return Stint(arm, replica, None, jobs.Blob(name="out"), known)  # type: ignore[arg-type]
+    return ArmProcess(arm, replica, None, jobs.Blob(name="out"), known)  # type: ignore[arg-type]
 
 
 def batch(times: list[float] | None = None, **changes: Any) -> reports.Samples:
@@ -56,7 +56,7 @@ def end_of(work: Any) -> ArmEnd:
 
 
 def test_samples_are_kept_with_round_and_replica() -> None:
-    book = stint(replica=4)
+    book = process(replica=4)
     book.take(batch(sets=[1, 0], discarded=[2, 0]))
     book.take(batch([5.0], round=9))
     kept = frozen(Samples, book.arm.samples)
@@ -72,7 +72,7 @@ def test_samples_are_kept_with_round_and_replica() -> None:
 @pytest.mark.parametrize("bad", [0.0, -0.0, -1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_time_that_no_clock_gives_ends_the_arm_and_none_of_its_batch_is_kept(bad: float, place: int) -> None:
-    book = stint()
+    book = process()
     times = [1.0, 1.0, 1.0]
     times[place] = bad
     end = end_of(lambda: book.take(batch(times)))
@@ -95,20 +95,20 @@ def test_a_time_that_no_clock_gives_ends_the_arm_and_none_of_its_batch_is_kept(b
     ],
 )
 def test_lists_of_different_length_end_the_arm(torn: dict[str, Any]) -> None:
-    book = stint()
+    book = process()
     end = end_of(lambda: book.take(batch(**torn)))
     assert (end.state, end.reason) == (State.INFRA_ERROR, "a batch of samples was torn")
     assert book.arm.samples.device_ms == []
 
 
 def test_an_empty_batch_is_no_mistake() -> None:
-    book = stint()
+    book = process()
     book.take(batch([]))
     assert len(frozen(Samples, book.arm.samples)) == 0
 
 
 def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
-    book = stint()
+    book = process()
     book.calls = 3
     clocks = {"sm_clock_mhz": [1980.0], "probe_ms": [0.0041], "cycles": [8100.0]}
     book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, **clocks))
@@ -121,7 +121,7 @@ def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
 
 
 def test_a_sample_of_another_number_of_calls_than_agreed_is_refused() -> None:
-    book = stint()
+    book = process()
     assert "torn" in end_of(lambda: book.take(batch([0.004], calls=2, sets=[0, 1], fingerprints=PRINT * 2))).reason
 
 
@@ -129,8 +129,8 @@ def test_a_sample_of_another_number_of_calls_than_agreed_is_refused() -> None:
 
 
 def test_a_timed_call_on_a_set_that_was_not_verified_ends_the_arm() -> None:
-    assert "set 5, which was not verified" in end_of(lambda: stint().take(batch(sets=[0, 5]))).reason
-    assert "set 0, which was not verified" in end_of(lambda: stint(verified={0: PRINT * 2}).take(batch())).reason
+    assert "set 5, which was not verified" in end_of(lambda: process().take(batch(sets=[0, 5]))).reason
+    assert "set 0, which was not verified" in end_of(lambda: process(verified={0: PRINT * 2}).take(batch())).reason
 
 
 SCALE = 2000.0  # the root of the sum of squares
@@ -155,7 +155,7 @@ SCALE = 2000.0  # the root of the sum of squares
     ],
 )
 def test_a_fingerprint_must_be_the_verified_one_within_rounding(found: list[float], inexact: bool, same: bool) -> None:
-    book = stint(inexact=inexact)
+    book = process(inexact=inexact)
     if same:
         book.take(batch([1.0], fingerprints=found))
         assert book.sent == 1
@@ -169,20 +169,20 @@ def test_a_fingerprint_must_be_the_verified_one_within_rounding(found: list[floa
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
 def test_where_the_scale_is_not_finite_only_the_very_same_fingerprint_passes(odd: float) -> None:
     """Within a tolerance of infinity lies everything."""
-    book = stint(verified={0: [1.0, 2.0, odd]})
+    book = process(verified={0: [1.0, 2.0, odd]})
     book.take(batch([1.0], fingerprints=[1.0, 2.0, odd]))
     assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.5, 2.0, odd]))).state is State.INCORRECT
     assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.0, 2.0, 5.0]))).state is State.INCORRECT
 
 
 def test_the_second_output_is_compared_too_and_named() -> None:
-    book = stint(verified={0: [*PRINT, 1.0, 1.0, 1.0]})
+    book = process(verified={0: [*PRINT, 1.0, 1.0, 1.0]})
     end = end_of(lambda: book.take(batch([1.0], fingerprints=[*PRINT, 1.0, 1.1, 1.0], width=6)))
     assert "output 1" in end.detail
 
 
 def test_an_output_of_zeros_must_stay_exactly_zero() -> None:
-    book = stint(verified={0: [0.0, 0.0, 0.0]})
+    book = process(verified={0: [0.0, 0.0, 0.0]})
     book.take(batch([1.0], fingerprints=[0.0, -0.0, 0.0]))
     assert end_of(lambda: book.take(batch([1.0], fingerprints=[0.0, 0.0, 1e-30]))).state is State.INCORRECT
 
@@ -195,7 +195,7 @@ def done_of(*times: float) -> reports.Done:
 
 
 def test_done_must_agree_in_count_hash_and_wall_clock() -> None:
-    book = stint()
+    book = process()
     book.take(batch([1.0, 2.0]))
     book.take(batch([3.0]))
     check_done(book, done_of(1.0, 2.0, 3.0), wall_ms=6.0)
@@ -206,16 +206,16 @@ def test_done_must_agree_in_count_hash_and_wall_clock() -> None:
 
 
 def test_more_measured_time_than_wall_clock_is_refused() -> None:
-    book = stint()
+    book = process()
     book.take(batch([4.0, 5.0]))
     end = end_of(lambda: check_done(book, done_of(4.0, 5.0), wall_ms=8.9))
     assert end.reason == "optimized reports 9.0 ms of samples within 8.9 ms of wall clock"
 
 
 def test_each_replica_is_checked_by_itself() -> None:
-    book = stint()
+    book = process()
     book.take(batch([4.0, 5.0]))
-    later = Stint(book.arm, 1, book.child, book.outputs, {0: PRINT})
+    later = ArmProcess(book.arm, 1, book.child, book.outputs, {0: PRINT})
     later.take(batch([1.0]))
     book.take(batch([6.0]))  # two of an arm's processes may be alive at once
     check_done(later, done_of(1.0), wall_ms=1.5)
@@ -224,7 +224,7 @@ def test_each_replica_is_checked_by_itself() -> None:
 
 
 def test_a_process_that_took_no_samples_is_done_with_none() -> None:
-    check_done(stint(), reports.Done(samples=0, sha256=""), wall_ms=0.0)
+    check_done(process(), reports.Done(samples=0, sha256=""), wall_ms=0.0)
 
 
 # -- reports that are not what was asked for ---------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_another_report_than_the_one_asked_for_is_our_own_fault() -> None:
 
 def test_only_a_correct_arm_has_a_number() -> None:
     def believable(state: State, correctness: Correctness) -> bool:
-        book = stint().arm
+        book = process().arm
         book.state, book.correctness = state, correctness
         return book.believable
 

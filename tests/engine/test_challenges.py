@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aisp.engine import challenges, contention
-from aisp.engine.arms import Arm, Stint
+from aisp.engine.arms import Arm, ArmProcess
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 
@@ -58,7 +58,7 @@ def arm(claimed_ms: float, host_ms: float = 0.01) -> Arm:
 async def sustain(monkeypatch: pytest.MonkeyPatch, child: Clocked, book: Arm) -> Any:
     monkeypatch.setattr(contention.time, "monotonic_ns", lambda: child.now_ns)
     monkeypatch.setattr(contention.Scheduled, "of", lambda pid: contention.Scheduled(child.ran_ms, child.waited_ms))
-    return await challenges.sustain(Stint(book, 1, child, jobs.Blob(name="out")), "default", 1.0)  # type: ignore[arg-type]
+    return await challenges.sustain(ArmProcess(book, 1, child, jobs.Blob(name="out")), "default", 1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call_ms", [0.002, 0.05, 1.0, 40.0])

@@ -553,7 +553,7 @@ async def test_an_engine_that_begins_is_waited_for_and_says_what_it_does(
     serve: Callable[[Talk], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(client, "UNTOLD_S", 0.0)
+    monkeypatch.setattr(client, "QUIET_S", 0.0)
 
     async def talk(line: Line) -> None:
         await line.welcome(starting="reading the store")

@@ -171,13 +171,13 @@ def test_an_engine_that_cannot_be_started_is_told_in_its_own_words(state: Path, 
     assert "blocked" in found.reason and "chmod" in found.reason
 
 
-def made_before(state: Path, row: Give) -> Run:
+def made_before(state: Path, row: Give, device: str = "cpu") -> Run:
     """The store has a run of the row, made by an agent that was killed."""
     target = api.written_target(row.stem, row.name, row.files)
     state.mkdir(exist_ok=True)
     with Store.open(state / "aisp.db") as store:
         run = examples.planned(
-            target.id, id=new_ulid(), folder=os.fsencode(target.folder), device="cpu", quick=True, case="cpu"
+            target.id, id=new_ulid(), folder=os.fsencode(target.folder), device=device, quick=True, case="cpu"
         )
         store.plan([run])
         store.finish(examples.finished(run), {}, None)
@@ -214,6 +214,15 @@ def test_a_row_that_comes_a_second_time_finds_its_run_and_makes_no_other(state: 
         ):
             work.judge(other, {})
         assert len(engine.asked(requests.StartRuns)) == 3  # one was refused, for it wants a GPU
+    assert isinstance(found, Ended) and found.run_id == run.id
+
+
+def test_a_row_for_gpus_finds_its_run_on_whichever_of_them_it_was(state: Path, tmp_path: Path) -> None:
+    row = give(tmp_path, device="cuda")
+    run = made_before(state, row, device="cuda:1")
+    with FakeEngine() as engine:
+        found = work.judge(row, {})
+        assert engine.asked(requests.StartRuns) == []
     assert isinstance(found, Ended) and found.run_id == run.id
 
 

@@ -28,6 +28,7 @@ async def judged(engine: EngineUnderTest, folder: Path, problem: str, candidate:
         pytest.param(text.VIEW, text.VIEW_NEW, id="a view, which is made dense"),
         pytest.param(text.PACKED, text.PACKED_NEW, id="a weight that is kept transposed, what NumPy draws"),
         pytest.param(text.TWO, text.TWO_NEW, id="two outputs, one of whole numbers"),
+        pytest.param(text.HELPED, text.HELPED_NEW, id="outputs that a helper returns, in a dictionary"),
         pytest.param(text.DROPOUT, text.DROPOUT_NEW, id="dropout and batch norm in train mode"),
     ],
 )
@@ -46,6 +47,16 @@ async def test_a_right_candidate_is_right(
 async def test_an_answer_that_leaves_the_dropout_out_is_wrong(shared: EngineUnderTest, tmp_path: Path) -> None:
     result = await judged(shared, tmp_path, text.DROPOUT, text.WITHOUT_DROPOUT)
     assert result.arm("optimized").correctness is Correctness.WRONG
+    assert result.arm("baseline").correctness is Correctness.CORRECT
+
+
+@pytest.mark.slow
+async def test_an_answer_with_fewer_outputs_than_the_reference_returns_is_wrong(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    result = await judged(shared, tmp_path, text.HELPED, text.HELPED_SHORT)
+    assert result.arm("optimized").correctness is Correctness.WRONG
+    assert "1 outputs arrived, there must be out0, out1" in result.arm("optimized").reason
     assert result.arm("baseline").correctness is Correctness.CORRECT
 
 

@@ -43,6 +43,13 @@ def traced(answer: str) -> Laid:
     )
 
 
+def views(folder: Path) -> Path:
+    """An operator of BackendBench that returns a list of views."""
+    lines = "Operator: aten.split.Tensor\ncnt: 1, ((T([5, 4], f32), 2), {})\n"
+    answer = operators.operator(folder, "split__Tensor", plain=operators.SPLIT)
+    return laid_out(folder, backendbench, answer, operators.trace(folder, lines))
+
+
 async def judged(engine: EngineUnderTest, place: Path) -> Result:
     """The run of a target's answer."""
     return await engine.run(place, TARGET, device="cpu")
@@ -53,12 +60,13 @@ RIGHT = {
     "backward": backward(tasks.GRADIENTS),
     "groups": listed(groups.SCALE_NEW),
     "a trace": traced(operators.ADD),
+    "views of an input": views,
 }
 WRONG = {
     "forward": (forward(tasks.WRONG), "(case config5)"),  # right in the timed case
     "backward": (backward(tasks.WITHOUT_RELU), "d_x["),
-    "groups": (listed(groups.IGNORES_MODE), "out["),
-    "a trace": (traced(operators.IGNORES_ALPHA), "out["),
+    "groups": (listed(groups.IGNORES_MODE), "out0["),
+    "a trace": (traced(operators.IGNORES_ALPHA), "out0["),
 }
 
 

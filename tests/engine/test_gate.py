@@ -15,7 +15,7 @@ from aisp.checks.oracle import families
 from aisp.checks.oracle.calling import keys_before
 from aisp.checks.oracle.fixed import Held
 from aisp.engine import arena
-from aisp.engine.arms import Arm, ArmEnd, Stint
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess
 from aisp.engine.gate import Gate
 from aisp.engine.protocol import jobs, reports
 from aisp.store.outcomes import Correctness, FindingStatus, State, TolerancePolicy, Validity, Verdict
@@ -102,9 +102,9 @@ async def through(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
     made, arms = gate(known, **other)
     await made.pose([arm.rung for arm in arms])
     for arm in arms:
-        await made.enter(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+        await made.enter(ArmProcess(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     for arm in arms:
-        await made.try_values(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+        await made.try_values(ArmProcess(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     return made, arms
 
 
@@ -134,7 +134,7 @@ async def test_a_set_that_changes_static_inputs_is_called_as_a_drawn_case_is_pre
     whole = 'x = "int8 [M, N] integers(-128, 128)"\nw = "int8 [N, M] integers(-128, 128) static"'
     made.target = target(whole, 'y = "int32 [M, M]"', axes="{ M = 8, N = 64 }")
     made.case = made.target.cases[0]
-    await made.try_values(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+    await made.try_values(ArmProcess(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     (tried,) = [job for job in known.asked if isinstance(job, jobs.Try)]
     assert set(tried.case["values"]) == {"x", "w"}
     assert known.count(jobs.Execute) == len(families.WHOLE_SETS)
@@ -145,7 +145,7 @@ async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
     known = Counting()
     made, (arm, *_) = gate(known)
     await made.pose([arm.rung])
-    await made.enter(Stint(arm, 0, known, BLOB), 1.0, most=1)  # type: ignore[arg-type]
+    await made.enter(ArmProcess(arm, 0, known, BLOB), 1.0, most=1)  # type: ignore[arg-type]
     assert known.count(jobs.Try) == known.count(jobs.Judge) == 1
     assert arm.shapes == [made.drawn[0][0].text]
 
@@ -169,7 +169,7 @@ async def test_the_shapes_for_which_a_rung_was_caught_are_posed_again_with_their
     made, arms = gate(known, seed=2)
     await made.pose([arm.rung for arm in arms], again=[1])
     for arm in arms:
-        await made.enter(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
+        await made.enter(ArmProcess(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     earlier = [f"{text}, as when a rung was caught" for text in then.facts().posed]
     assert made.facts().posed == (*now.facts().posed, *earlier)
     assert all(arm.shapes == [*earlier, *now.facts().posed] for arm in arms)

@@ -143,7 +143,7 @@ async def test_a_client_tells_an_engine_of_another_user_nothing_and_says_what_to
     with pytest.raises(EngineUnavailableError) as caught:
         await connect(start=False)
     assert str(caught.value) == (
-        f"what listens on {place} belongs to uid {NOBODY} and was told nothing; "
+        f"what listens on {place} belongs to uid {NOBODY} and was sent nothing; "
         f"remove {place}, then `aisp engine --start`"
     )
     heard = Path(f"{place}.heard")

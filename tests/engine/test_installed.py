@@ -52,7 +52,7 @@ def read_all(engine: Installation) -> None:
     """Wait until every file is known by content."""
     engine.read_in_background(lambda: False)
     deadline = time.monotonic() + 20
-    while any(not e.sha256 and e.stat[0] and not path.endswith(os.sep) for path, e in engine._known.items()):
+    while any(not e.sha256 and e.stat[0] and not path.endswith(os.sep) for path, e in engine._entries.items()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -401,7 +401,7 @@ def test_every_file_is_read_once(machine: Machine) -> None:
     engine = machine.engine()
     read_all(engine)
     state = engine.state()
-    files = [entry for path, entry in engine._known.items() if entry.stat[0] and not path.endswith(os.sep)]
+    files = [entry for path, entry in engine._entries.items() if entry.stat[0] and not path.endswith(os.sep)]
     assert state["hashed"] == state["files"] == len(files)
     assert engine.hashed_bytes == sum(entry.stat[1] for entry in files)
     engine.close()

@@ -11,7 +11,7 @@ from aisp.engine.worker import loading
 from aisp.engine.worker.__main__ import failed
 
 
-@pytest.mark.parametrize("told", [loading.said, loading.summary])
+@pytest.mark.parametrize("told", [loading.text_of, loading.summary])
 def test_a_long_text_keeps_its_end_where_the_reason_is(told: object) -> None:
     """A compiler's process answers with its whole trace; the line that says why is the last."""
     assert callable(told)
@@ -32,7 +32,7 @@ def test_a_text_with_methods_of_its_own_is_plain_in_what_is_told() -> None:
         def __str__(self) -> str:
             return Loud("quiet")
 
-    assert type(loading.said(LoudError())) is str
+    assert type(loading.text_of(LoudError())) is str
     assert loading.summary(LoudError()) == "LoudError: quiet"
 
 

@@ -19,11 +19,12 @@ from mcp import Client, StdioServerParameters
 from aisp.engine import paths
 from aisp.engine.doors import mcp, mcp_tools
 from aisp.engine.protocol import requests
-from aisp.store import History
+from aisp.store import History, Store
 from aisp.store.record import Quality
 from aisp.store.results import evidence
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
+from tests.store.examples import caught, examined, planned
 from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember
 
 TOOLS = [
@@ -269,6 +270,18 @@ async def test_where_a_run_was_judged_and_what_held_its_processes_is_part_of_the
         why = await one.call("explain", run=run)
     assert (said["judged"], said["confined"]) == ("judged inside (no room)", held)
     assert {"it was judged inside (no room)", held} <= set(why["sentences"])
+
+
+async def test_figures_of_code_that_was_caught_stay_hidden_after_other_code_has_passed(state: Path) -> None:
+    state.mkdir(mode=0o700, exist_ok=True)
+    with Store.open(state / "aisp.db") as store:
+        before, end, other = examined(planned()), caught(planned()), examined(planned(), "0ther")
+        for run in (before, end, other):
+            store.finish(run, {})
+    async with agent() as one:
+        hidden, shown = await one.call("result", run=before.id), await one.call("result", run=other.id)
+    assert (hidden["verdict"], hidden["reason_code"], hidden["counters"]) == ("caught", "timing.wall_clock", {})
+    assert shown["verdict"] == "faster" and shown["counters"]["median_ms"]
 
 
 async def test_a_resource_that_is_not_there_says_so(state: Path) -> None:

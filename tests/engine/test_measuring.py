@@ -42,16 +42,16 @@ def scene(device: str, *names: str, dies: str = "") -> tuple[Measuring, list[Any
         log.append(name)
         yield
 
-    async def guarded(stint: Any, work: Callable[[Any], Awaitable[None]]) -> None:
+    async def guarded(process: Any, work: Callable[[Any], Awaitable[None]]) -> None:
         try:
-            await work(stint)
+            await work(process)
         except ArmEnd:
-            stint.running = False
+            process.running = False
 
-    async def take(stints: Any) -> None:
-        log.append("batches of " + ", ".join(stint.name for stint in stints))
+    async def take(processes: Any) -> None:
+        log.append("batches of " + ", ".join(process.name for process in processes))
 
-    async def nothing(stint: Any) -> None:
+    async def nothing(process: Any) -> None:
         """A challenge of no interest here."""
 
     measuring = object.__new__(Measuring)
@@ -63,21 +63,21 @@ def scene(device: str, *names: str, dies: str = "") -> tuple[Measuring, list[Any
     measuring._outside = SimpleNamespace(take=take)  # type: ignore[assignment]
     measuring._sustain = nothing  # type: ignore[method-assign]
     children = [Child(log, name, dies=name == dies) for name in names]
-    stints = [SimpleNamespace(name=child.name, child=child, running=True) for child in children]
+    processes = [SimpleNamespace(name=child.name, child=child, running=True) for child in children]
     Child.at_once = Child.most = 0
-    return measuring, stints, log
+    return measuring, processes, log
 
 
 async def test_calls_are_recorded_one_process_after_the_other_and_behind_all_times() -> None:
     """Beside another process a GPU takes turns, and a call of 1.5 ms was recorded as one of 6."""
-    measuring, stints, log = scene("cuda", "a", "b", "c", dies="a")
-    await measuring.challenge(stints, stints[:2], stints[1:])
+    measuring, processes, log = scene("cuda", "a", "b", "c", dies="a")
+    await measuring.challenge(processes, processes[:2], processes[1:])
     assert log == ["challenge", "batches of b, c", "trace", "trace a", "trace b"]
     assert Child.most == 1
-    assert [stint.running for stint in stints] == [False, True, True]
+    assert [process.running for process in processes] == [False, True, True]
 
 
 async def test_without_a_gpu_nothing_is_recorded() -> None:
-    measuring, stints, log = scene("cpu", "a")
-    await measuring.challenge(stints, stints, stints)
+    measuring, processes, log = scene("cpu", "a")
+    await measuring.challenge(processes, processes, processes)
     assert log == ["challenge", "batches of a"]

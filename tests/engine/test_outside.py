@@ -30,7 +30,7 @@ from aisp.engine import outside as taking
 from aisp.engine import statistics, verdicts
 from aisp.engine.arena import Arena
 from aisp.engine.arms import Arm as EngineArm
-from aisp.engine.arms import Stint
+from aisp.engine.arms import ArmProcess
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.batches import (
     Done,
@@ -169,15 +169,15 @@ def test_what_the_judge_has_no_time_of_is_not_faster() -> None:
         assert found.verdict is Verdict.UNDECIDED and found.note.endswith(f"no time of the {whose}")
 
 
-def seen(name: str, role: Role, claimed_ms: float, judge_ms: float) -> Stint:
+def seen(name: str, role: Role, claimed_ms: float, judge_ms: float) -> ArmProcess:
     """One process of an arm: what its samples say, and what one pair of batches does."""
     arm = EngineArm(name, Rung(name, role, Kind.TORCH, Path("x.py"), Needs()), "cpu", True, State.RUNNING)
     arm.samples.device_ms, arm.samples.host_ms = [claimed_ms] * 3, [math.nan] * 3
     arm.samples.replica, arm.samples.discarded = [1] * 3, [0] * 3
     arm.outside_ms = [(1, judge_ms)]
-    stint = Stint(arm, 1, MagicMock(), MagicMock())
-    arm.stints.append(stint)
-    return stint
+    process = ArmProcess(arm, 1, MagicMock(), MagicMock())
+    arm.processes.append(process)
+    return process
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def seen(name: str, role: Role, claimed_ms: float, judge_ms: float) -> Stint:
 def test_one_pair_of_batches_is_enough_where_nothing_hangs_on_how_exact_it_is(
     baseline: tuple[float, float], optimized: tuple[float, float], expected: list[str]
 ) -> None:
-    stints = [seen("baseline", Role.BASELINE, *baseline), seen("optimized", Role.OPTIMIZED, *optimized)]
-    assert [stint.name for stint in taking.open_still(stints)] == expected
+    processes = [seen("baseline", Role.BASELINE, *baseline), seen("optimized", Role.OPTIMIZED, *optimized)]
+    assert [process.name for process in taking.open_still(processes)] == expected
 
 
 def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() -> None:
@@ -779,8 +779,8 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
     arm = SimpleNamespace(
         name="optimized", inside="", outside_ms=[], batch_calls=0, batch_held=False, batch_clones=False
     )
-    stint: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0, per_call_ms=1.0)
-    await of_run._pair(stint)
+    process: Any = SimpleNamespace(arm=arm, child=SimpleNamespace(pid=1), replica=0, per_call_ms=1.0)
+    await of_run._pair(process)
     assert (arm.inside, arm.outside_ms) == ("output.fresh_values was left out", [])
 
 
@@ -789,24 +789,24 @@ async def test_a_rung_that_is_wrong_in_a_batch_is_judged_inside_where_nobody_was
 async def test_no_run_makes_a_second_pair_of_whoever_one_says_enough_of(
     judge_ms: float, pairs: int, side_by_side: bool
 ) -> None:
-    stints = [seen("baseline", Role.BASELINE, 2.0, 2.0), seen("optimized", Role.OPTIMIZED, 1.0, judge_ms)]
-    for stint in stints:
-        stint.arm.outside_ms.clear()
+    processes = [seen("baseline", Role.BASELINE, 2.0, 2.0), seen("optimized", Role.OPTIMIZED, 1.0, judge_ms)]
+    for process in processes:
+        process.arm.outside_ms.clear()
     times = {"baseline": 2.0, "optimized": judge_ms}
 
     @asynccontextmanager
     async def step(name: str) -> AsyncIterator[None]:
         yield
 
-    async def guarded(stint: Stint, work: Callable[[Stint], Awaitable[None]]) -> None:
-        await work(stint)
+    async def guarded(process: ArmProcess, work: Callable[[ArmProcess], Awaitable[None]]) -> None:
+        await work(process)
 
-    async def pair(stint: Stint) -> None:
-        stint.arm.outside_ms.append((stint.replica, times[stint.name]))
+    async def pair(process: ArmProcess) -> None:
+        process.arm.outside_ms.append((process.replica, times[process.name]))
 
     of_run = object.__new__(taking.Outside)
     of_run._plan = SimpleNamespace(side_by_side=side_by_side)  # type: ignore[assignment]
     of_run._reporter, of_run._crew = SimpleNamespace(step=step), SimpleNamespace(guarded=guarded)  # type: ignore[assignment]
     of_run._round, of_run._pair = 0, pair  # type: ignore[method-assign]
-    await of_run.take(stints)
-    assert [len(stint.arm.outside_ms) for stint in stints] == [pairs, pairs]
+    await of_run.take(processes)
+    assert [len(process.arm.outside_ms) for process in processes] == [pairs, pairs]

@@ -92,7 +92,7 @@ def test_a_small_or_full_gpu_is_asked_for_less() -> None:
         ({}, "nccl all-reduce", "needs 2 GPUs"),
         ({"gpus": 2}, "nccl all-reduce", ""),  # through host memory, where that is the only way
         ({"sm": 89}, "fp8 dense", ""),
-        ({"l2_bytes": 0}, "l2 read", "the size of the L2 is not told"),
+        ({"l2_bytes": 0}, "l2 read", "the driver does not report the size of the L2"),
     ],
 )
 def test_what_a_gpu_cannot_do_is_planned_with_the_reason(changes: dict[str, Any], name: str, note: str) -> None:

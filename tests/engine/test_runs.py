@@ -16,7 +16,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from aisp.engine import environment, naive, planning, spawner, verdicts
-from aisp.engine.arms import ArmEnd, Stint
+from aisp.engine.arms import ArmEnd, ArmProcess
 from aisp.engine.conclusion import reported
 from aisp.engine.crew import RunCrew
 from aisp.engine.plan import Plan
@@ -373,15 +373,15 @@ async def test_a_drawn_shape_is_compiled_for_while_others_are_asked_for_other_va
     ordinary, answered = Verification.enter_late, Verification.try_values
     order: list[str] = []
 
-    async def enter_late(self: Verification, stint: Stint) -> None:
+    async def enter_late(self: Verification, process: ArmProcess) -> None:
         await entered.wait()  # until the others have answered
-        await ordinary(self, stint)
-        order.append(f"{stint.name} entered")
+        await ordinary(self, process)
+        order.append(f"{process.name} entered")
 
-    async def try_values(self: Verification, stint: Stint) -> None:
-        await answered(self, stint)
-        order.append(stint.name)
-        if stint.name == "optimized_too":
+    async def try_values(self: Verification, process: ArmProcess) -> None:
+        await answered(self, process)
+        order.append(process.name)
+        if process.name == "optimized_too":
             entered.set()
 
     monkeypatch.setattr(Verification, "enter_late", enter_late)
@@ -426,7 +426,7 @@ def test_processes_of_two_jobs_are_made_ahead_where_the_gpu_has_room(
 ) -> None:
     """Behind the last sample, as the run ends, and when it is over."""
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr(naive, "asked", lambda plan, arms: [1, 2])
+    monkeypatch.setattr(naive, "subjects", lambda plan, arms: [1, 2])
     replicas = Replicas.__new__(Replicas)
     plan, crew, services = MagicMock(device=device), MagicMock(interpret=False), MagicMock()
     plan.target.ranks = 1
@@ -492,8 +492,8 @@ async def test_a_rung_that_fails_while_its_next_process_is_made_has_failed(
     ordinary_fail, ordinary_take = RunCrew.fail, RunCrew.take_ranks
     taken: Counter[str] = Counter()
 
-    async def fail(self: RunCrew, stint: Stint, end: ArmEnd) -> None:
-        await ordinary_fail(self, stint, end)
+    async def fail(self: RunCrew, process: ArmProcess, end: ArmEnd) -> None:
+        await ordinary_fail(self, process, end)
         failed.set()
 
     async def take(self: RunCrew, whose: str, *, compiler: bool = False) -> Process:
@@ -629,4 +629,4 @@ def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_lon
     (heard,) = Decoder(events.AnyEvent).feed(frame)
     assert [arm.rung for arm in heard.run.arms] == [arm.rung for arm in long.arms]
     assert [found.check for found in heard.run.findings] == ["timing.steady"]
-    assert any("told in part" in flag for flag in heard.run.flags)
+    assert any("reported in part" in flag for flag in heard.run.flags)

@@ -962,7 +962,7 @@ def beside_a_pool(monkeypatch: pytest.MonkeyPatch, used_ns: Sequence[int]) -> ti
     monkeypatch.setattr(timers, "_threads", lambda: frozenset(looks))
     monkeypatch.setattr(timers, "_used_ns", lambda thread: next(looks[thread]))
     beside = timers.Beside()
-    monkeypatch.setattr(beside, "_known", frozenset())
+    monkeypatch.setattr(beside, "_threads", frozenset())
     return beside
 
 

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from aisp.engine.doors import asking, tuning
+from aisp.engine import client, paths
+from aisp.engine.doors import tuning
 from aisp.engine.doors.asking import NotHereError, RefusedError
-from aisp.engine.protocol import requests
+from aisp.engine.protocol import events, requests
 from aisp.kernels import catalog
 from aisp.kernels.catalog import parameters
-from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.model import Rung, Target
 from aisp.kernels.catalog.parameters import Parameter
-from aisp.store.outcomes import State, Validity
+from aisp.store import Store
+from aisp.store.candidates import Candidates, CandidateState
+from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.store.record import Arm, Comparison
 from aisp.store.results.evidence import Outcome
-from aisp.store.results.reading import Reading
 from aisp.tui.cli.tree import cli
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
-from tests.tui.fake_engine import isolate, remember
+from tests.replacing import replace
+from tests.store.examples import planned
+from tests.tui.fake_engine import isolate
 
 SOURCE = "BLOCK = 4\nWARPS = 1\n\n\ndef run(x):\n    return x * 2\n"
 BLOCK = Parameter("BLOCK", (2, 4, 8, 16))
@@ -37,22 +47,57 @@ class Machine:
         self.state = state
         self.asked: list[tuple[dict[str, Any], bool]] = []
         self.worth: Callable[[dict[str, Any], bool], float | State] = lambda values, quick: values["BLOCK"] / 2
+        self.validity = Validity.VALID
         self.interrupt_at = 0
+        self.last: Rung
+        self.under_way: list[str] = []
+        self.cancelled: list[str] = []
 
-    def ask(self, request: requests.StartRuns) -> asking.Answer:
-        """A stored run of what lies at the request's root."""
-        found = parameters.constants((Path(request.roots[0]) / "optimized.py").read_bytes())
+    def next_seq(self) -> int:
+        return 1
+
+    async def status(self) -> Any:
+        if self.under_way and not self.cancelled:
+            os.kill(os.getpid(), signal.SIGINT)
+        queue = [SimpleNamespace(run_id=run_id, target="") for run_id in self.under_way]
+        return SimpleNamespace(devices=[], gpu_note="there is none", queue=queue)
+
+    async def batches(self) -> AsyncIterator[list[events.Event]]:
+        await asyncio.Event().wait()
+        yield []
+
+    async def request(self, request: requests.StartRuns | requests.Cancel) -> events.Reply:
+        """A stored run of what lies at the request's root; one that goes on where somebody is to press Ctrl-C."""
+        if isinstance(request, requests.Cancel):
+            self.cancelled.append(request.run_id)
+            return events.Reply(to=request.seq)
+        (rung,), (target,) = request.rungs, request.targets
+        found = parameters.constants((Path(request.roots[0]) / f"{rung}.py").read_bytes())
         values = {name: constant.value for name, constant in found.items()}
         if len(self.asked) + 1 == self.interrupt_at:
-            raise KeyboardInterrupt
+            self.under_way = ["01UNDERWAY"]
+            return events.Reply(to=request.seq, run_ids=self.under_way)
         self.asked.append((values, request.quick))
+        self.last = catalog.load([Path(request.roots[0])]).targets[0].rung(rung)
         worth = self.worth(values, request.quick)
-        (target,) = request.targets
+        run = replace(planned(target), quick=request.quick)
+        base = Arm("baseline", State.OK, Correctness.CORRECT, Timing.HOST, 1.0, sample_count=9)
         if isinstance(worth, State):
-            run = remember(self.state, target, state=worth, quick=request.quick)
+            wrong = Correctness.WRONG if worth is State.INCORRECT else Correctness.UNKNOWN
+            reason = "as the test wants it"
+            arm = Arm(rung, worth, wrong, reason=reason)
+            run = replace(run, state=worth, correctness=wrong, reason=reason, arms=(base, arm))
         else:
-            run = remember(self.state, target, speedup=worth, quick=request.quick)
-        return asking.Answer(Reading(run))
+            arm = Arm(rung, State.OK, Correctness.CORRECT, Timing.HOST, 1 / worth, sample_count=9)
+            end = {"state": State.OK, "correctness": Correctness.CORRECT, "validity": self.validity}
+            verdict = Verdict.FASTER if worth > 1.1 else Verdict.UNDECIDED
+            item = Comparison(rung, "baseline", verdict, worth, worth * 0.99, worth * 1.01, 0.01)
+            if self.validity is not Validity.VALID:
+                item = Comparison(rung, "baseline", Verdict.NONE, note="doubted")
+            run = replace(run, **end, arms=(base, arm), comparisons=(item,))
+        with Store.open(self.state / "aisp.db") as store:
+            store.finish(run, {})
+        return events.Reply(to=request.seq, run_ids=[run.id])
 
     @property
     def blocks(self) -> list[Any]:
@@ -63,7 +108,12 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     made = Machine(isolate(monkeypatch, tmp_path))
-    monkeypatch.setattr(asking, "ask", made.ask)
+    made.state.mkdir(mode=0o700, exist_ok=True)
+
+    async def connected() -> Any:
+        return contextlib.nullcontext(made)
+
+    monkeypatch.setattr(client, "connect_from_now", connected)
     return made
 
 
@@ -142,19 +192,21 @@ def test_a_combination_that_was_measured_before_is_taken_from_the_store(machine:
     assert [quick for _, quick in machine.asked[before:]] == [False]  # the full run alone is made anew
 
 
-def test_a_time_that_was_doubted_is_taken_again(machine: Machine, target: Target, monkeypatch: Any) -> None:
+def test_a_time_that_was_doubted_is_taken_again(machine: Machine, target: Target) -> None:
+    machine.validity = Validity.SUSPECT
     tune(target, (Parameter("BLOCK", (4,)),))
-    (variant,) = {record.target for record in stored(machine.state)}
-    remember(machine.state, variant, quick=True, validity=Validity.SUSPECT)
+    machine.validity = Validity.VALID
     (trial,) = tune(target, (Parameter("BLOCK", (4,)),)).trials
-    assert not trial.known
+    assert not trial.known and machine.blocks == [4, 4]
 
 
-def stored(state: Path) -> list[Any]:
-    from aisp.store import History
-
-    with History(state / "aisp.db") as history:
-        return history.newest(50)
+def test_a_combination_whose_run_is_not_in_the_store_any_more_is_measured_again(
+    machine: Machine, target: Target
+) -> None:
+    tune(target, (Parameter("BLOCK", (4,)),))
+    (machine.state / "aisp.db").unlink()
+    (trial,) = tune(target, (Parameter("BLOCK", (4,)),)).trials
+    assert not trial.known and machine.blocks == [4, 4]
 
 
 def test_what_is_wrong_or_crashes_is_no_winner(machine: Machine, target: Target) -> None:
@@ -173,10 +225,13 @@ def test_where_nothing_is_right_there_is_no_full_run(machine: Machine, target: T
     assert all(quick for _, quick in machine.asked)
 
 
-def test_ctrl_c_keeps_what_was_found(machine: Machine, target: Target) -> None:
+def test_ctrl_c_keeps_what_was_found_and_cancels_what_is_under_way(machine: Machine, target: Target) -> None:
     machine.interrupt_at = 3
     found = tune(target)
     assert found.interrupted and len(found.trials) == 2 and found.final is None and found.best is not None
+    assert machine.cancelled == ["01UNDERWAY"]
+    with Candidates(paths.candidates_file()) as table:
+        assert table.counts()[CandidateState.LEASED] == 0
 
 
 @pytest.mark.parametrize(
@@ -246,6 +301,12 @@ def test_what_the_lesson_declares_is_searched(machine: Machine, tmp_path: Path) 
     assert catalog.load([tmp_path / "mine"]).targets
     told = json.loads(command(target, "--grid", "--json").stdout)
     assert told["parameters"] == {"BLOCK": [4, 8]} and told["best"] == {"BLOCK": 8}
+
+
+def test_a_combination_is_judged_by_what_the_lesson_declares_of_its_rung(machine: Machine, tmp_path: Path) -> None:
+    notes = "[rungs.optimized]\ninexact = true\nparameters = { BLOCK = [4] }\n"
+    tune(write_target(tmp_path / "mine", {"optimized.py": SOURCE}, cases=notes), ())
+    assert machine.last.name == "optimized" and machine.last.inexact
 
 
 @pytest.mark.slow

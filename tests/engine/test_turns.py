@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aisp.engine.arms import Arm, ArmEnd, Stint
+from aisp.engine.arms import Arm, ArmEnd, ArmProcess
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.turns import (
     AGAIN,
@@ -120,29 +120,29 @@ class Scene:
         self.children = children
         self.steps: list[Step] = []
         self.arms = [arm_of(f"arm{n}") for n in range(len(children))]
-        self.stints: list[Stint] = []
+        self.processes: list[ArmProcess] = []
         self.rule = rule or StopRule.of(quick=False, replicas=0)
         self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, self.steps.append, 5.0)
         self.turns.pair_ms = 0.0025
 
     async def warmed(self) -> Scene:
         known = {number: [0.0, 0.0, 0.0] for number in range(9)}
-        self.stints = [
-            Stint(arm, 0, child, jobs.Blob(name="out"), dict(known))  # type: ignore[arg-type]
+        self.processes = [
+            ArmProcess(arm, 0, child, jobs.Blob(name="out"), dict(known))  # type: ignore[arg-type]
             for arm, child in zip(self.arms, self.children, strict=True)
         ]
-        for stint in self.stints:
-            await self.turns.warm_up(stint)
+        for process in self.processes:
+            await self.turns.warm_up(process)
         return self
 
     async def chosen(self) -> list[tuple[Timing, int]]:
         await self.warmed()
-        await self.turns.choose(self.stints)
+        await self.turns.choose(self.processes)
         return [(arm.timing, arm.calls) for arm in self.arms]
 
     async def turn(self, number: int = 0) -> list[jobs.Measure]:
-        (stint,) = self.stints
-        await self.turns.turn(stint, number)
+        (process,) = self.processes
+        await self.turns.turn(process, number)
         return [job for job in self.children[0].asked if isinstance(job, jobs.Measure)]
 
 
@@ -166,8 +166,8 @@ async def test_in_a_quick_run_an_arm_that_is_ten_times_as_slow_as_the_fastest_ta
     quick: bool, expected: list[int]
 ) -> None:
     scene = await Scene(*map(Scripted, (2.5, 24.0, 25.0)), rule=StopRule.of(quick=quick, replicas=0)).warmed()
-    for stint in scene.stints:
-        await scene.turns.turn(stint, 0)
+    for process in scene.processes:
+        await scene.turns.turn(process, 0)
     assert [len(arm.samples.device_ms) for arm in scene.arms] == expected
 
 
@@ -224,7 +224,7 @@ async def test_an_arm_that_makes_more_than_it_was_asked_for_is_ended() -> None:
     scene.children[1].always = "graph"
     await scene.warmed()
     with pytest.raises(StintFailure, match="arm1") as failed:
-        await scene.turns.choose(scene.stints)
+        await scene.turns.choose(scene.processes)
     assert failed.value.end.state is State.INFRA_ERROR
     assert failed.value.end.reason == "arm1 was asked for a batch, and made a graph"
 
@@ -265,8 +265,8 @@ async def test_an_arm_that_dies_while_this_is_settled_is_named() -> None:
     await scene.warmed()
     scene.children[1].ask = fail  # type: ignore[method-assign]
     with pytest.raises(StintFailure) as failed:
-        await scene.turns.choose(scene.stints)
-    assert (failed.value.stint.name, failed.value.end.state) == ("arm1", State.USER_ERROR)
+        await scene.turns.choose(scene.processes)
+    assert (failed.value.process.name, failed.value.end.state) == ("arm1", State.USER_ERROR)
 
 
 async def test_a_process_that_waits_for_the_gpu_in_one_replica_marks_the_arm_for_good() -> None:
@@ -373,12 +373,12 @@ async def test_a_turn_of_which_no_sample_counts_is_taken_again() -> None:
     scene = await Scene(*map(Scripted, (2.5, 25.0)), rule=StopRule.of(quick=True, replicas=0)).warmed()
     scene.children[1].leaks = [2, 2, 0, 2]
     slow = scene.arms[1].samples
-    await scene.turns.turn(scene.stints[1], 0)
+    await scene.turns.turn(scene.processes[1], 0)
     assert (slow.discarded, slow.round) == ([2, 2, 0], [0, 0, 0])
-    await scene.turns.turn(scene.stints[1], 1)
+    await scene.turns.turn(scene.processes[1], 1)
     assert slow.discarded[3:] == [2, 0]
     scene.children[1].leaks = [2] * 9
-    await scene.turns.turn(scene.stints[1], 2)
+    await scene.turns.turn(scene.processes[1], 2)
     assert slow.discarded[5:] == [2] * TRIES
 
 

@@ -19,8 +19,8 @@ from typing import Any, cast
 import pytest
 
 from aisp.engine.broadcast import Broadcast
-from aisp.engine.keeper import Keeper
 from aisp.engine.life import Life
+from aisp.engine.store_writer import StoreWriter
 from aisp.store import (
     History,
     NewerSchemaError,
@@ -449,12 +449,12 @@ def test_a_reserve_whose_folder_is_moved_while_it_is_made_goes_nowhere_else(
     assert list(state.iterdir()) == []
 
 
-def a_keeper(path: Path, monkeypatch: pytest.MonkeyPatch, told: list[tuple[str, str]]) -> Any:
+def a_writer(path: Path, monkeypatch: pytest.MonkeyPatch, told: list[tuple[str, str]]) -> Any:
     """The engine's, of a store that the test gives it; what it tells clients goes into `told`."""
     monkeypatch.setenv("AISP_STATE", str(path.parent))
     broadcast = SimpleNamespace(banner=lambda key, text, severity="warning": told.append((key, text)))
     held: Any = SimpleNamespace(look=lambda: None)
-    return Keeper(held, Life(), cast("Broadcast", broadcast))
+    return StoreWriter(held, Life(), cast("Broadcast", broadcast))
 
 
 async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_reserve(
@@ -468,14 +468,14 @@ async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_r
             raise StoreFullError(f"{path} cannot grow")
         return run
 
-    keeper = a_keeper(path, monkeypatch, told)
-    keeper._store = SimpleNamespace(path=path, plan=plan)
+    writer = a_writer(path, monkeypatch, told)
+    writer._store = SimpleNamespace(path=path, plan=plan)
 
     async def waited(seconds: float) -> None:
         pytest.fail(f"waited {seconds} s for somebody to make room")
 
     monkeypatch.setattr(asyncio, "sleep", waited)
-    assert await keeper.call(lambda store: store.plan("a run")) == "a run"
+    assert await writer.call(lambda store: store.plan("a run")) == "a run"
     assert [key for key, _ in told] == ["disk"]
     assert "a reserve of 16 MiB was given up" in told[0][1]
 
@@ -491,9 +491,9 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
     data[4096 * (root - 1) : 4096 * root] = bytes(4096)
     path.write_bytes(data)
     told: list[tuple[str, str]] = []
-    keeper = a_keeper(path, monkeypatch, told)
-    with Store.open(path) as keeper._store:
-        await keeper.take_stock()
+    writer = a_writer(path, monkeypatch, told)
+    with Store.open(path) as writer._store:
+        await writer.take_stock()
     _, text = told[0]
     assert "was damaged and set aside" in text
     assert "1 run(s) are missing, the log names them" in text

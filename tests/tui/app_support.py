@@ -150,16 +150,18 @@ def story() -> list[events.Event]:
     )
 
 
-def fill_store(target: str = "ch07:transpose", runs: int = 4, cases: Mapping[int, str] | None = None) -> list[str]:
+def fill_store(
+    target: str = "ch07:transpose", runs: int = 4, cases: Mapping[int, str] | None = None, *, edited: bool = True
+) -> list[str]:
     """Put runs into the store, the last but one a failure; returns their ids, oldest first. `cases`: by the number of a
-    run, where it is not the default one."""
+    run, where it is not the default one. `edited`: whether each ran sources of its own."""
     ids = []
     with Store.open(paths.database_file()) as store:
         for number in range(runs):
             snapshot = store.put_snapshot(
                 {
                     "baseline.py": b"def run(x):\n    return x.t().contiguous()\n",
-                    "optimized.py": f"TILE = {16 * (number + 1)}\n\n\ndef run(x):\n    return x.t()\n".encode(),
+                    "optimized.py": f"TILE = {16 * (number * edited + 1)}\n\ndef run(x):\n    return x.t()\n".encode(),
                 }
             )
             run = planned(target, wall=f"2026-05-{number + 1:02d}T10:20:30+00:00", snapshot=snapshot)

@@ -20,7 +20,7 @@ from aisp.tui.driver import BackloggedDriver, has_backlog
 from aisp.tui.widgets.diffview import DiffView
 from aisp.tui.widgets.glyphs import GraphStyle, detect
 from aisp.tui.widgets.logpane import LogPane
-from aisp.tui.widgets.plot import LivePlot, Series
+from aisp.tui.widgets.plot import Lane, LivePlot, Series
 from aisp.tui.widgets.table import Column, LiveTable
 
 LEFT = '''"""Naive: one thread block per row, three passes over the data."""
@@ -128,9 +128,8 @@ class Demo(App[None]):
             [
                 Series("baseline", self.x, self.a),
                 Series("optimized", self.x, self.b),
-                Series("SM clock", self.x, self.clock, mark="line", axis="right"),
             ],
-            y_right_label="MHz",
+            lanes=[Lane("SM clock MHz", [Series("SM clock", self.x, self.clock, mark="line")])],
         )
         ascii_only = self.graph_style is GraphStyle.ASCII
         verdicts = ("faster", "slower", "same", "undecided", "none")
@@ -165,7 +164,8 @@ class Demo(App[None]):
         styles = list(GraphStyle)
         self.graph_style = styles[(styles.index(self.graph_style) + 1) % len(styles)]
         for widget in (LivePlot, LiveTable, DiffView, LogPane):
-            self.query_one(widget).graph_style = self.graph_style  # type: ignore[attr-defined]
+            self.query_one(widget).refresh()
+        self.query_one(LivePlot).redraw()
 
     def action_pause(self) -> None:
         self.paused = not self.paused

@@ -13,7 +13,7 @@ from aisp.kernels.catalog.model import Expectation, Goal, Kind, Needs
 from aisp.store.outcomes import Verdict
 from aisp.store.record import Comparison
 from aisp.tui.app import Workbench
-from aisp.tui.screens.details import needs_text, paragraphs
+from aisp.tui.screens.details import Details, needs_text, paragraphs
 from aisp.tui.settings import Settings
 from tests.kernels.generated import write_collection
 from tests.replacing import replace
@@ -69,6 +69,34 @@ async def test_what_could_not_be_compared_has_no_verdict_and_says_why(tmp_path: 
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
         await until(pilot, lambda: "– no verdict  optimized against baseline_compiled" in screen_text(app))
         assert note in screen_text(app) and "none  optimized" not in screen_text(app)
+
+
+async def test_what_a_rung_could_not_be_compared_with_stands_on_one_line_with_its_reason_once(tmp_path: Path) -> None:
+    items = [
+        Comparison("optimized", base, Verdict.NONE, None, None, None, note="optimized: checked, not timed here")
+        for base in ("baseline", "baseline_compiled")
+    ]
+    keep(tmp_path / "state", comparisons=tuple(items), verdict=Verdict.NONE)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await until(pilot, lambda: "no verdict" in screen_text(app))
+        words = " ".join(app.screen.query_one(Details).text.split())
+        assert words.count("not timed here") == 1
+        assert "no verdict optimized against baseline, baseline_compiled checked, not timed here" in words
+
+
+async def test_the_last_column_says_what_became_known_while_another_screen_was_open(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=make_link(gpu=False)) as (app, pilot):
+        status, app.model.status = app.model.status, None
+        app._forward({"status"})
+        await until(pilot, lambda: "of SOL" in screen_text(app))
+        await pilot.press("F")
+        await until(pilot, lambda: screen_name(app) == "FuzzScreen")
+        app.model.status = status
+        app._forward({"status"})
+        await pilot.press("escape")
+        await until(pilot, lambda: screen_name(app) == "HomeScreen" and "  here" in screen_text(app))
+        assert "of SOL" not in screen_text(app)
 
 
 async def test_a_newcomer_at_80x24_sees_targets_results_details_and_keys(tmp_path: Path) -> None:

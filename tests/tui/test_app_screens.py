@@ -465,6 +465,20 @@ async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_p
         assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
 
 
+async def test_d_names_the_runs_that_are_compared_and_says_where_two_ran_the_same_sources(tmp_path: Path) -> None:
+    fill_store(runs=5, edited=False)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "2026-05-05" in screen_text(app))
+        await pilot.press("j", "j", "d")
+        await until(pilot, lambda: screen_name(app) == "DiffScreen" and "TILE = 16" in screen_text(app))
+        assert compared(app)[0].startswith("optimized (2026-05-03") and compared(app)[1] == "optimized (now)"
+        await pilot.press("escape", "m", "j", "m", "d")
+        await until(pilot, lambda: "Both runs ran the same sources" in told(app))
+        assert screen_name(app) == "HistoryScreen"
+
+
 async def test_history_leaves_out_cancelled_runs_until_a_key_shows_them(tmp_path: Path) -> None:
     (good,) = fill_store(runs=2)[1:]
     gone = [
@@ -492,6 +506,8 @@ async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
         highlight(app, "ch07:scan")
         await pilot.press("t")
         await until(pilot, lambda: "No run of this target is stored yet" in screen_text(app))
+        keys = screen_text(app).splitlines()[-1]
+        assert "r run" in keys and "w watch" in keys and "open run" not in keys and "mark" not in keys
         assert f"aisprun{tmp_path}/ch07/scan" in "".join(screen_text(app).split())
 
 

@@ -12,7 +12,7 @@ from aisp.store import History
 from aisp.store.results.reading import Reading
 from aisp.store.results.regression import row
 from aisp.tui import sharing
-from aisp.tui.cli import checks, suite_lines
+from aisp.tui.cli import checks, suite_rows
 from aisp.tui.cli.follow import result_lines
 from aisp.tui.cli.suite_rows import Result
 from tests.replacing import replace
@@ -74,7 +74,7 @@ def test_the_tally_of_a_suite_counts_the_targets() -> None:
 
     def last(*rows: object) -> str:
         result = Result(rows=list(rows), machine={})  # type: ignore[arg-type]
-        return suite_lines.lines(result, (), name="mine", quick=False, width=None)[-1]
+        return suite_rows.lines(result, (), name="mine", quick=False, width=None)[-1]
 
     assert last(row("a:quiet", [quiet])) == "=> against earlier runs: 1 run for the first time"
     assert last(row("a:quiet", [quiet]), row("b:loud", [loud])) == (

@@ -25,7 +25,7 @@ from aisp.store.results.bisection import Found, Step, Version, Word, search, ver
 from aisp.store.results.reading import Reading
 from aisp.tui.cli import commits, turning
 from aisp.tui.cli.tree import cli
-from aisp.tui.cli.turning import Manner, Turned
+from aisp.tui.cli.turning import Turned, as_measured
 from tests.engine.harness import EngineUnderTest
 from tests.replacing import replace
 from tests.tui.fake_engine import FakeEngine, isolate, remember
@@ -197,7 +197,9 @@ def test_the_manner_is_that_of_the_bad_run() -> None:
         case="wide",
         manifest={"stop_rule": {"warm": True, "interleaved": False}, "validity": "portable"},
     )
-    assert Manner.of(record, quick=True) == Manner("cuda", "wide", True, 0, Cache.WARM, False, "portable")
+    how = as_measured(record, quick=True)
+    assert (how.device, how.case, how.quick, how.replicas) == ("cuda", "wide", True, 0)
+    assert (how.cache, how.interleave, how.validity, how.naive) == (Cache.WARM, False, "portable", False)
 
 
 def test_old_folders_make_room(state: Path) -> None:
@@ -218,9 +220,9 @@ class Bench:
     """In the place of the engine: what the second version is, by a word in its source."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Manner]] = []
+        self.asked: list[tuple[str, requests.StartRuns]] = []
 
-    def turn(self, collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: Manner) -> Turned:
+    def turn(self, collection: str, folders: Mapping[str, Mapping[str, bytes]], manner: requests.StartRuns) -> Turned:
         ((name, files),) = folders.items()
         word = files["optimized.py"].decode().split()[1]
         self.asked.append((word, manner))

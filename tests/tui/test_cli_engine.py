@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -54,13 +55,16 @@ def test_status_shows_devices_queue_and_watches() -> None:
         fake._runs["01RUN"] = "mine:one"
         fake.watched["mine:two"] = "/home/ada/mine"
         shown = engine()
+        jobs = CliRunner().invoke(cli, ["jobs"]).stdout
         told = json.loads(engine("--json").stdout)
     assert shown.exit_code == 0
     assert f"engine running: pid {os.getpid()}" in shown.stdout
     assert "up 1 h 02 min, 48.0 MiB, 1 warm workers" in shown.stdout
     assert "CPU: a CPU of 8 cores" in shown.stdout
     assert "no GPU: NVML 12: library not found" in shown.stdout
-    assert "mine:one  running  cpu     quick  cli   01RUN" in shown.stdout
+    row = jobs.splitlines()[1].split("\t")
+    assert row[1:6] == ["mine:one", "quick run", "running", "cpu", "command line"]
+    assert re.search(r"  +".join([*row[1:6], ".*", row[-1]]), shown.stdout), "it draws the list of `aisp jobs`"
     assert "watching mine:two: 3 edits, /home/ada/mine" in shown.stdout
     assert (told["running"], told["pid"], told["build"], told["same_build"]) == (True, os.getpid(), build_id(), True)
     assert told["queue"][0]["target"] == "mine:one"

@@ -372,7 +372,9 @@ def test_an_operator_that_is_not_there_is_wrong_usage_with_the_nearest(operators
     for words in (["fuzz", "corpus:sofmax"], ["lint", "corpus:sofmax"]):
         shown = bench(*words)
         assert shown.exit_code == 2
-        assert "no operator 'sofmax' in the corpus; there are softmax, softmax_wrong" in " ".join(shown.output.split())
+        assert "no operator 'sofmax' in the corpus; did you mean softmax or softmax_wrong" in " ".join(
+            shown.output.split()
+        )
 
 
 def test_the_shipped_corpus_has_sixteen_right_operators_and_ten_wrong_ones_each_of_a_name_of_its_own() -> None:

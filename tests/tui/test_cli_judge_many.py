@@ -18,6 +18,7 @@ from aisp.store.candidates import Candidates, CandidateState, Level
 from aisp.store.outcomes import Correctness, State, Verdict
 from aisp.store.results.candidate import Outcome
 from aisp.store.results.outcome import Stage
+from aisp.store.results.tables import as_json
 from aisp.tui.cli import judge_many
 from aisp.tui.cli.tree import cli
 from tests.engine.harness import EngineUnderTest
@@ -377,6 +378,6 @@ def test_the_exit_status_says_whether_one_is_faster_and_whether_all_were_judged(
 def test_the_documents_keys_are_those_of_the_page() -> None:
     page = (MAIN / "docs/candidates.md").read_text("utf-8")
     (block,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    shown, printed = json.loads(block), judge_many.document(ENDS[0])
+    shown, printed = json.loads(block), as_json(judge_many.ENDS, ENDS[0])
     assert shown.keys() == {"schema", *printed} and shown["outcome"].keys() == printed["outcome"].keys()
-    assert judge_many.document(ENDS[4])["given_up"] == "the queue is full"
+    assert as_json(judge_many.ENDS, ENDS[4])["given_up"] == "the queue is full"

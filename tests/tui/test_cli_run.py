@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.contracts import Cache
-from aisp.store.outcomes import Limiter
-from aisp.store.record import LinkUse, Run, unplanned
-from aisp.tui.cli.follow import Followed, light_lines, result_lines
+from aisp.store.outcomes import Correctness, Limiter, State, Timing, Validity
+from aisp.store.record import Arm, LinkUse, Run, unplanned
+from aisp.store.results.reading import Reading
+from aisp.tui.cli.follow import Followed, light_lines, result_lines, summary
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
@@ -57,6 +58,24 @@ def test_a_good_run_prints_its_table_and_ends_with_0(root: str) -> None:
     assert "(A/A)" not in shown.stdout
     (asked,) = engine.asked(requests.StartRuns)
     assert (asked.targets, asked.roots, asked.quick, asked.trigger) == (["mine:one"], [root], True, "cli")
+
+
+def test_on_a_terminal_the_outcome_alone_has_a_colour(root: str) -> None:
+    with FakeEngine() as engine:
+        words = ["run", "--root", root, "mine:one"]
+        fast = CliRunner().invoke(cli, words, color=True).stdout.splitlines()
+        engine.outcomes["mine:one"] = "wrong"
+        wrong = CliRunner().invoke(cli, words, color=True).stdout.splitlines()
+    for lines, colour in ((fast, "\x1b[34m"), (wrong, "\x1b[31m")):
+        assert [line.startswith(f"{colour}\x1b[1m=> ") for line in lines if "\x1b" in line] == [True]
+
+
+def test_what_could_not_run_here_without_a_word_why_has_no_empty_reason() -> None:
+    baseline = Arm("baseline", State.OK, Correctness.CORRECT, median_ms=1.0, timing=Timing.HOST, sample_count=20)
+    arms = (baseline, Arm("optimized", State.UNAVAILABLE), Arm("optimized_triton", State.OK, Correctness.CORRECT))
+    end = {"state": State.OK, "correctness": Correctness.CORRECT, "validity": Validity.VALID}
+    made = replace(unplanned("01"), arms=arms, **end)
+    assert summary(Reading(made)) == "not here; the baseline is right"
 
 
 def test_the_json_of_a_run_is_one_object_with_the_documented_keys(root: str) -> None:

@@ -528,7 +528,8 @@ def test_the_words_behind_the_old_suite_are_its_commands_or_targets(root: Path, 
 
 
 def test_a_full_disk_leaves_what_was_noted_of_the_run_that_is_over(state: Path) -> None:
-    first, second = (suite_plan.Plan(new_ulid(), suite_plan.Asked("mine", (), "")) for _ in range(2))
+    how = requests.StartRuns(seq=0, targets=[])
+    first, second = (suite_plan.Plan(new_ulid(), suite_plan.Asked("mine", (), "", how)) for _ in range(2))
     first.drop()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file may grow

@@ -465,9 +465,10 @@ def test_live_updates_cost_few_bytes() -> None:
 
     class Live(App):
         CSS = "LivePlot { height: 20; } LiveTable { height: 12; }"
+        graph_style = GraphStyle.BRAILLE
         def compose(self):
             with Vertical():
-                yield LivePlot(graph_style=GraphStyle.BRAILLE)
+                yield LivePlot()
                 yield LiveTable([Column("a", "a", 20), Column("b", "b", 10), Column("c", "c", ratio=1)])
                 yield LogPane()
 

@@ -21,8 +21,9 @@ from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, rememb
 
 HOMES = (
     *("list_targets", "expectations", "agreed", "beside", "jobs", "checks", "compare", "results"),
-    *("roofline", "suite", "suite_compare", "suite_history", "suite_lines", "suite_rows"),
-    *("suite_run", "fuzz", "history"),
+    *("roofline", "suite", "suite_history", "suite_rows"),
+    *("suite_run", "fuzz", "history", "audit", "contract", "doctor", "fleet", "judge", "judge_many", "judge_runs"),
+    *("lint", "mcp", "store", "tune"),
 )
 
 

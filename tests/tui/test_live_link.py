@@ -198,7 +198,7 @@ async def test_an_engine_that_does_not_answer_is_told_and_its_runs_do_not_count_
 
 
 async def test_what_is_waited_for_is_shown_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "UNTOLD_S", 0.0)
+    monkeypatch.setattr(client, "QUIET_S", 0.0)
     with FakeEngine() as engine:
         engine.starting = "examining the store, 3.3 GiB"
         link, app = EngineLink(), ListeningApp()

@@ -321,6 +321,11 @@ def test_sentences_of_every_verdict() -> None:
     assert readings.verdict_row(run, True).plain == (
         "optimized ? 2.31x undecided [2.28..2.35], floor 0.5 %: 4 more replicas would decide it"
     )
+    changed(verdict=Verdict.UNDECIDED, low=2.31, high=2.31, note="2 rounds say nothing of how rounds differ")
+    row = readings.verdict_row(run, True).plain
+    assert row.startswith("optimized ? 2.31x undecided, floor"), "one process has no interval"
+    changed(verdict=Verdict.NONE, speedup=None, low=None, high=None, note="optimized: checked, not timed here")
+    assert readings.verdict_row(run, False).plain == "optimized – no verdict: checked, not timed here"
     changed(verdict=Verdict.SLOWER, speedup=0.8, low=0.78, high=0.82)
     assert readings.verdict_row(run, False).plain == (
         "optimized ▼ 0.80× the baseline's speed: slower [0.78..0.82], floor 0.5 %"
@@ -329,6 +334,12 @@ def test_sentences_of_every_verdict() -> None:
     assert readings.verdict_row(run, False).plain.startswith("suspect, not a verdict: ")
     run.record = replace(run.record, validity=Validity.CAUGHT, reason="the timer was replaced")
     assert readings.verdict_row(run, False).plain == "caught: the timer was replaced; there is no verdict"
+
+
+def test_a_reason_that_begins_with_its_word_is_said_once() -> None:
+    model = Model()
+    model.apply(failing_run_events(state="incorrect", reason="wrong values: y[3]: got 1, expected 2", detail=""))
+    assert readings.detail_lines(model.runs["R1"])[0] == "optimized: wrong values: y[3]: got 1, expected 2"
 
 
 def test_a_failed_run_says_why_with_the_failing_arm_first() -> None:

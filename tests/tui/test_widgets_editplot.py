@@ -48,6 +48,13 @@ def test_an_interval_is_a_bar_as_long_as_it_is_wide() -> None:
     assert bar[0] == "┬" and bar[-1] == "┴" and "●" in bar and set(bar) == set("┬│●┴")
 
 
+def test_the_best_of_two_processes_has_its_sign_between_them() -> None:
+    pair = EditPoint(1, 1.0, None, None, Mark.BEST, both=(0.7, 1.4))
+    rows = drawn([point(0, 1.5, 0.0), pair])
+    column = rows[-1].index("1")
+    assert "".join(line[column] for line in rows[1:-2]).split() == ["•", "★", "•"]
+
+
 def test_edits_without_a_time_stand_at_the_foot_where_no_time_is_drawn() -> None:
     points = [point(0, 1.0), point(1, None), point(2, None, mark=Mark.NO_TIME), point(3, None, mark=Mark.RUNNING)]
     rows = drawn(points)

@@ -22,7 +22,7 @@ class LogApp(App[None]):
         themes.register(self)
         self.theme = "aisp-dark"
         self.log_pane = LogPane(max_lines=max_lines)
-        self.log_pane.graph_style = GraphStyle.BRAILLE
+        self.graph_style = GraphStyle.BRAILLE
 
     def compose(self) -> ComposeResult:
         yield self.log_pane

@@ -27,7 +27,8 @@ class PlotApp(App[None]):
         super().__init__()
         themes.register(self)
         self.theme = "aisp-dark"
-        self.plot = LivePlot(graph_style=style, empty=empty)
+        self.graph_style = style
+        self.plot = LivePlot(empty=empty)
 
     def compose(self) -> ComposeResult:
         yield self.plot
@@ -94,21 +95,13 @@ def test_a_line_in_blocks_cell_by_cell() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (5, 2), (10, 3), (20, 5), (40, 8), (80, 20), (200, 30), (250, 70)])
 def test_every_row_is_as_wide_as_asked_at_every_size(style: GraphStyle, size: tuple[int, int]) -> None:
     width, height = size
-    clock = Series("SM clock 幅", RAMP.x, [1980, 1980, 1410, 1980, 1980], mark="line", axis="right")
+    clock = Series("SM clock 幅", RAMP.x, [1980, 1980, 1410, 1980, 1980], mark="line")
     for series in ([RAMP, FALL, clock], [RAMP], []):
-        frame = draw(series, width, height, style, y_right_label="MHz")
+        frame = draw(series, width, height, style)
         assert [len(row.characters) for row in frame.rows] == [width] * height
         assert [len(row.owners) for row in frame.rows] == [width] * height
         if style is GraphStyle.ASCII and len(series) < 3:
             assert all(row.text.isascii() for row in frame.rows)
-
-
-def test_the_right_axis_has_its_own_numbers_unit_and_arrow() -> None:
-    clock = Series("clock", [0, 4], [1000, 2000], mark="line", axis="right")
-    rows = [row.text for row in draw([RAMP, clock], 60, 12, GraphStyle.BRAILLE, y_right_label="MHz").rows]
-    assert rows[0] == "ms  ● up  ○ clock→" + " " * 39 + "MHz"
-    assert rows[1].startswith("4┤") and rows[1].endswith("├2000")
-    assert rows[9].startswith("0┤") and rows[9].endswith("├1000")
 
 
 def test_one_outlier_in_a_thousand_does_not_flatten_the_rest_and_is_marked() -> None:
@@ -292,10 +285,10 @@ async def test_the_graph_style_can_be_changed_while_it_runs() -> None:
     app = PlotApp()
     async with app.run_test(size=(40, 8)) as pilot:
         app.plot.show([RAMP])
-        app.plot.graph_style = GraphStyle.BLOCK
+        app.graph_style = GraphStyle.BLOCK
+        app.plot.redraw()
         await pilot.pause()
         assert drawn(app)[1].endswith("▗▄▄▄▄▞▀●")
-        assert app.plot.graph_style is GraphStyle.BLOCK
 
 
 async def test_without_colour_the_plot_renders_and_uses_signs(monkeypatch: pytest.MonkeyPatch) -> None:

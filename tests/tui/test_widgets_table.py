@@ -32,7 +32,7 @@ class TableApp(App[None]):
         themes.register(self)
         self.theme = "aisp-dark"
         self.table = LiveTable(columns, empty="no runs yet; r starts one")
-        self.table.graph_style = GraphStyle.BRAILLE
+        self.graph_style = GraphStyle.BRAILLE
         self.said: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:

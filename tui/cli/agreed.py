@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +22,7 @@ from aisp.store.given import regular_bytes, write_whole
 from aisp.store.results import expected, hardware, suite
 from aisp.store.results.expected import GAINS, Answered, HeldTarget, Met, Part, Sighting
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE
-from aisp.store.results.tables import documents
+from aisp.store.results.tables import documents, printed
 from aisp.store.results.tables.agreed import HELD, LEAST, Least
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
@@ -193,8 +194,7 @@ def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int |
             if held.order is not None and held.order.met.missed:
                 pairs = ", ".join(f"{slow} before {fast}" for fast, slow in held.order.broken)
                 rows.append((held.target, "order", held.order.met.value, pairs))
-        heads = ("target", "rung", "as agreed", "measured [low..high], agreed")
-        lines += [*common.table(heads, rows, width=width, shrink=heads[-1]), ""] if rows else []
+        lines += [*plain.listing(MISSED, rows, width=width), ""] if rows else []
         for held in targets:
             if held.met.missed and held.differs:
                 causes = ", ".join(f"{d.what} {d.a} then, {d.b or 'unknown'} now" for d in held.differs)
@@ -206,6 +206,14 @@ def held_lines(found: Sequence[tuple[Agreed, list[HeldTarget]]], *, width: int |
         about = f" on {one.hardware}" if one.hardware else ""
         lines.append(clean_line(f"{one.scope}{about} ({one.path.name}), rungs: {told}"))
     return lines
+
+
+MISSED = (
+    printed("target", itemgetter(0)),
+    printed("rung", itemgetter(1)),
+    printed("as agreed", itemgetter(2)),
+    printed("measured [low..high], agreed", itemgetter(3), shrink=True),
+)
 
 
 def _figure(part: Part) -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,7 +32,7 @@ from aisp.store.results.audit import (
     tally,
 )
 from aisp.store.results.prediction import PORTABLE
-from aisp.store.results.tables import at, attributes, printed
+from aisp.store.results.tables import Column, at, documents, fields, printed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -42,6 +42,7 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HER
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
     from aisp.engine.trust import FixtureView
 
 WIDE = 120
@@ -79,8 +80,7 @@ class Case:
     help="Whether to go on after a cheat that was missed or a twin that was flagged.",
 )
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_going: bool, as_json: bool) -> None:
+def command(selectors: tuple[str, ...], device: str, keep_going: bool, as_json: bool) -> int:
     """Run every cheat of the gallery and its honest twin through the engine, and count who was caught.
 
     CATEGORY is one of the checks' categories (timing), FIXTURE a folder of the gallery (timing:unsynced_streams).
@@ -98,8 +98,9 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
     rows = audit.rows
-    common.answer(as_json, lambda: _as_json(audit.device, rows), lines, audit.device, rows)
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
+    tables = {"categories": documents(CATEGORIES, by_category(rows)), "fixtures": documents(FIXTURES, rows)}
+    common.answer(as_json, lambda: {"device": audit.device, **tables}, lines, audit.device, rows)
+    return EXIT_INTERRUPTED if interrupted else exit_status(rows)
 
 
 def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[FixtureView]:
@@ -165,24 +166,20 @@ class Audit(Interruptible):
         return list(self._going)
 
     async def _follow(self, engine: Connection) -> bool:
+        return await self._settle(engine) or await self._listen(engine)
+
+    def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        run = self._follower.apply(event)
+        if run is not None and isinstance(event, events.RunFinished):
+            self._finished(run)
+
+    async def _settle(self, engine: Connection) -> bool:
+        for run in await self._follower.catch_up(engine):
+            self._finished(run)
         await self._fill(engine)
-        if not self._going:
-            return True
-        async for batch in engine.batches():
-            for event in batch:
-                told = self._follower.apply(event)
-                self.banner(event)
-                if told is not None and isinstance(event, events.RunFinished):
-                    self._finished(told)
-            for run in await self._follower.catch_up(engine):
-                self._finished(run)
-            self._draw()
-            await self._fill(engine)
-            if not self._going:
-                return True
-        return False
+        return not self._going
 
     async def _fill(self, engine: Connection) -> None:
         """Ask for the next runs. A fixture that the engine does not take is unavailable, in its words."""
@@ -206,7 +203,7 @@ class Audit(Interruptible):
             )
             if reply.error or not reply.run_ids:
                 case.refused = reply.error or "the engine planned no run"
-                self._settle(case)
+                self._judge(case)
                 continue
             run_id = reply.run_ids[0]
             self._follower.runs[run_id] = Followed(unplanned(run_id, case.fixture.target_id))
@@ -228,16 +225,16 @@ class Audit(Interruptible):
         if not self.interrupts:
             case.left += len(again)
             self._waiting.extendleft((case, [rung]) for rung in reversed(again))
-        self._settle(case)
+        self._judge(case)
 
     def _drop_waiting(self) -> None:
         # Fixtures that have begun are judged by what there is.
         waiting, self._waiting = self._waiting, deque()
         for case, _ in waiting:
             if case.runs:
-                self._settle(case)
+                self._judge(case)
 
-    def _settle(self, case: Case) -> None:
+    def _judge(self, case: Case) -> None:
         """One of a fixture's runs has ended, or will not come; after the last of them it is judged."""
         case.left -= 1
         if case.left > 0:
@@ -286,31 +283,50 @@ def _ours(row: Row, *interval: float | None) -> str:
 
 
 OURS = "ours [low..high]"
-COLUMNS = (
-    printed("fixture", at("fixture"), shrink=True),
-    printed("rung", at("rung")),
-    printed("outcome", lambda row: row.outcome.upper() if row.outcome.bad else row.outcome),
-    printed("by", lambda row: next(iter(row.findings), None), drop=1),
+FIXTURES: tuple[Column[Row], ...] = (
+    Column("id", "the fixture", at("fixture"), "fixture", shrink=True),
+    *fields("", {"category": "of the checks that it proves"}),
+    Column("rung", "the rung", at("rung"), "rung"),
+    *fields("", {"kind": "`cheat` or `twin`; a baseline is listed, as a twin, where it was flagged"}),
+    Column("outcome", "`caught`, `useless`, `missed`, `passed`, `flagged` or `unavailable`", at("outcome"),
+           "outcome", lambda row: row.outcome.upper() if row.outcome.bad else row.outcome),
+    Column("finding", "the check that caught or doubted it", lambda row: next(iter(row.findings), None), "by", drop=1),
+    Column("findings", "all of them", lambda row: list(row.findings)),
+    Column("evidence", "what was seen", lambda row: evidence(row)),
+    *fields("", {"naive_speedup": "what a naive harness says",
+                 "naive_accepts": "whether its `allclose` took the outputs"}),
     printed("naive harness", _naive),
-    printed(OURS, lambda row: _ours(row, row.low, row.high)),
+    Column("speedup", "ours, null for what was caught", at("speedup"),
+           OURS, lambda row: _ours(row, row.low, row.high)),
+    *fields("", {"low": "lower end of its 95 % interval", "high": "upper end"}),
+    Column("run_id", "the run", lambda row: row.run_id or None),
+)  # fmt: skip
+Category = tuple[str, Mapping[Outcome, int]]
+
+
+def _counted(outcome: Outcome) -> Column[Category]:
+    return Column(outcome, f"how many were {outcome}", lambda one: one[1][outcome], outcome, right=True)
+
+
+CATEGORIES: tuple[Column[Category], ...] = (
+    Column("category", "of checks", lambda one: one[0], "category"),
+    *map(_counted, Outcome),
 )
 
 
 def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
     """The fixtures and the confusion matrix for people."""
     # Without room for our interval.
-    columns = [replace(one, head="ours", text=_ours) if one.key == OURS else one for one in COLUMNS]
-    found = plain.listing(columns if width is not None and width < WIDE else COLUMNS, rows, width=width, tabs=False)
+    columns = [replace(one, head="ours", text=_ours) if one.head == OURS else one for one in FIXTURES]
+    found = plain.listing(columns if width is not None and width < WIDE else FIXTURES, rows, width=width, tabs=False)
     told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {evidence(row)}" for row in rows if row.outcome.bad]
     absent = [row for row in rows if row.outcome is Outcome.UNAVAILABLE]
     told += common.by_reason((f"{row.fixture} {row.rung}", f"unavailable, {row.evidence}") for row in absent)
-    matrix = [[name, *map(str, counts.values())] for name, counts in by_category(rows)]
-    matrix.append(["all", *map(str, tally(rows).values())])
     return [
         *found,
         *(["", *(clean_line(line, limit=2000) for line in told)] if told else []),
         "",
-        *plain.table(["category", *Outcome], matrix, right=list(Outcome), width=width),
+        *plain.listing(CATEGORIES, [*by_category(rows), ("all", tally(rows))], width=width, tabs=False),
         "",
         f"=> on {clean_line(device)}: {summary(rows)}",
     ]
@@ -327,22 +343,3 @@ def summary(rows: Sequence[Row]) -> str:
     if asked:
         parts.append(f"a naive harness takes {took} of {asked} cheats for faster and right")
     return "; ".join(parts)
-
-
-def _as_json(device: str, rows: Sequence[Row]) -> dict[str, Any]:
-    return {
-        "device": device,
-        "categories": [{"category": category, **counts} for category, counts in by_category(rows)],
-        "fixtures": [
-            {
-                "id": row.fixture,
-                **attributes(row, "category", "rung", "kind", "outcome"),
-                "finding": row.findings[0] if row.findings else None,
-                "findings": list(row.findings),
-                "evidence": evidence(row),
-                **attributes(row, "naive_speedup", "naive_accepts", "speedup", "low", "high"),
-                "run_id": row.run_id or None,
-            }
-            for row in rows
-        ],
-    }

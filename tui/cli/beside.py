@@ -70,7 +70,7 @@ def lines(a: Document, b: Document, chosen: Sequence[Row]) -> list[str]:
         "",
         *(f"- {_versions(one)}" for one in (a, b)),
         "",
-        *_means(names, chosen),
+        *_means(chosen),
         "",
         *table_lines(heads, [_cells(row) for row in chosen]),
     ]
@@ -84,7 +84,7 @@ def _versions(one: Document) -> str:
     return cell(f"{one['on'] or 'unknown hardware'}: {told or 'versions not known'}")
 
 
-def _means(names: Sequence[str], chosen: Sequence[Row]) -> list[str]:
+def _means(chosen: Sequence[Row]) -> list[str]:
     """The geometric means over the lessons' own rungs, of all and of those without the host's time."""
     own = [row for row in chosen if row.rung != BASELINE]
     found = []

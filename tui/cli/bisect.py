@@ -27,9 +27,9 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 from aisp.tui.earlier import runs_of
 
 if TYPE_CHECKING:
+    from aisp.engine.protocol.requests import StartRuns
     from aisp.store.record import Run
     from aisp.tui.cli.stored import Opened
-    from aisp.tui.cli.turning import Manner
 
 LOOK_BACK_RUNS = 5000
 
@@ -59,9 +59,7 @@ LOOK_BACK_RUNS = 5000
 @common.root_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     target_id: str,
     good: str,
     bad: str,
@@ -70,7 +68,7 @@ def command(
     device: str,
     roots: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Find the edit that made a rung of TARGET slower, between two of its runs.
 
     The versions are the sources of the rung that runs had between the two, and those of the commits between them where
@@ -81,7 +79,9 @@ def command(
     Exit status: 0 found; 1 the bad version is not slower in turns; 2 no such run, runs of another target, the good one
     not older than the bad one; 3 it could not be done here; 130 left by Ctrl-C.
     """
-    from aisp.tui.cli.turning import LeftError, Manner  # how runs are followed, which needs msgspec
+    from msgspec import structs  # here and below: how runs are followed, which needs it
+
+    from aisp.tui.cli.turning import LeftError, as_measured
 
     begun = time.monotonic()
     with common.history() as opened:
@@ -99,10 +99,10 @@ def command(
             raise click.UsageError(f"run {run.id}: {end.reason}")
     many = plain.counted(len(versions), "version")
     common.note(f"{newer.target}: {chosen}: {many} from run {older.id} to run {newer.id}; {git}")
-    manner = Manner.of(newer, quick=quick)
+    how = as_measured(newer, quick=quick)
     if device != "auto":
-        manner = replace(manner, device=device, case=newer.case if device == newer.device else "")
-    trial = Trial(newer.target, chosen, versions, manner)
+        how = structs.replace(how, device=device, case=newer.case if device == newer.device else "")
+    trial = Trial(newer.target, chosen, versions, how)
     found = Found()
     try:
         found = search(versions, trial.ask, found)
@@ -110,7 +110,7 @@ def command(
         if slower := [step.number for step in found.steps if step.word is Word.BAD]:
             last = max((step.number for step in found.steps if step.word is Word.GOOD), default=0)
             common.note(f"as far as it came: the first bad version is between {last} and {min(slower)}")
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     found.runs = trial.runs
     took_s = time.monotonic() - begun
     common.answer(
@@ -118,7 +118,7 @@ def command(
         lambda: _as_json(newer.target, chosen, versions, found, git, took_s),
         lambda width: lines(newer.target, chosen, versions, found, took_s),
     )
-    ctx.exit(0 if found.first_bad is not None else 1)
+    return 0 if found.first_bad is not None else 1
 
 
 # -- which versions there are ------------------------------------------------------------------------------------------
@@ -169,21 +169,11 @@ def _commits(folder: Path, since: str, until: str) -> tuple[list[Version], str]:
 
     try:
         first_s, last_s = (datetime.fromisoformat(wall).timestamp() for wall in (since, until))
-        found = commits.touching(folder, first_s, last_s)
+        versions = commits.touching(folder, first_s, last_s)
     except commits.NoCommitsError as error:
         return [], f"without commits: {error}"
     except ValueError:
         return [], "without commits: the runs do not say when they were made"
-    versions = [
-        Version(
-            one.files,
-            {},
-            wall=datetime.fromtimestamp(one.seconds).astimezone().isoformat(),
-            commit=one.id,
-            subject=one.subject,
-        )
-        for one in found
-    ]
     return versions, f"with {plain.counted(len(versions), 'commit')}"
 
 
@@ -193,13 +183,13 @@ def _commits(folder: Path, since: str, until: str) -> tuple[list[Version], str]:
 class Trial:
     """Measures versions against the first one, in turns."""
 
-    def __init__(self, target: str, rung: str, versions: Sequence[Version], manner: Manner) -> None:
+    def __init__(self, target: str, rung: str, versions: Sequence[Version], how: StartRuns) -> None:
         from aisp.store.ulid import new_ulid
 
         self._target = target
         self._rung = rung
         self._versions = versions
-        self._manner = manner
+        self._how = how
         self._collection = f"bisect-{new_ulid()}"
         self.runs = 0
 
@@ -229,7 +219,7 @@ class Trial:
         except BetweenError as error:
             return Step(number, Word.SKIPPED, reason=str(error))
         folder = f"{name}_{number}"
-        turned = settle(self._collection, {folder: files}, self._manner)
+        turned = settle(self._collection, {folder: files}, self._how)
         if (run := turned.runs.get(folder)) is None:
             why = turned.refused.get(folder, "the run did not come to its end")
             raise NotHereError(f"the two versions cannot be run here: {why}")

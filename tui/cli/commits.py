@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from aisp.kernels.catalog.sources import LESSON, MAX_FILE_BYTES, MAX_FILES, MAX_SUBFOLDERS, SUFFIXES
+from aisp.store.results.bisection import Version
 from aisp.store.text import clean_line
 
 PATIENCE_S = 20.0
@@ -24,27 +25,13 @@ _GIT = (
 _FILE_MODES = (b"100644", b"100755")
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A commit, and the folder's sources as it left them.
-
-    Attributes:
-        seconds: since 1970, when it was committed.
-    """
-
-    id: str
-    seconds: int
-    subject: str
-    files: Mapping[str, bytes]
-
-
 class NoCommitsError(Exception):
     """There is nothing that git could say of the folder; the message says why."""
 
 
-def touching(folder: Path, since_s: float, until_s: float) -> list[Commit]:
-    """The commits reachable from HEAD that touched `folder` after `since_s` and until `until_s` (seconds since 1970),
-    oldest first.
+def touching(folder: Path, since_s: float, until_s: float) -> list[Version]:
+    """The folder's sources as commits reachable from HEAD left them that touched it after `since_s` and until `until_s`
+    (seconds since 1970), oldest first.
 
     Raises:
         NoCommitsError: git is not there, the folder is in no checkout, or git did not answer in time.
@@ -52,18 +39,20 @@ def touching(folder: Path, since_s: float, until_s: float) -> list[Commit]:
     if not folder.is_dir():
         raise NoCommitsError(f"{clean_line(os.fspath(folder))} is not there any more")
     _ask(folder, "rev-parse", "--show-prefix")
-    told = _ask(
+    log = _ask(
         *(folder, "log", "--no-show-signature", "--no-color", "-z", f"--max-count={MAX_COMMITS}"),
         *("--format=%H%n%ct%n%s", f"--since=@{int(since_s)}", f"--until=@{int(until_s) + 1}", "HEAD", "--", "."),
     )
     found = []
     blobs: dict[bytes, bytes] = {}
-    for entry in reversed(told.split(b"\0")):
+    for entry in reversed(log.split(b"\0")):
         commit, _, rest = entry.partition(b"\n")
         seconds, _, subject = rest.partition(b"\n")
         if commit and since_s < int(seconds) <= until_s:
             files = _files(folder, commit.decode(), blobs)
-            found.append(Commit(commit.decode(), int(seconds), clean_line(subject.decode("utf-8", "replace")), files))
+            wall = datetime.fromtimestamp(int(seconds)).astimezone().isoformat()
+            title = clean_line(subject.decode("utf-8", "replace"))
+            found.append(Version(files, {}, wall=wall, commit=commit.decode(), subject=title))
     return found
 
 

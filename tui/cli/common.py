@@ -61,6 +61,9 @@ device_option = click.option(
     show_default=True,
     help="Where to run; auto takes a GPU if there is one.",
 )
+hardware_option = click.option(
+    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest full run else."
+)
 roots_option = click.option(
     "--root",
     "roots",
@@ -297,17 +300,6 @@ def terminal_width() -> int | None:
     return columns if columns >= 20 else 80  # a terminal that says 0 or 1 does not know its size
 
 
-def table(
-    heads: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None, tabs: bool = True, **how: Any
-) -> list[str]:
-    """Cells of any words as a list for a terminal of `width` cells, see `plain.table`; without one, with a tab between
-    unless other tables stand around it."""
-    cells = [[clean_line(str(cell), limit=2000) for cell in row] for row in rows]
-    if width is None and tabs:
-        return ["\t".join(row) for row in (heads, *cells)]
-    return plain.table(heads, cells, width=width, **how)
-
-
 def by_reason(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """A line per reason, with the targets that have it; of pairs of target and reason."""
     found: dict[str, list[str]] = {}
@@ -369,6 +361,26 @@ def write_picture(file: str, draw: Callable[[str], None]) -> None:
         raise click.UsageError(cannot("written", file, error)) from None
 
 
+async def running(*, wait: bool = True) -> Connection | None:
+    """A connection to the engine that runs; None where none does. With `wait`, not before it takes requests.
+
+    Raises:
+        NotHereError: one runs here or on another host, and could not be reached.
+        EngineMismatchError: it speaks another protocol version.
+    """
+    from aisp.engine import lock  # here and below: asyncio and msgspec, only where an engine is asked
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+
+    held = lock.holder()
+    try:
+        return await connect(start=False, wait=wait)
+    except EngineMismatchError:
+        raise
+    except EngineUnavailableError as error:
+        none_runs(held, error)
+        return None
+
+
 def none_runs(held: Holder | None, error: Exception) -> None:
     """Return where there is no engine to reach, `held` having been looked at before.
 
@@ -415,6 +427,12 @@ def say_outcome(text: str, outcome: str) -> None:
     """
     colour = _COLOURS.get(outcome, "red")
     click.echo(click.style(text, fg=colour, bold=True) if colour else text)
+
+
+def say_result(lines: Iterable[str], outcome: str) -> None:
+    """Print a result for people, its outcome (`=> `) in the colour of its verdict or state."""
+    for line in lines:
+        say_outcome(line, outcome if line.startswith("=> ") else "ok")
 
 
 def _flat(text: str) -> str:

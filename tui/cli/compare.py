@@ -27,8 +27,7 @@ ROOMY_COLUMNS = 110
 @click.argument("first", metavar="RUN_A", shell_complete=common.complete_runs)
 @click.argument("second", metavar="RUN_B", shell_complete=common.complete_runs)
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
+def command(first: str, second: str, as_json: bool) -> int:
     """Put the stored runs RUN_A and RUN_B side by side; how much faster is B?
 
     A run is named by its id or the beginning of it. Runs of other GPUs, drivers, clocks or hosts, a quick
@@ -40,7 +39,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     with common.history() as opened:
         found = comparing.read(opened, first, second)
     common.answer(as_json, lambda: _as_json(found), lines, found)
-    ctx.exit(1 if found.refused else 0)
+    return 1 if found.refused else 0
 
 
 def lines(compared: Compared, *, width: int | None) -> list[str]:

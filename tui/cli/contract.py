@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, at, attributes, documents
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 
 if TYPE_CHECKING:
-    from aisp.kernels.catalog.contracts import Contract
+    from aisp.kernels.catalog.contracts import Changed, Contract
     from aisp.kernels.catalog.model import Problem
     from aisp.store.results.contract import Breach, Figure
     from aisp.store.results.reading import Reading
@@ -34,10 +35,7 @@ ACTIONS = {"new": ("file", "out", "origin"), "diff": ("file", "other"), "file": 
 @common.out_option("out", "", f"With --new: into this file; {USUAL_FILE} by default.", type=click.Path(dir_okay=False))
 @click.option("--from", "origin", metavar="RUN.yaml", type=_A_FILE, help="With --new: of this BenchmarkRun document.")
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: str | None,
     other: str | None,
     as_yaml: bool,
@@ -45,7 +43,7 @@ def command(
     origin: str | None,
     as_json: bool,
     **_: bool,
-) -> None:
+) -> int:
     """Say whether FILE is a contract, and whether RUN, or the last result of TARGET, keeps it.
 
     A run that breaks its contract is no result of that contract; each line that it breaks is named. Its own verdict
@@ -62,14 +60,14 @@ def command(
     chosen = common.action(ACTIONS)
     if chosen == "new":
         new(out or file, origin, as_json=as_json)
-        return
+        return EXIT_GOOD
     if file is None or (chosen == "diff" and other is None):
         raise click.UsageError("give a contract FILE, two with --diff, or --new to write one")
-    _A_FILE.convert(file, None, ctx)
+    _A_FILE.convert(file, None, None)
     if other is not None and chosen == "diff":
-        _A_FILE.convert(other, None, ctx)
-        ctx.exit(diff(file, other, as_json=as_json))
-    ctx.exit(check(file, other, as_yaml=as_yaml, as_json=as_json))
+        _A_FILE.convert(other, None, None)
+        return diff(file, other, as_json=as_json)
+    return check(file, other, as_yaml=as_yaml, as_json=as_json)
 
 
 # -- new ---------------------------------------------------------------------------------------------------------------
@@ -216,18 +214,28 @@ def diff(a: str, b: str, *, as_json: bool) -> int:
     changed = contracts.diff(one, other)
     if as_json:
         sides = [{"file": file, "sha256": found.sha256} for file, found in ((a, one), (b, other))]
-        keys = [{"key": item.key, "a": item.a, "b": item.b} for item in changed]
-        common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": keys})
+        changes = documents(CHANGED, changed)
+        common.say_document({"a": sides[0], "b": sides[1], "alike": not changed, "changed": changes})
     elif not changed:
         common.say("alike")
     else:
-        heads = ["key", common.path_text(a), common.path_text(b)]
-        rows = [
-            [item.key, *(plain.DASH if one is None else contracts.as_toml(one) for one in (item.a, item.b))]
-            for item in changed
-        ]
-        common.say("\n".join(common.table(heads, rows, width=common.terminal_width(), shrink=heads[2])))
+        key, *values = CHANGED
+        columns = [replace(one, head=common.path_text(file)) for one, file in zip(values, (a, b), strict=True)]
+        common.say("\n".join(plain.listing([key, *columns], changed, width=common.terminal_width())))
     return EXIT_NO if changed else EXIT_GOOD
+
+
+def _toml(value: Any) -> str:
+    from aisp.kernels.catalog import contracts
+
+    return "" if value is None else contracts.as_toml(value)
+
+
+CHANGED: tuple[Column[Changed], ...] = (
+    Column("key", "in which they differ", at("key"), "key"),
+    Column("a", "its value in the first, null where it has none", at("a"), "A", lambda item: _toml(item.a)),
+    Column("b", "in the second", at("b"), "B", lambda item: _toml(item.b), shrink=True),
+)
 
 
 # -- what they share ---------------------------------------------------------------------------------------------------

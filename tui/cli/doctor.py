@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, machine
+from aisp.tui.cli.tree import EXIT_GOOD
 from aisp.tui.facts import Check, Facts, Health
 
 SIGNS = {
@@ -27,8 +27,7 @@ _COLOURS = {Health.WARNING: "yellow", Health.PROBLEM: "red"}
     help="Accept what appeared on the import path while a run went on: it was you. Nothing else is done.",
 )
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
+def command(accept: bool, as_json: bool) -> int:
     """Check this machine: Python, torch, driver, GPUs, SQLite, folders, engine, system limits, terminal.
 
     A line for each thing: ok, warning, problem or cannot tell, what was found, and the fix. Nothing is changed,
@@ -39,16 +38,17 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
     if accept:
         told = imports.accept()
         common.answer(as_json, lambda: {"accepted": told}, lambda width: [told])
-        return
+        return EXIT_GOOD
     found = examine(Facts())
     if as_json:
-        common.say_document(_as_json(found))
+        counts = {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Health}
+        common.say_document({"checks": documents(CHECKS, found), "counts": counts})
     else:
         for check, line in zip(found, lines(found), strict=True):
             colour = _COLOURS.get(check.verdict)
             click.echo(click.style(line, fg=colour) if colour else line)
         common.say(f"\n{summary(found)}")
-    ctx.exit(1 if any(check.verdict is Health.PROBLEM for check in found) else 0)
+    return 1 if any(check.verdict is Health.PROBLEM for check in found) else 0
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -74,9 +74,9 @@ def lines(found: list[Check]) -> list[str]:
     shown = []
     for check in found:
         head = f"{SIGNS[check.verdict]:<{sign}}  {check.title:<{title}}  "
-        line = head + clean_line(check.value, limit=2000)
+        line = head + _VALUE.cell(check)
         if check.fix:
-            line += "\n" + " " * len(head) + f"-> {clean_line(check.fix, limit=2000)}"
+            line += "\n" + " " * len(head) + f"-> {_FIX.cell(check)}"
         shown.append(line)
     return shown
 
@@ -87,8 +87,12 @@ def summary(found: list[Check]) -> str:
     return ", ".join(f"{count} {SIGNS[verdict].lower()}" for verdict, count in counts.items() if count)
 
 
-def _as_json(found: list[Check]) -> dict[str, Any]:
-    return {
-        "checks": [{"id": c.id, "title": c.title, "state": c.verdict, "value": c.value, "fix": c.fix} for c in found],
-        "counts": {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Health},
-    }
+_VALUE: Column[Check] = Column("value", "what there is", lambda check: clean_line(check.value, limit=2000))
+_FIX: Column[Check] = Column("fix", "what helps", lambda check: clean_line(check.fix, limit=2000))
+CHECKS: tuple[Column[Check], ...] = (
+    *fields("", {"id": "of the check", "title": "what it looks at"}),
+    Column("state", "`ok`, `warning` (it works, but not as well as it could), `problem` (something will not work) or "
+           "`unknown`", at("verdict")),
+    _VALUE,
+    _FIX,
+)  # fmt: skip

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import time
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import click
 
 from aisp.engine import lock, paths
 from aisp.store.text import clean_line
-from aisp.tui import plain
+from aisp.tui import jobs, plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError, NotHereError
 
@@ -43,10 +44,7 @@ ACTIONS = {"start": (), "stop": ("when_idle", "force"), "logs": ("count", "follo
 )
 @click.option("--follow", "-f", is_flag=True, help="With --logs: go on printing what is added, until Ctrl-C.")
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, /, when_idle: bool, force: bool, count: int, follow: bool, as_json: bool, **_: bool
-) -> None:
+def command(when_idle: bool, force: bool, count: int, follow: bool, as_json: bool, **_: bool) -> int:
     """Show what the engine is doing (devices, queue, watches, memory), start it, stop it, or show its log.
 
     Other commands start it by themselves; --start is for warming it up, and for seeing why it does not start.
@@ -62,7 +60,8 @@ def command(
         case "logs":
             logs(count, follow, as_json)
         case _:
-            ctx.exit(status(as_json))
+            return status(as_json)
+    return EXIT_GOOD
 
 
 def start(as_json: bool) -> None:
@@ -162,9 +161,8 @@ def status_lines(head: dict[str, Any], answer: Status | None, *, width: int | No
         place = "CPU" if device.index < 0 else f"GPU {device.index}"
         lines.append(", ".join([f"{place}: {device.name}", *filter(None, facts)]))
     lines += [f"no GPU: {answer.gpu_note}"] if answer.gpu_note else []
-    rows = [(i.target, i.state, i.device, "quick" if i.quick else "full", i.trigger, i.run_id) for i in answer.queue]
-    heads = ["target", "state", "device", "mode", "from", "run"]
-    lines += ["", *plain.table(heads, rows)] if rows else ["queue: empty"]
+    queue = jobs.rows(answer.queue, time.monotonic_ns())
+    lines += ["", *plain.listing(jobs.JOBS, queue, width=width, tabs=False)] if queue else ["queue: empty"]
     for watch in answer.watches:
         polling = ", by looking now and then" if watch.polling else ""
         lines.append(f"watching {watch.target}: {watch.edits} edits{polling}, {watch.folder}")
@@ -210,7 +208,7 @@ async def _stop(when_idle: bool) -> int | None:
             deadline = None if when_idle else time.monotonic() + STOP_PATIENCE_S
             progress = common.Progress()
             started = time.monotonic()
-            while not gone.now():
+            while not gone.within(0):
                 if deadline is not None and time.monotonic() > deadline:
                     raise NotHereError(
                         f"the engine (pid {pid}) still runs after {STOP_PATIENCE_S:.0f} s; "
@@ -227,54 +225,31 @@ class _Gone:
     """Tells whether a process has ended, without mistaking a newer process of the same number for it."""
 
     def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._handle: int | None = None
-        self._ended = False
+        self._pid = pid
+        self._handle: int | None = None  # None where it had ended before
 
     def __enter__(self) -> _Gone:
-        try:
-            self._handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            self._ended = True
-        except OSError:
-            self._handle = None  # an old kernel: `now` looks at the number instead
+        with contextlib.suppress(ProcessLookupError):
+            self._handle = os.pidfd_open(self._pid)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             os.close(self._handle)
 
-    def now(self) -> bool:
-        """Whether it has ended."""
-        if self._ended:
+    def within(self, patience_s: float) -> bool:
+        """Whether it ends within so many seconds; 0 asks whether it has ended."""
+        if self._handle is None:
             return True
-        if self._handle is not None:
-            # A pidfd becomes readable when the process has ended.
-            poll = select.poll()
-            poll.register(self._handle, select.POLLIN)
-            return bool(poll.poll(0))
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        return False
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)  # a pidfd becomes readable when the process has ended
+        return bool(poll.poll(patience_s * 1e3))
 
     def send(self, number: int) -> None:
         """Send a signal to that very process; nothing happens where it has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._handle is not None:
+        if self._handle is not None:
+            with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
-            else:
-                os.kill(self.pid, number)
-
-    def wait(self, patience_s: float) -> bool:
-        """Wait for its end; whether it came."""
-        deadline = time.monotonic() + patience_s
-        while not self.now():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        return True
 
 
 def force_stop() -> int | None:
@@ -291,9 +266,9 @@ def force_stop() -> int | None:
         if lock.holder() != held:
             return None
         process.send(signal.SIGTERM)
-        if not process.wait(TERM_GRACE_S):
+        if not process.within(TERM_GRACE_S):
             process.send(signal.SIGKILL)
-            if not process.wait(STOP_PATIENCE_S):
+            if not process.within(STOP_PATIENCE_S):
                 raise NotHereError(f"pid {pid} does not die; it may be stuck in the driver, which a reboot ends")
     return pid
 
@@ -320,25 +295,13 @@ def logs(count: int, follow: bool, as_json: bool) -> None:
                 show(line)
 
 
-TAIL_BLOCK_BYTES = 64 * 1024
-
-
 def tail(path: Path, count: int) -> list[str]:
     """The newest `count` lines of a file, oldest first; empty where there is none."""
-    if count == 0:
-        return []
-    data = b""
     try:
         with path.open("rb") as source:
-            end = source.seek(0, os.SEEK_END)
-            while end > 0 and data.count(b"\n") <= count:
-                begin = max(0, end - TAIL_BLOCK_BYTES)
-                source.seek(begin)
-                data = source.read(end - begin) + data
-                end = begin
+            return [line.rstrip(b"\r\n").decode("utf-8", "backslashreplace") for line in deque(source, count)]
     except OSError:
         return []
-    return [line.decode("utf-8", "backslashreplace") for line in data.splitlines()[-count:]]
 
 
 def following(path: Path, offset: int) -> Iterator[str]:

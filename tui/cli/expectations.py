@@ -53,9 +53,7 @@ if TYPE_CHECKING:
 @click.option("--accept-portable", is_flag=True, help="Let runs with the policy portable make ranges too.")
 @common.roots_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     selectors: tuple[str, ...],
     hardware: str | None,
     min_speedup: float | None,
@@ -68,7 +66,7 @@ def command(
     accept_portable: bool,
     roots: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Show the predicted range of each target's speed-up beside what was measured last on that hardware; or ask of a
     GPU whether it still is as it was agreed to be.
 
@@ -85,7 +83,7 @@ def command(
     catalog = common.load_catalog(roots)
     targets = resolve.targets(selectors, roots, catalog=catalog)[0] if selectors else list(catalog.targets)
     if not asked:
-        ctx.exit(predictions(targets, hardware, as_json=as_json))
+        return predictions(targets, hardware, as_json=as_json)
     with runs(kept) as known:
         if refresh:
             scope = Scope.PORTABLE if portable else Scope.STRICT
@@ -99,14 +97,14 @@ def command(
                 into=into,
                 accept_portable=accept_portable,
             )
-            ctx.exit(agreed.tell_refresh(fresh, scope, yes=yes, as_json=as_json))
+            return agreed.tell_refresh(fresh, scope, yes=yes, as_json=as_json)
         meant = agreed.meant_hardware(known, targets, hardware)
         if min_speedup is not None:
             least = agreed.least(known, targets, meant, min_speedup)
             below = [one.target.id for one in least if one.below]
             told = {"hardware": meant, "min_speedup": min_speedup, "below": below, "targets": documents(LEAST, least)}
             common.answer(as_json, lambda: told, agreed.least_lines, least, meant, min_speedup)
-            ctx.exit(1 if any(one.below for one in least) else 0)
+            return 1 if any(one.below for one in least) else 0
         there = agreed.read_files(roots, None if selectors else catalog)
         scopes = [scope for scope, wanted in ((Scope.STRICT, strict), (Scope.PORTABLE, portable)) if wanted]
         held = agreed.hold(known, targets, meant, there, scopes)
@@ -118,7 +116,7 @@ def command(
         makes = f"aisp dev expectations --refresh{' --portable' if scope is Scope.PORTABLE else ''}"
         common.note(f"no {scope} file speaks of {meant}; `{makes}` makes one out of its runs")
     missed = any(one.met.missed or one.met is Met.APART for _, targets_held in held for one in targets_held)
-    ctx.exit(1 if missed or not any(targets_held for _, targets_held in held) else 0)
+    return 1 if missed or not any(targets_held for _, targets_held in held) else 0
 
 
 @contextlib.contextmanager

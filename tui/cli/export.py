@@ -13,8 +13,17 @@ from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import EXIT_NO, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, NotHereError
 from aisp.tui.sharing import FORMS
+
+
+def _form_options(function: common.Function) -> common.Function:
+    """A flag for each form; Markdown by default."""
+    for form, (what, _) in reversed(list(FORMS.items())):
+        flag = "package" if form == "json" else form
+        sentence = f"Write {what}{'; the default' if form == 'md' else ''}."
+        function = click.option(f"--{flag}", "form", flag_value=form, default="md", help=sentence)(function)
+    return click.option("--json", "form", flag_value="json", hidden=True)(function)
 
 
 @click.command("export")
@@ -22,21 +31,8 @@ from aisp.tui.sharing import FORMS
 @common.out_option(
     "file", "FILE", "Write it into this file, whole or not at all.", type=click.Path(dir_okay=False, path_type=Path)
 )
-@click.option("--md", "form", flag_value="md", default="md", help="Markdown for a pull request; the default.")
-@click.option("--html", "form", flag_value="html", help="A page with plot, checks and machine, in one file.")
-@click.option("--svg", "form", flag_value="svg", help="A picture of samples and distribution.")
-@click.option("--package", "form", flag_value="json", help="A package that `aisp import` takes in elsewhere.")
-@click.option("--json", "form", flag_value="json", hidden=True)
-@click.option("--kernelbench", "form", flag_value="kernelbench", help="Samples of KernelBench's eval_results.json.")
-@click.option("--trace", "form", flag_value="trace", help="Trace lines of FlashInfer-Bench or SOL-ExecBench.")
-@click.option(
-    "--smaller-is-better",
-    "form",
-    flag_value="smaller-is-better",
-    help="customSmallerIsBetter data, for dashboards of CI.",
-)
-@click.pass_context
-def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> None:
+@_form_options
+def export(wanted: str, file: Path | None, form: str) -> int:
     """Write a stored run for somebody else, into a file or to stdout.
 
     A run is named by its id or the beginning of it; a target by its id, name or path, which means its last result.
@@ -52,15 +48,16 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
             text = FORMS[form][1](opened, opened.one(wanted))
     except (PackageError, NothingError) as error:
         common.note(error)
-        ctx.exit(EXIT_NO)
+        return EXIT_NO
     if file is None:
         common.say(text.rstrip("\n"))
-        return
+        return EXIT_GOOD
     try:
         write_whole(file, text.encode())
     except OSError as error:
         raise click.UsageError(common.cannot("written", file, error)) from None
     common.tell(f"wrote {common.path_text(file)}, {plain.size(len(text.encode('utf-8')))}")
+    return EXIT_GOOD
 
 
 @click.command("import")
@@ -68,8 +65,7 @@ def export(ctx: click.Context, wanted: str, file: Path | None, form: str) -> Non
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @common.json_option
-@click.pass_context
-def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
+def import_(files: tuple[Path, ...], as_json: bool) -> int:
     """Take runs in that another machine exported with --package, as foreign ones.
 
     A foreign run is in its target's history under its machine's name, and can be opened, compared and exported. It is
@@ -107,4 +103,4 @@ def import_(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
             else:
                 what = f"{row['target']} of {row['machine']}, run {row['run_id']}"
                 common.say(f"{what}{'' if row['new'] else ': was here already'}")
-    ctx.exit(EXIT_NO if any(row["problem"] for row in told) else 0)
+    return EXIT_NO if any(row["problem"] for row in told) else 0

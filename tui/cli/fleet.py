@@ -11,12 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from aisp.store.results import tables
 from aisp.store.results.candidate import FINALISTS
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, at, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -149,8 +150,8 @@ def command(
 def status(*, as_json: bool) -> None:
     """Show how many candidates wait, are under way, have an outcome or were given up. Asks no cluster."""
     with common.candidates() as table:
-        batches = [(name, table.rows(name)) for name in table.batches()[:MOST_BATCHES]]
-    common.answer(as_json, lambda: status_document(batches), status_lines, batches)
+        batches = [Batch(name, table.rows(name)) for name in table.batches()[:MOST_BATCHES]]
+    common.answer(as_json, lambda: {"batches": documents(BATCHES, batches)}, status_lines, batches)
 
 
 def agents(address: str, wait_s: float, *, as_json: bool) -> int:
@@ -163,9 +164,7 @@ def agents(address: str, wait_s: float, *, as_json: bool) -> int:
         found = asyncio.run(running.agents(address, patience_s=wait_s))
     except running.NoFleetError as error:
         raise NotHereError(str(error)) from None
-    names = ("name", "host", "ready", "gpus", "devices", "build", "pid", "note")
-    told = [{**attributes(one, *names), "state_dir": one.state} for one in found]
-    common.answer(as_json, lambda: {"agents": told}, agents_lines, found)
+    common.answer(as_json, lambda: {"agents": documents(AGENTS, found)}, plain.listing, AGENTS, found)
     return EXIT_GOOD if any(one.ready for one in found) else EXIT_NO
 
 
@@ -212,7 +211,7 @@ class Session:
         if self._as_json:
             self.progress.clear()
             where = {name: str(value) if (value := end.where.get(name)) else None for name in WHERE}
-            common.say_line({**judge_many.document(end), "where": where})
+            common.say_line({**tables.as_json(judge_many.ENDS, end), "where": where})
         said = end.outcome.word if end.outcome is not None else f"given up: {end.why}"
         self.progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
         if end.where and not end.known:
@@ -232,51 +231,56 @@ class Session:
         return [f"{len(self._by):,} ended in {took}, {self._pace}: {by}"]
 
 
-def status_document(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]]) -> dict[str, Any]:
-    return {
-        "batches": [
-            {
-                "name": name,
-                **standing(rows),
-                "given_up": [
-                    {"candidate": each, "sha256": row.candidate, "why": row.reason}
-                    for each, row in _dead(rows)[:MOST_DEAD]
-                ],
-            }
-            for name, rows in batches
-        ]
-    }
-
-
-def status_lines(batches: Sequence[tuple[str, Sequence[tuple[str, Row]]]], *, width: int | None) -> Iterable[str]:
+def status_lines(batches: Sequence[Batch], *, width: int | None) -> Iterable[str]:
     if not batches:
         yield "no candidates; `aisp fleet FOLDER --against TARGET` plans them"
-    for name, rows in batches:
-        counts = ", ".join(f"{count:,} {word}" for word, count in standing(rows).items() if count)
-        yield f"{clean_line(name, limit=1000)}: {counts}"
-        for each, row in _dead(rows)[:MOST_DEAD]:
+    for batch in batches:
+        counts = ", ".join(f"{count:,} {word}" for word in STANDINGS if (count := batch.counts[word]))
+        yield f"{clean_line(batch.name, limit=1000)}: {counts}"
+        for each, row in batch.dead:
             yield f"  {clean_line(each)}: given up after {row.attempts} attempts: {clean_line(row.reason, limit=500)}"
 
 
-def standing(rows: Sequence[tuple[str, Row]]) -> dict[str, int]:
-    """How many rows are where."""
-    counts = Counter(row.state.value for _, row in rows)
-    return {word: counts[word] for word in ("planned", "leased", "done", "dead")}
+class Batch(NamedTuple):
+    """Candidates that were planned together, by their names."""
+
+    name: str
+    rows: Sequence[tuple[str, Row]]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many rows are where."""
+        return Counter(row.state.value for _, row in self.rows)
+
+    @property
+    def dead(self) -> list[tuple[str, Row]]:
+        """Those that were given up, the first of them."""
+        return [(name, row) for name, row in self.rows if row.state == "dead"][:MOST_DEAD]
 
 
-def _dead(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
-    return [(name, row) for name, row in rows if row.state.value == "dead"]
+def _counted(word: str, means: str) -> Column[Batch]:
+    return Column(word, means, lambda batch: batch.counts[word])
 
 
-def agents_lines(found: Sequence[Agent], *, width: int | None) -> Iterable[str]:
-    rows = [
-        (
-            one.name,
-            ",".join(one.gpus) or plain.DASH,
-            ", ".join(one.devices) or plain.DASH,
-            one.state or plain.DASH,
-            "takes rows" if one.ready else one.note or "is not there yet",
-        )
-        for one in found
-    ]
-    return common.table(("agent", "gpus", "devices", "state folder", "note"), rows, width=width, shrink="note")
+STANDINGS = {
+    "planned": "how many wait",
+    "leased": "how many are under way",
+    "done": "how many have an outcome",
+    "dead": "how many were given up",
+}
+BATCHES: tuple[Column[Batch], ...] = (
+    *fields("", {"name": "what was asked for"}),
+    *(_counted(word, means) for word, means in STANDINGS.items()),
+    Column("given_up", "those that were given up, each with `candidate`, `sha256` and `why`",
+           lambda batch: [{"candidate": each, "sha256": row.candidate, "why": row.reason} for each, row in batch.dead]),
+)  # fmt: skip
+AGENTS: tuple[Column[Agent], ...] = (
+    Column("name", "the agent: its host, and which GPU of it", at("name"), "agent"),
+    *fields("", {"host": "as its runs are stored with", "ready": "whether it takes rows"}),
+    Column("gpus", "how Ray names what it holds", at("gpus"), "gpus", lambda one: ",".join(one.gpus)),
+    Column("devices", "what its engine can run on", at("devices"), "devices", lambda one: ", ".join(one.devices)),
+    *fields("", {"build": "hash of the aisp there", "pid": "of its process"}),
+    Column("state_dir", "where its engine keeps things", at("state"), "state folder"),
+    Column("note", "why it takes no rows", at("note"), "note",
+           lambda one: "takes rows" if one.ready else one.note or "is not there yet", shrink=True),
+)  # fmt: skip

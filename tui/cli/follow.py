@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Fault, FindingStatus, Limiter, State
-from aisp.store.record import Arm, Comparison, RooflineBound, unplanned
+from aisp.store.record import Arm, Comparison, Naive, RooflineBound, unplanned
 from aisp.store.results import busy, outcome
 from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.hardware import confined
@@ -28,7 +28,7 @@ from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
-from aisp.tui.results import end_words, quality_notes, state_words, timing_words
+from aisp.tui.results import end_words, quality_notes, state_words, timing_words, with_reason
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -80,7 +80,6 @@ class Follower:
         self.wanted = None if wanted is None else list(wanted)
         self.runs: dict[str, Followed] = {run_id: Followed(unplanned(run_id)) for run_id in self.wanted or ()}
         self.telemetry: events.TelemetryBatch | None = None
-        self.banners: dict[str, events.Banner] = {}
         self.gap = False  # events were lost: what they said must be asked for
 
     @property
@@ -100,11 +99,6 @@ class Follower:
             self.telemetry = event
         elif isinstance(event, events.Gap):
             self.gap = True
-        elif isinstance(event, events.Banner):
-            if event.text:
-                self.banners[event.key] = event
-            else:
-                self.banners.pop(event.key, None)
         run_id = getattr(event, "run_id", "")
         if not run_id or isinstance(event, events.WatchEdit):
             return None
@@ -142,7 +136,7 @@ def summary(run: Reading) -> str:
     if end.state is not State.OK and ended.outcome is not outcome.Outcome.CAUGHT:
         return end_words(end)
     if ended.silent:
-        return f"{ended.word}: {clean_line(run.not_here) or end.reason}; the baseline is right"
+        return f"{with_reason(ended.word, clean_line(run.not_here) or end.reason)}; the baseline is right"
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best, text = run.best, "right, not timed"
     if run.best_ms is not None:
@@ -151,7 +145,7 @@ def summary(run: Reading) -> str:
         verdict = ended.word if ended.outcome.compared else "not a verdict:"
         text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
     if refused:
-        marked = marked or f"{ended.word}: {end.reason}"
+        marked = marked or with_reason(ended.word, end.reason)
         return marked if best is None else f"{marked}; {text}"
     if ended.outcome is outcome.Outcome.SUSPECT:
         text = f"{ended.word}, {text}: {end.reason or clean_line(_doubts(run)) or 'the times are not to be believed'}"
@@ -225,6 +219,11 @@ _LIGHT = (
     printed("clock ms", lambda arm: plain.number(at("light.clock_ms")(arm)), right=True, drop=1),
     printed("measured ms", lambda arm: plain.number(at("light.measured_ms")(arm)), right=True),
     printed("score", lambda arm: _score(arm.light), right=True, drop=3),
+)
+_NAIVE = (
+    printed("rung", lambda one: one[0], shrink=True),
+    printed("a naive harness says", lambda one: plain.speedup(one[1].speedup)),
+    printed("outputs accepted", lambda one: {True: "yes", False: "no", None: None}[one[1].accepts]),
 )
 _RANKS = (
     printed("rung", lambda one: one[0], shrink=True),
@@ -315,19 +314,17 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
     """The table of what a naive harness says of each rung, beside what is said here. Empty where it was not
     asked."""
     asked = [(arm.rung, arm.naive) for arm in arms if arm.naive is not None and arm.rung != run.baseline]
-    rows = []
-    for rung, naive in asked:
-        against, mark = run.comparison(rung), run.bar(rung)
-        ours = plain.DASH
-        if against is not None:
-            ours = plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
-        accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
-        rows.append([rung, plain.speedup(naive.speedup), accepts, mark.word if mark else ours])
-    if not rows:
+    if not asked:
         return []
-    heads = ["rung", "a naive harness says", "outputs accepted", "we say"]
+
+    def ours(one: tuple[str, Naive]) -> str | None:
+        against, mark = run.comparison(one[0]), run.bar(one[0])
+        if mark or against is None:
+            return mark.word if mark else None
+        return plain.speedup(against.speedup, against.low, against.high, verdict=against.verdict)
+
     notes = [f"{rung}: no naive time: {naive.note}" for rung, naive in asked if naive.note]
-    return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
+    return [*plain.listing([*_NAIVE, printed("we say", ours)], asked, width=width, tabs=False), *notes]
 
 
 def rule_lines(run: Reading) -> list[str]:

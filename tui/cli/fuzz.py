@@ -96,10 +96,7 @@ ACTIONS = {"replay": (), "": ("rungs", "cases", "seed", "strategies", "device", 
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     target_id: str,
     rungs: tuple[str, ...],
     strategies: tuple[str, ...],
@@ -108,7 +105,7 @@ def command(
     as_json: bool,
     replay: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
 
     `corpus` tries the oracle itself: 26 operators, right and wrong in known ways. ID, or its beginning, is that of a
@@ -122,7 +119,7 @@ def command(
     if replay:
         from aisp.tui.cli import replay as replaying  # which follows as this does
 
-        ctx.exit(replaying.replay(target_id, again=how["again"], as_json=as_json))
+        return replaying.replay(target_id, again=how["again"], as_json=as_json)
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     of_corpus = not roots and (target_id == CORPUS or is_operator(target_id))
@@ -138,25 +135,20 @@ def command(
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         drawn = following.seed
         common.answer(as_json, lambda: _corpus_json(drawn, how["cases"], judged), corpus_lines, drawn, judged)
-        ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
+        return EXIT_INTERRUPTED if interrupted else corpus_status(judged)
     root, target = find_target(target_id, roots)
-    for name in rungs:
-        try:
-            target.rung(name)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
+    resolve.checked(target, rungs=rungs)
     ask = Ask(requests.FuzzTarget(root=root, target=target.id, rungs=list(rungs), **how))
     interrupted = asyncio.run(Following([ask]).run())
     record = ask.record
     if record is None:
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     if as_json:
         common.say_document(_as_json(record, ask.failures))
     else:
-        *body, told = lines(record, ask.failures, width=common.terminal_width())
-        common.say("\n".join(body))
-        common.say_outcome(told, _COLOUR_AS[overall(record.rungs)])
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs))
+        outcome = _COLOUR_AS[overall(record.rungs)]
+        common.say_result(lines(record, ask.failures, width=common.terminal_width()), outcome)
+    return EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs)
 
 
 _COLOUR_AS = {
@@ -180,10 +172,8 @@ def find_target(target_id: str, roots: Sequence[str]) -> tuple[str, Target]:
         operators = {target.id.rpartition(":")[2]: target for target in corpus.load().targets}
         name = target_id.removeprefix(f"{CORPUS}:")
         if name not in operators:
-            import difflib  # only on the error path
-
-            near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
-            raise click.UsageError(f"no operator {name!r} in the corpus; there are {', '.join(near)}")
+            there = f"there are {', '.join(operators)}"
+            raise common.unknown(f"no operator {name!r} in the corpus", name, list(operators), there)
         return CORPUS, operators[name]
     target = resolve.target(target_id, roots)
     return common.engine_roots([target.root])[0], target
@@ -207,7 +197,7 @@ class Ask:
     Attributes:
         failures: of a fuzz, by id, the smallest case that was heard of.
         end: what the engine said last; None while it goes on, and where `refused` says why it was never begun.
-        deaf: events were lost, so that the store knows better.
+        deaf: events were lost, so that the store knows better; `gap`: they were lost just now.
         joined: somebody else asked for it before, and may want it.
     """
 
@@ -221,6 +211,7 @@ class Ask:
     end: events.FuzzFinished | events.LintFinished | events.ReplayFinished | None = None
     refused: str = ""
     deaf: bool = False
+    gap: bool = False
     joined: bool = False
 
     @property
@@ -284,29 +275,29 @@ class Following(Interruptible):
         return False
 
     async def _follow(self, engine: Connection) -> bool:
+        return not await self._next(engine) or await self._listen(engine)
+
+    async def _settle(self, engine: Connection) -> bool:
+        ask = self._going
+        if ask is not None and ask.gap:
+            ask.gap = False
+            await self._catch_up(engine, ask)
+        if ask is None or ask.end is None:
+            return False
+        self._close(ask)
+        return not await self._next(engine)
+
+    def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
-        if not await self._next(engine):
-            return True
-        async for batch in engine.batches():
-            for event in batch:
-                self.banner(event)
-                if isinstance(event, events.Gap) and self._going is not None:
-                    self._going.deaf = True
-                    await self._catch_up(engine, self._going)
-                elif self._going is not None and getattr(event, "fuzz_id", "") == self._going.id:
-                    self._take(self._going, event)
-                if self._going is not None and self._going.end is not None:
-                    self._close(self._going)
-                    if not await self._next(engine):
-                        return True
-            self._draw()
-        return False
-
-    def _take(self, ask: Ask, event: events.Event) -> None:
-        from aisp.engine.protocol import events  # already imported by the connection
-
-        if isinstance(event, events.FuzzPlanned):
+        ask = self._going
+        if ask is None:
+            return
+        if isinstance(event, events.Gap):
+            ask.deaf = ask.gap = True
+        elif getattr(event, "fuzz_id", "") != ask.id:
+            return
+        elif isinstance(event, events.FuzzPlanned):
             ask.planned = event
             self.seed = event.seed if self.seed is None else self.seed
         elif isinstance(event, events.FuzzCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,12 +17,13 @@ from aisp.store.results.comparison import flat
 from aisp.store.results.outside import outside_of
 from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
-from aisp.store.results.tables import at, printed, shown
+from aisp.store.results.tables import Column, at, printed, shown
 from aisp.store.results.tables.runs import RUNS, Listed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines
+from aisp.tui.cli.tree import EXIT_GOOD
 from aisp.tui.earlier import foreign_machine
 
 if TYPE_CHECKING:
@@ -35,8 +37,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> None:
+def command(wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> int:
     """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
 
     A run is named by its id or the beginning of it. TARGET is an id, a name that one target alone has, a chapter or a
@@ -50,7 +51,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
             found = opened.meant(wanted, roots)
             if isinstance(found, str):
                 show(opened, found, as_json=as_json)
-                return
+                return EXIT_GOOD
             targets = [name for named in found for name in named]
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
         names: list[str | None] = [*targets] or [None]
@@ -69,7 +70,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         within = [word for root in roots for word in ("--root", root)]
         makes = repeating.shell("aisp", "run", named or "TARGET", *within)
         common.note(f"no run{named and f' of {named}'} is stored yet; `{makes}` makes one")
-    ctx.exit(0 if listed else 1)
+    return 0 if listed else 1
 
 
 def lines(runs: Sequence[Listed], *, with_target: bool, width: int | None) -> list[str]:
@@ -101,7 +102,7 @@ def whole_lines(
         plain.listing(COMPARISONS, [(run, one) for one in run.comparisons], width=width, tabs=False)
         if run.comparisons
         else [],
-        plain.table(["without an answer", "why"], list(why), width=width, shrink="why") if why else [],
+        plain.listing(_pairs("without an answer", "why"), why, width=width, tabs=False) if why else [],
         plain.listing(STEPS, run.record.steps, width=width, tabs=False) if run.record.steps else [],
         _facts("planned", manifest, width=width),
         _facts("ran on", environment, width=width),
@@ -161,5 +162,9 @@ STEPS = (
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
-    rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
-    return plain.table([head, ""], rows, width=width, shrink="") if rows else []
+    return plain.listing(_pairs(head, ""), sorted(flat(facts).items()), width=width, tabs=False) if facts else []
+
+
+def _pairs(first: str, second: str) -> list[Column[tuple[str, Any]]]:
+    """Two columns of what each pair has."""
+    return [printed(first, itemgetter(0)), printed(second, itemgetter(1), shrink=True)]

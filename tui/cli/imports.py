@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from aisp.store.text import clean_line
+from aisp.tui.cli import common
 from aisp.tui.facts import Check, Facts, check
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
@@ -40,22 +41,14 @@ def import_path(facts: Facts) -> Iterator[Check]:
 def accept() -> str:
     """Accept it, through the engine if one runs, else for the next one. What was accepted.
 
-    Raises:
-        EngineMismatchError: the engine that runs speaks another protocol version.
-        EngineUnavailableError: it went away before it answered.
+    Raises: as `common.running`, and EngineUnavailableError where it went away before it answered.
     """
-    from aisp.engine import installed, lock
-    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+    from aisp.engine import installed
     from aisp.engine.protocol import requests
 
     async def ask() -> str | None:
-        try:
-            connection = await connect(start=False)
-        except EngineMismatchError:
-            raise
-        except EngineUnavailableError:
-            if lock.holder() is not None:
-                raise
+        connection = await common.running()
+        if connection is None:
             return None
         async with connection:
             reply = await connection.request(requests.AcceptInstalled(seq=connection.next_seq()))

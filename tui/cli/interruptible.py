@@ -27,12 +27,14 @@ class Interruptible(abc.ABC):
         LEFT: what to say to a person who leaves before the end.
         LOST: what to say where the engine goes away before the end.
         TICK_S: how often the live line's clock moves while nothing arrives.
+        SIGNALS: what counts as Ctrl-C.
         interrupts: how often Ctrl-C was pressed, or SIGTERM came.
     """
 
     LEFT = ""
     LOST = "the engine went away before the end; `aisp engine --logs` may say why"
     TICK_S = 0.25
+    SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.interrupts = 0
@@ -49,20 +51,34 @@ class Interruptible(abc.ABC):
     async def _follow(self, engine: Connection) -> bool:
         """Ask, and follow what was asked for; whether all of it came to its end."""
 
+    def _take(self, event: events.Event) -> None:  # noqa: B027  who does not listen takes nothing
+        """Take in what the engine says."""
+
+    async def _settle(self, engine: Connection) -> bool:
+        """See to what a batch of events leaves to be done; whether all that was asked for has ended."""
+        return False
+
     @abc.abstractmethod
     def _draw(self) -> None: ...
+
+    async def _listen(self, engine: Connection) -> bool:
+        """Hear the engine until all has ended, or the connection has; whether all has."""
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        async for batch in engine.batches():
+            for event in batch:
+                if isinstance(event, events.Banner):
+                    self._progress.banner(event)
+                self._take(event)
+            if await self._settle(engine):
+                return True
+            self._draw()
+        return False
 
     @property
     def elapsed_s(self) -> float:
         """Since the engine was there."""
         return time.monotonic() - self._started
-
-    def banner(self, event: events.Event) -> None:
-        """Say a warning of the engine's; any other event says nothing."""
-        from aisp.engine.protocol import events  # already imported by the connection
-
-        if isinstance(event, events.Banner):
-            self._progress.banner(event)
 
     async def _work(self) -> None:
         self._progress.show("connecting to the engine", now=True)
@@ -101,16 +117,17 @@ class Interruptible(abc.ABC):
             common.note("cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
             self._cancelling = asyncio.create_task(self._cancel(self._engine, going))
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self.SIGNALS:
             loop.add_signal_handler(number, interrupt)
         try:
             await work
         except asyncio.CancelledError:
             if not self.interrupts:
                 raise
-            common.note(f"left; {self.LEFT}")
+            if self.LEFT:
+                common.note(f"left; {self.LEFT}")
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in self.SIGNALS:
                 loop.remove_signal_handler(number)
             self._progress.clear()
         return self.interrupts > 0

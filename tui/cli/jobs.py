@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aisp.engine import lock
 from aisp.store.results.tables import documents
 from aisp.tui import jobs as words
 from aisp.tui import plain
@@ -18,7 +17,6 @@ from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisp.engine.client import Connection
     from aisp.engine.protocol.events import QueueItem
 
 NO_JOB = "no job of that name is queued or under way"
@@ -31,8 +29,7 @@ ACTIONS = {"up": ("job_ids",), "cancel": ("job_ids", "every"), "": ()}
 @click.option("--cancel", is_flag=True, help="End each JOB: it is never begun, or is ended.")
 @click.option("--all", "every", is_flag=True, help="With --cancel: all that is queued and under way.")
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_json: bool, **_: bool) -> None:
+def command(job_ids: tuple[str, ...], every: bool, as_json: bool, **_: bool) -> int:
     """List runs, fuzzes and measurements of ceilings in the order in which the engine carries them out.
 
     The list begins with what is under way; what waits is numbered. A job is named by its id or the beginning of it.
@@ -42,7 +39,7 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     """
     chosen = common.action(ACTIONS)
     if chosen == "cancel":
-        ctx.exit(cancel(job_ids, every=every, as_json=as_json))
+        return cancel(job_ids, every=every, as_json=as_json)
     if chosen and len(job_ids) != 1:
         raise click.UsageError("name the one JOB that goes up; `aisp jobs` lists them")
     moved = "".join(job_ids)
@@ -55,7 +52,7 @@ def command(ctx: click.Context, /, job_ids: tuple[str, ...], every: bool, as_jso
     common.answer(as_json, lambda: {"jobs": documents(words.JOBS, rows)}, lines)
     if refused:
         common.note(f"{moved} was not moved up: {refused}")
-    ctx.exit(EXIT_NO if refused else 0)
+    return EXIT_NO if refused else 0
 
 
 def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
@@ -72,24 +69,11 @@ def cancel(job_ids: Sequence[str], *, every: bool, as_json: bool) -> int:
     return EXIT_NO if missing else EXIT_GOOD
 
 
-async def _connection() -> Connection | None:
-    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
-
-    held = lock.holder()
-    try:
-        return await connect(start=False, wait=False)
-    except EngineMismatchError:
-        raise
-    except EngineUnavailableError as error:
-        common.none_runs(held, error)
-        return None
-
-
 async def _queue(moved: str) -> tuple[list[QueueItem], str]:
     """The queue, after this job was moved up in it, and why that could not be; "" for no job."""
     from aisp.engine.protocol import requests
 
-    connection = await _connection()
+    connection = await common.running(wait=False)
     if connection is None:
         return [], NO_JOB if moved else ""
     async with connection:
@@ -113,7 +97,7 @@ async def _cancel(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Ids of what was ended, and the words that name no one job. No words: all that there is."""
     from aisp.engine.protocol import requests
 
-    connection = await _connection()
+    connection = await common.running(wait=False)
     if connection is None:
         return [], list(words)
     async with connection:

@@ -15,14 +15,14 @@ import click
 
 from aisp.store.results import repeating
 from aisp.store.results.candidate import FINALISTS
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, attributes, documents
 from aisp.store.text import clean_line, file_stem
 from aisp.tui import plain, problems
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import exit_status
 from aisp.tui.cli.resolve import MOST_TOLD
 from aisp.tui.cli.run import measure
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NOT_HERE, MeantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,10 +70,7 @@ ALIKE = ("task", "definition")
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: str,
     against: str | None,
     sweep: tuple[str, ...],
@@ -85,7 +82,7 @@ def command(
     case: str | None,
     as_json: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Check and time one Python file at PATH: its functions reference, baseline, optimized and optimized_*.
 
     Any other TARGET is run as `aisp run` does.
@@ -108,7 +105,7 @@ def command(
     if against is None and sweep:
         raise click.UsageError("--sweep makes candidates; say of which target: --against TARGET")
     if against is None and tell(file, as_json=as_json):
-        return
+        return EXIT_GOOD
     how["patience_s"] = patience or 0.0
     if against is not None:
         if not Path(file).exists():
@@ -120,19 +117,19 @@ def command(
         if (recognised := formats.recognise(Path(file))) is not None and recognised[1] is formats.Part.RUNS:
             if rungs or sweep:
                 raise click.UsageError("--rungs and --sweep are about one file, and not about a folder of generations")
-            ctx.exit(judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many))
+            return judge_runs.judge(*map(Path, common.engine_roots([file, against])), finalists=0, **many)
         against = _named(file, against)
         if judge_many.meant(file, against, sweep):
             if rungs:
                 raise click.UsageError("--rungs is about one file; candidates are rungs by themselves")
             many["finalists"] = 0 if quick else finalists
-            ctx.exit(judge_many.judge(file, against, sweep=sweep, quick=quick, **many))
+            return judge_many.judge(file, against, sweep=sweep, quick=quick, **many)
     target = resolve.target(file, against=against)
     session, interrupted = measure([target], rungs=rungs, case=case, as_json=as_json, quick=quick, **how)
     status = exit_status(session.runs, required=[target.id], refused=session.refused)
     if status == 0 and session.runs and all(run.not_here for run in session.runs):
         status = EXIT_NOT_HERE  # what is right is the baseline alone
-    ctx.exit(EXIT_INTERRUPTED if interrupted else status)
+    return EXIT_INTERRUPTED if interrupted else status
 
 
 def _named(file: str, against: str) -> str:
@@ -160,7 +157,10 @@ def tell(file: str, *, as_json: bool) -> bool:
         return False
     if part is formats.Part.COLLECTION:
         listed = list(formats.listed(path))
-        common.answer(as_json, lambda: listed_document(listed), listed_lines, listed)
+        formats_of = dict(Counter(dialect.NAME for dialect, _ in listed))
+        common.answer(
+            as_json, lambda: {"formats": formats_of, "problems": documents(PROBLEMS, listed)}, listed_lines, listed
+        )
     elif part is formats.Part.PROBLEM:
         try:
             opened = dialect.read(path)
@@ -217,26 +217,13 @@ def folder_name(path: Path) -> str:
     return file_stem(named.name if named.is_dir() else named.stem)
 
 
-def listed_document(listed: Sequence[tuple[Dialect, Listed]]) -> dict[str, Any]:
-    found = [
-        {
-            "format": dialect.NAME,
-            **attributes(each, "level", "number", "name", "path"),
-            "reason": each.reason or None,
-        }
-        for dialect, each in listed
-    ]
-    return {"formats": dict(Counter(dialect.NAME for dialect, _ in listed)), "problems": found}
+Problem = tuple["Dialect", "Listed"]
+"""A problem of a folder, and how it is written."""
 
 
-def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None) -> Iterable[str]:
-    """The same for people: a table, how many there are, and why some cannot be judged."""
-    heads = ("format", "level", "number", "name", "file")
-    rows = [
-        (dialect.TITLE, plain.count(each.level), plain.count(each.number), each.name, each.path.name)
-        for dialect, each in listed
-    ]
-    yield from common.table(heads, rows, width=width, right=("level", "number"), shrink="name", drop=("file",))
+def listed_lines(listed: Sequence[Problem], *, width: int | None) -> Iterable[str]:
+    """A table, how many there are, and why some cannot be judged."""
+    yield from plain.listing(PROBLEMS, listed, width=width)
     broken = [each for _, each in listed if each.reason]
     counted = Counter(dialect.TITLE for dialect, _ in listed)
     yield ""
@@ -246,3 +233,15 @@ def listed_lines(listed: Sequence[tuple[Dialect, Listed]], *, width: int | None)
         yield f"  cannot be judged: {clean_line(str(each.path))}: {clean_line(each.reason)}"
     if len(broken) > MOST_TOLD:
         yield f"  and {len(broken) - MOST_TOLD:,} more cannot"
+
+
+PROBLEMS: tuple[Column[Problem], ...] = (
+    Column("format", "how it is written", lambda one: one[0].NAME, "format", lambda one: one[0].TITLE),
+    Column("level", "of a collection that has levels", lambda one: one[1].level,
+           "level", lambda one: plain.count(one[1].level), right=True),
+    Column("number", "its number there", lambda one: one[1].number,
+           "number", lambda one: plain.count(one[1].number), right=True),
+    Column("name", "what it is called", lambda one: one[1].name, "name", shrink=True),
+    Column("path", "its file or folder", lambda one: one[1].path, "file", lambda one: one[1].path.name, drop=1),
+    Column("reason", "why it cannot be judged", lambda one: one[1].reason or None),
+)  # fmt: skip

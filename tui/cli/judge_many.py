@@ -10,13 +10,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from aisp.store.outcomes import State
 from aisp.store.results import candidate as results
-from aisp.store.results import numbers
+from aisp.store.results import numbers, tables
+from aisp.store.results.tables import Column, at, fields, printed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
@@ -146,12 +147,7 @@ def _common(against: str, case: str) -> Common:
             raise
         told = f"{against} is no problem; {known_formats()}. Nor is it one target:\n{error.message}"
         raise MeantError(told, error.near, kind="broken") from None
-    if case:
-        try:
-            target.case(case)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
-    return many.Common.of(target)
+    return many.Common.of(resolve.checked(target, case=case))
 
 
 def _answer(dialect: Dialect, path: Path, problem: Path, told: str = "") -> Brought:
@@ -235,7 +231,7 @@ class Session(Interruptible):
     def _tell(self, end: Ended) -> None:
         if self._as_json:
             self._progress.clear()
-            common.say_line(document(end))
+            common.say_line(tables.as_json(ENDS, end))
         said = end.outcome.word if end.outcome is not None else "given up"
         self._progress.ended(f"{end.name}: {said}{' (known)' if end.known else ''}")
 
@@ -243,33 +239,46 @@ class Session(Interruptible):
 # -- telling -----------------------------------------------------------------------------------------------------------
 
 
-def document(end: Ended) -> dict[str, Any]:
-    found = end.outcome
-    return {
-        "candidate": end.name,
-        "sha256": end.candidate or None,
-        "level": end.level.value,
-        "known": end.known,
-        "outcome": plain.jsonable(found.document()) if found is not None else None,
-        "right": found is not None and found.right,
-        "given_up": end.why if found is None else None,
-    }
+ENDS: tuple[Column[Ended], ...] = (
+    Column("candidate", "what it is called", at("name")),
+    Column("sha256", "hash of its sources", lambda end: end.candidate or None),
+    *fields("", {"level": "`quick` or `full`", "known": "whether it was judged before, and not again"}),
+    Column("outcome", "what became of it",
+           lambda end: plain.jsonable(end.outcome.document()) if end.outcome is not None else None),
+    Column("right", "whether its outputs are right and nothing is held against it",
+           lambda end: end.outcome is not None and end.outcome.right),
+    Column("given_up", "why it has no outcome", lambda end: end.why if end.outcome is None else None),
+)  # fmt: skip
+"""What `--json` says of a candidate at one level."""
 
 
-def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
-    """One line for each candidate, the best first: what its quick run said, and its full one."""
-    heads = ("candidate", "ended", "at", "speed-up [low..high]", "full run [low..high]", "verdict", "why")
-    rows = []
-    for name, levels in _by_name(ends):
-        quick, full = levels.get("quick"), levels.get("full")
-        times = [_ratio(end.outcome if end is not None else None) for end in (quick, full)]
-        if (end := full or quick) is None or end.outcome is None:
-            rows.append((name, "given up", plain.DASH, *times, plain.DASH, quick.why if quick is not None else ""))
-        else:
-            last = end.outcome
-            verdict = last.verdict if last.verdict.known else plain.DASH
-            rows.append((name, last.word, last.stage.value, *times, verdict, last.why))
-    return common.table(heads, rows, width=width, shrink="why", drop=("why", "at"))
+class Judged(NamedTuple):
+    """A candidate at both levels; None where it was not judged at that one."""
+
+    name: str
+    quick: Ended | None = None
+    full: Ended | None = None
+
+    @property
+    def last(self) -> results.Outcome | None:
+        """What became of it at last; None where it was given up."""
+        end = self.full or self.quick
+        return end.outcome if end is not None else None
+
+
+def _why(one: Judged) -> str:
+    return one.last.why if one.last is not None else one.quick.why if one.quick is not None else ""
+
+
+CANDIDATES: tuple[Column[Judged], ...] = (
+    printed("candidate", at("name")),
+    printed("ended", lambda one: one.last.word if one.last is not None else "given up"),
+    printed("at", at("last.stage"), drop=2),
+    printed("speed-up [low..high]", lambda one: _ratio(at("quick.outcome")(one))),
+    printed("full run [low..high]", lambda one: _ratio(at("full.outcome")(one))),
+    printed("verdict", lambda one: one.last.verdict if one.last is not None and one.last.verdict.known else None),
+    printed("why", _why, drop=1, shrink=True),
+)
 
 
 def _ratio(found: results.Outcome | None) -> str:
@@ -278,16 +287,22 @@ def _ratio(found: results.Outcome | None) -> str:
     return numbers.speedup(found.speedup, found.low, found.high, verdict=found.verdict)
 
 
-def _by_name(ends: Sequence[Ended]) -> list[tuple[str, dict[str, Ended]]]:
-    """By candidate, its ends by level: those with a good full run first, then by the quick one."""
-    found: dict[str, dict[str, Ended]] = {}
+def table_lines(ends: Sequence[Ended], *, width: int | None) -> list[str]:
+    """One line for each candidate, the best first: what its quick run said, and its full one."""
+    return plain.listing(CANDIDATES, _by_name(ends), width=width)
+
+
+def _by_name(ends: Sequence[Ended]) -> list[Judged]:
+    """The candidates: those with a good full run first, then by the quick one."""
+    levels: dict[str, dict[str, Ended]] = {}
     for end in ends:
-        found.setdefault(end.name, {})[end.level.value] = end
+        levels.setdefault(end.name, {})[end.level.value] = end
+    judged = [Judged(name, ends_of.get("quick"), ends_of.get("full")) for name, ends_of in levels.items()]
 
     def place(end: Ended | None) -> tuple[object, ...]:
         return results.order(end.outcome) if end is not None and end.outcome is not None else (True, 0.0, 1.0)
 
-    return sorted(found.items(), key=lambda one: (place(one[1].get("full")), place(one[1].get("quick")), one[0]))
+    return sorted(judged, key=lambda one: (place(one.full), place(one.quick), one.name))
 
 
 def summary_lines(ends: Sequence[Ended], *, finalists: int, quick: bool = False) -> list[str]:

@@ -7,9 +7,8 @@ before is known, and whoever is killed goes on from there. A broken one ends wit
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from aisp.engine import paths
 from aisp.engine.doors import many
 from aisp.store.candidates import Candidates
 from aisp.store.outcomes import State
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, as_json, at, attributes, documents, fields, printed, through
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, judge_many
@@ -71,7 +70,9 @@ def listing(folder: Path, *, as_json: bool) -> None:
     from aisp.kernels.catalog.formats import kernelbench_runs  # parses: only where a folder is read
 
     found = list(kernelbench_runs.generations(folder))
-    common.answer(as_json, lambda: {"format": "kernelbench", "generations": list(map(_plain, found))}, _listed, found)
+    common.answer(
+        as_json, lambda: {"format": "kernelbench", "generations": documents(GENERATIONS, found)}, _listed, found
+    )
 
 
 def judge(folder: Path, checkout: Path, *, as_json: bool, **how: Any) -> int:
@@ -128,7 +129,7 @@ def _brought(
         if not parts.problems:
             one = many.of_parts(name, parts.files, stem=stem, told=each.path.name)
             shared = known.setdefault(one.common.sources, one.common)
-            brought.append(dataclasses.replace(one, common=shared))
+            brought.append(replace(one, common=shared))
             continue
         first = parts.problems[0]
         why = clean_line(str(first), limit=1000)
@@ -165,7 +166,7 @@ class _Session(judge_many.Session):
         self.found[name] = judged
         if self._as_json:
             self._progress.clear()
-            common.say_line(document(judged))
+            common.say_line(as_json(JUDGED, judged))
         self._progress.ended(f"{name}: {_ours(judged)}")
 
     def _tell(self, end: Ended) -> None:
@@ -190,27 +191,8 @@ def _rule(outcome: Outcome) -> RuleSaid | None:
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def document(judged: Judged) -> dict[str, Any]:
-    found, rule = judged.outcome, judged.rule
-    names = ("state", "verdict", "speedup", "low", "high", "median_ms")
-    ours = {
-        "correct": judged.correct,
-        **(attributes(found, *names) if found is not None else dict.fromkeys(names)),
-        "run_id": (found.run_id or None) if found is not None else None,
-        "rung": (found.rung or None) if found is not None else None,
-        "rule": attributes(rule, "name", "right", "detail") if rule is not None else None,
-        "reason": judged.reason or None,
-    }
-    return {**_plain(judged.generation), "ours": ours, "agrees": judged.agrees}
-
-
 def lines(found: Sequence[Judged], *, width: int | None) -> list[str]:
     """All answers for people: what was claimed beside what was found, and how often the two differ."""
-    heads = ("run", "level", "problem", "sample", "claimed", "ours", "agree", "why")
-    said = {True: "yes", False: "NO", None: plain.DASH}
-    rows = [(*_claim(one.generation), _ours(one), said[one.agrees], one.reason or plain.DASH) for one in found]
-    numbers = ("level", "problem", "sample")
-    table = common.table(heads, rows, width=width, right=numbers, shrink="why", drop=("why", "agree"))
     claimed = [one for one in found if one.generation.claimed is not None and one.generation.claimed.correct]
     right = sum(one.correct is True for one in found)
     differ = sum(one.agrees is False for one in found)
@@ -220,13 +202,11 @@ def lines(found: Sequence[Judged], *, width: int | None) -> list[str]:
     ruled = [one for one in found if one.rule is not None and one.rule.right is not None]
     apart = sum(one.rule.right != one.correct for one in ruled if one.rule is not None)
     by_rule = f"KernelBench's own rule was asked of {len(ruled):,}; it differs from ours on {apart:,}"
-    return [*table, "", total, *([by_rule] if ruled else [])]
+    return [*plain.listing(JUDGED, found, width=width), "", total, *([by_rule] if ruled else [])]
 
 
 def _listed(found: Sequence[Generation], *, width: int | None) -> Iterable[str]:
-    heads = ("run", "level", "problem", "sample", "claimed")
-    rows = [_claim(each) for each in found]
-    yield from common.table(heads, rows, width=width, right=("level", "problem", "sample"), shrink="run")
+    yield from plain.listing([replace(GENERATIONS[0], shrink=True), *GENERATIONS[1:]], found, width=width)
     yield ""
     right = sum(each.claimed is not None and each.claimed.correct is True for each in found)
     yield f"{plain.counted(len(found), 'answer')}; claimed to be right: {right:,}"
@@ -234,22 +214,26 @@ def _listed(found: Sequence[Generation], *, width: int | None) -> Iterable[str]:
         yield f"  {clean_line(reason)}"
 
 
-def _plain(generation: Generation) -> dict[str, Any]:
-    names = ("compiled", "correct", "runtime_ms", "reference_ms", "speedup")
-    claimed = None if generation.claimed is None else attributes(generation.claimed, *names)
-    return {**attributes(generation, "run", "level", "problem", "sample", "path"), "claimed": claimed}
+def _claim(generation: Generation) -> str:
+    claimed = generation.claimed
+    if claimed is None or claimed.correct is None:
+        return ""
+    word = "right" if claimed.correct else "wrong" if claimed.compiled else "not compiled"
+    if claimed.speedup is not None:
+        return f"{word} {plain.speedup(claimed.speedup)}"
+    return word if claimed.runtime_ms is None else f"{word} {plain.milliseconds(claimed.runtime_ms)} ms"
 
 
-def _claim(generation: Generation) -> tuple[object, ...]:
-    """Which answer it is, and what is claimed of it, for a table."""
-    claimed, parts = generation.claimed, [plain.DASH]
-    if claimed is not None and claimed.correct is not None:
-        parts = ["right" if claimed.correct else "wrong" if claimed.compiled else "not compiled"]
-        if claimed.speedup is not None:
-            parts.append(plain.speedup(claimed.speedup))
-        elif claimed.runtime_ms is not None:
-            parts.append(f"{plain.milliseconds(claimed.runtime_ms)} ms")
-    return generation.run, generation.level, generation.problem, generation.sample, " ".join(parts)
+CLAIMED = ("compiled", "correct", "runtime_ms", "reference_ms", "speedup")
+GENERATIONS: tuple[Column[Generation], ...] = (
+    Column("run", "the folder of generations", at("run"), "run"),
+    Column("level", "of the problem", at("level"), "level", right=True),
+    Column("problem", "its number", at("problem"), "problem", right=True),
+    Column("sample", "the number of the answer", at("sample"), "sample", right=True),
+    *fields("", {"path": "its file"}),
+    Column("claimed", "what was claimed: `compiled`, `correct`, `runtime_ms`, `reference_ms` and `speedup`",
+           lambda one: None if one.claimed is None else attributes(one.claimed, *CLAIMED), "claimed", _claim),
+)  # fmt: skip
 
 
 def _ours(judged: Judged) -> str:
@@ -258,3 +242,24 @@ def _ours(judged: Judged) -> str:
         return "not judged"
     times = plain.speedup(found.speedup, found.low, found.high) if found.speedup is not None else ""
     return f"{found.word} {times}".rstrip()
+
+
+def _ours_json(judged: Judged) -> dict[str, Any]:
+    names = ("state", "verdict", "speedup", "low", "high", "median_ms")
+    return {
+        "correct": judged.correct,
+        **{name: at(f"outcome.{name}")(judged) for name in names},
+        **{name: at(f"outcome.{name}")(judged) or None for name in ("run_id", "rung")},
+        "rule": attributes(judged.rule, "name", "right", "detail") if judged.rule is not None else None,
+        "reason": judged.reason or None,
+    }
+
+
+JUDGED: tuple[Column[Judged], ...] = (
+    *(through(column, lambda one: one.generation) for column in GENERATIONS),
+    Column("ours", "what is found here, with `rule`, which is what KernelBench's own rule says", _ours_json,
+           "ours", _ours),
+    Column("agrees", "whether the claim that it is right is ours too", at("agrees"),
+           "agree", lambda one: {True: "yes", False: "NO", None: ""}[one.agrees], drop=2),
+    printed("why", at("reason"), drop=1, shrink=True),
+)  # fmt: skip

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, attributes, documents
+from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart, find_target
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
@@ -35,10 +36,7 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
 @common.root_option
 @common.again_option
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, /, target_id: str, seed: int | None, roots: tuple[str, ...], as_json: bool, **how: Any
-) -> None:
+def command(target_id: str, seed: int | None, roots: tuple[str, ...], as_json: bool, **how: Any) -> int:
     """Ask whether careless answers would pass for TARGET, whether every input matters, and whether the tolerance fits.
 
     Exit status: 0 nothing is weak; 1 something is; 3 nothing could be found out here; 130 left by Ctrl-C.
@@ -50,18 +48,17 @@ def command(
     interrupted = asyncio.run(Following([ask]).run())
     end = ask.end
     if interrupted or not isinstance(end, events.LintFinished):
-        ctx.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     if as_json:
-        common.say_document(_as_json(end, ask.planned.seed if ask.planned else seed))
+        seed = ask.planned.seed if ask.planned else seed
+        head = {**attributes(end, "target", "device"), "seed": seed, "reason": end.reason}
+        common.say_document({**head, "items": documents(ITEMS, end.items)})
     else:
-        *body, told = lines(end, width=common.terminal_width())
-        if body:
-            common.say("\n".join(body))
-        status = exit_status(end)
-        common.say_outcome(told, {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(status, WEAK))
+        outcome = {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(exit_status(end), WEAK)
+        common.say_result(lines(end, width=common.terminal_width()), outcome)
     if end.reason:
         common.note(end.reason)
-    ctx.exit(exit_status(end))
+    return exit_status(end)
 
 
 def statuses(end: events.LintFinished) -> list[str]:
@@ -79,19 +76,18 @@ def exit_status(end: events.LintFinished) -> int:
 
 def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
     """What was found for people; the last line is the outcome."""
-    rows = [[item.get(key, "") for key in ("name", "status", "detail")] for item in end.items]
     found = statuses(end)
     counts = ", ".join(f"{found.count(status)} {status}" for status in (WEAK, UNKNOWN, OK) if status in found)
-    head = apart(end.target, end.device)
-    heads = ["asked", "answer", "why"]
-    table = ["", *common.table(heads, rows, width=width, tabs=False, shrink="why"), ""] if rows else []
-    return [head, *table, f"=> {counts or 'nothing was found out'}"]
+    table = ["", *plain.listing(ITEMS, end.items, width=width, tabs=False), ""] if end.items else []
+    return [apart(end.target, end.device), *table, f"=> {counts or 'nothing was found out'}"]
 
 
-def _as_json(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
-    return {
-        **attributes(end, "target", "device"),
-        "seed": seed,
-        "reason": end.reason,
-        "items": [{key: item.get(key) for key in ("name", "status", "detail")} for item in end.items],
-    }
+def _item(key: str, means: str, head: str, *, shrink: bool = False) -> Column[dict[str, Any]]:
+    return Column(key, means, lambda item: item.get(key), head, shrink=shrink)
+
+
+ITEMS = (
+    _item("name", "what was asked of the task", "asked"),
+    _item("status", "`ok`, `weak` or `unknown`", "answer"),
+    _item("detail", "how that shows", "why", shrink=True),
+)

@@ -58,9 +58,7 @@ ACTIONS = {"predictions": ("sort", "only", "words", "out"), "": ()}
 @common.picture_option
 @common.roots_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     chapter: str | None,
     predictions: bool,
     sort: str,
@@ -69,7 +67,7 @@ def command(
     out: str | None,
     roots: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """List targets with what they need and their last results. With --predictions: verdict, speed-up, what was
     predicted, share of the speed of light, where and when.
 
@@ -92,7 +90,7 @@ def command(
         if not targets and not as_json:
             raise AnswerNoError("no targets; `aisp new NAME` makes one")
         common.answer(as_json, lambda: {"targets": documents(TARGETS, found)}, lines, found)
-    ctx.exit(EXIT_GOOD if found else EXIT_NO)
+    return EXIT_GOOD if found else EXIT_NO
 
 
 def chosen(targets: Sequence[Target], order: str, choice: str, words: str) -> list[Lesson]:

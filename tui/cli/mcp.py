@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from aisp.store.text import clean_line
+from aisp.store.results.tables import Column, at, documents
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, NotHereError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp.server import MCPServer
 
 
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 @common.device_option
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -> None:
+def command(listing: bool, device: str, roots: tuple[str, ...], as_json: bool) -> int:
     """Serve agents: tools to submit a kernel, have it judged, and read why, over the Model Context Protocol.
 
     It speaks on stdin and stdout until stdin ends: an agent's program starts it as its child. Runs belong to the engine
@@ -38,14 +35,20 @@ def command(ctx: click.Context, listing: bool, device: str, roots: tuple[str, ..
     made = server([Path(root) for root in common.engine_roots(roots)], device)
     if listing:
         listed = asyncio.run(made.list_tools())
-        tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-        common.answer(as_json, lambda: _as_json(tools), lines, tools)
-        return
+        from aisp.store.results import evidence  # with the server
+
+        dumped = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+        tools = [Tool(tool["name"], evidence.size(tool), tool["description"]) for tool in dumped]
+        size = evidence.size(dumped)
+        document = {"tools": documents(TOOLS, tools), "bytes": size}
+        common.answer(as_json, lambda: document, plain.listing, TOOLS, [*tools, Tool("all", size)])
+        return EXIT_GOOD
     if sys.stdin.isatty():
         common.note("this speaks MCP on stdin; an agent's program starts it (`aisp mcp --tools` lists the tools)")
     from aisp.engine.doors import mcp  # loaded by now
 
     asyncio.run(mcp.serve(made))
+    return EXIT_GOOD
 
 
 def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
@@ -58,26 +61,25 @@ def server(roots: Sequence[Path], device: str) -> MCPServer[None]:
     return mcp.server(roots, device=device, doctor=doctor)
 
 
-def doctor() -> list[dict[str, str]]:
+def doctor() -> list[dict[str, Any]]:
     """What `aisp doctor` says of this machine."""
     from aisp.tui.cli import doctor as looking  # looks at everything: only when it is asked for
     from aisp.tui.facts import Facts
 
-    return [
-        {"id": one.id, "state": one.verdict.value, "value": clean_line(one.value), "fix": clean_line(one.fix)}
-        for one in looking.examine(Facts())
-    ]
+    return documents(looking.CHECKS, looking.examine(Facts()))
 
 
-def _as_json(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    from aisp.store.results import evidence  # with the server
+class Tool(NamedTuple):
+    """A tool as an agent sees it, and how long its description is on the wire; or all of them."""
 
-    told = [{"name": tool["name"], "description": tool["description"], "bytes": evidence.size(tool)} for tool in tools]
-    return {"tools": told, "bytes": evidence.size(list(tools))}
+    name: str
+    bytes: int
+    description: str = " "
 
 
-def lines(tools: Sequence[Mapping[str, Any]], *, width: int | None) -> Iterable[str]:
-    told = _as_json(tools)
-    rows = [(tool["name"], plain.count(tool["bytes"]), tool["description"]) for tool in told["tools"]]
-    rows.append(("all", plain.count(told["bytes"]), ""))
-    return common.table(("tool", "bytes", "what it does"), rows, width=width, right=("bytes",), shrink="what it does")
+TOOLS: tuple[Column[Tool], ...] = (
+    Column("name", "the tool", at("name"), "tool"),
+    Column("bytes", "of all that an agent sees of it", at("bytes"),
+           "bytes", lambda tool: plain.count(tool.bytes), right=True),
+    Column("description", "what it does", at("description"), "what it does", shrink=True),
+)  # fmt: skip

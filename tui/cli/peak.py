@@ -18,7 +18,7 @@ from aisp.store.results.tables import documents
 from aisp.tui import ceilings, plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
-from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NOT_HERE, AnswerNoError, NotHereError
 from aisp.tui.model import PeakView, stored_peak
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 @common.again_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) -> None:
+def command(from_store: bool, again: bool, as_json: bool) -> int:
     """Measure the ceilings of this GPU: bandwidths, arithmetic, launch latencies, at the clocks that ran.
 
     The engine is started by itself and measures once the GPU is free. Beside each value stands the datasheet's, where
@@ -51,12 +50,13 @@ def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) ->
     else:
         measurement = Measurement(again=again)
         if asyncio.run(measurement.run()) or measurement.view is None:
-            ctx.exit(EXIT_INTERRUPTED)
+            return EXIT_INTERRUPTED
         view = measurement.view
     common.answer(as_json, lambda: _as_json(view), lines, view)
     if view.reason:
         common.note(view.reason)
-        ctx.exit(EXIT_NOT_HERE)
+        return EXIT_NOT_HERE
+    return EXIT_GOOD
 
 
 class Measurement(Interruptible):
@@ -87,21 +87,22 @@ class Measurement(Interruptible):
         if reply.joined:
             common.joined("the ceilings", reply.run_ids[0])
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.view = view = PeakView(reply.run_ids[0], wall=now)
-        async for batch in engine.batches():
-            for event in batch:
-                self.banner(event)
-                if isinstance(event, events.Gap):
-                    self._catch_up(view)
-                elif getattr(event, "peak_id", "") == view.id:
-                    self._take(view, event)
-            if view.finished:
-                if not view.reason and len(view.ceilings) < view.count:
-                    self._catch_up(view)  # it was under way when we came
-                return True
-        return False
+        self.view = PeakView(reply.run_ids[0], wall=now)
+        return await self._listen(engine)
 
-    def _take(self, view: PeakView, event: events.Event) -> None:
+    async def _settle(self, engine: Connection) -> bool:
+        assert self.view is not None  # something was asked for
+        if self.view.finished and not self.view.reason and len(self.view.ceilings) < self.view.count:
+            self._catch_up(self.view)  # it was under way when we came
+        return self.view.finished
+
+    def _take(self, event: events.Event) -> None:
+        view = self.view
+        assert view is not None  # something was asked for
+        if isinstance(event, events.Gap):
+            self._catch_up(view)
+        elif getattr(event, "peak_id", "") != view.id:
+            return
         if isinstance(event, events.PeakCeiling | events.PeakFinished):
             view.gpu = event.gpu or view.gpu
         if isinstance(event, events.PeakCeiling):

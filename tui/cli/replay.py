@@ -34,9 +34,7 @@ def replay(failure_id: str, *, again: bool, as_json: bool) -> int:
     if as_json:
         common.say_document(_as_json(end, failure))
     else:
-        *body, told = lines(end, failure)
-        common.say("\n".join(body))
-        common.say_outcome(told, "ok" if end.outcome == REPRODUCED else end.outcome)
+        common.say_result(lines(end, failure), "ok" if end.outcome == REPRODUCED else end.outcome)
     return {REPRODUCED: EXIT_GOOD, IMPOSSIBLE: EXIT_NOT_HERE}.get(end.outcome, EXIT_NO)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,18 @@ def target(word: str, roots: Sequence[str] = (), *, against: str | None = None, 
         return one(word, at(Path(judge.answer_root(word, against))))
     found = meant(word, lambda: common.load_catalog(roots), live=live)
     return one(word, found if isinstance(found, list) else [of_run(found, roots, live=live)])
+
+
+def checked(target: Target, *, rungs: Iterable[str] = (), case: str | None = None) -> Target:
+    """The target, which has these rungs and, unless it is "" or None, this case; wrong usage where it lacks one."""
+    try:
+        for name in rungs:
+            target.rung(name)
+        if case:
+            target.case(case)
+    except LookupError as error:
+        raise click.UsageError(str(error.args[0])) from None
+    return target
 
 
 def target_or_run(word: str, roots: Sequence[str] = ()) -> Target | Run:

@@ -15,7 +15,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
-from aisp.tui.cli.tree import NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, NotHereError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +33,7 @@ HASH_DIGITS = 64
 @common.root_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as_json: bool
-) -> None:
+def command(target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Write the sources of an earlier run back into TARGET's folder.
 
     SNAPSHOT is the beginning of a snapshot's hash or of a run's id; `best` means the fastest version on the
@@ -57,7 +54,7 @@ def command(
     described = ", ".join(facts)
     what = f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept"
     if not common.confirmed("overwrites sources", what, "Write it back?", yes=yes, as_json=as_json):
-        ctx.exit(1)
+        return 1
     reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
         raise NotHereError(reply.error)
@@ -67,6 +64,7 @@ def command(
         lines.append(f"what was there is kept; to bring it back: {back}")
     restored = {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}
     common.answer(as_json, lambda: restored, lambda width: lines)
+    return EXIT_GOOD
 
 
 def _kept(snapshot: str) -> Reading | None:

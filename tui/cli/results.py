@@ -48,9 +48,7 @@ Document = dict[str, Any]
 
 
 @click.command()
-@click.option(
-    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest else."
-)
+@common.hardware_option
 @click.option(
     "--from",
     "files",
@@ -69,15 +67,13 @@ Document = dict[str, Any]
 )
 @common.roots_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     hardware: str | None,
     files: tuple[Path, ...],
     other: Path | None,
     roots: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Write a page of the newest full run of every target and case: times, speed-ups, predictions.
 
     Exit status: 0; 1 no full run is stored, or nothing of the two documents can be compared; 2 a document cannot be
@@ -92,14 +88,14 @@ def command(
     if other is not None:
         from aisp.tui.cli import beside  # the page of two documents only where it is asked for
 
-        ctx.exit(beside.tell(document, read(other), as_json=as_json))
+        return beside.tell(document, read(other), as_json=as_json)
     if as_json:
         common.say_document(document)
     elif document["targets"]:
         common.say(page(document).rstrip("\n"))
     else:
         common.note("no full run is stored; `aisp run all` makes some")
-    ctx.exit(0 if document["targets"] else EXIT_NO)
+    return 0 if document["targets"] else EXIT_NO
 
 
 # -- from the store ----------------------------------------------------------------------------------------------------

@@ -169,26 +169,17 @@ def _as_json(chart: Chart, png: str | None) -> dict[str, Any]:
 def labels_apart(wanted: Sequence[float], gap: float, ceiling: float = math.inf) -> list[float]:
     """Heights near `wanted`, in the same order of size, at least `gap` apart and none above `ceiling`."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    # Labels that touch are spread around their common middle; two such runs that then touch become one.
-    clusters: list[list[int]] = []
-    middles: list[float] = []
-
-    def end(which: int, way: int) -> float:
-        """Height of a cluster's last (way 1) or first (way -1) label."""
-        return middles[which] + way * (len(clusters[which]) - 1) / 2 * gap
-
-    for i in order:
-        clusters.append([i])
-        middles.append(wanted[i])
-        while len(clusters) > 1 and end(-1, -1) < end(-2, 1) + gap:
-            merged = clusters.pop(-2) + clusters.pop()
-            middles[-2:] = [sum(wanted[k] for k in merged) / len(merged)]
-            clusters.append(merged)
+    # Without the gaps heights must only ascend: labels that touch share their mean (pool adjacent violators).
+    pools: list[tuple[float, int]] = []
+    for place, i in enumerate(order):
+        mean, size = wanted[i] - place * gap, 1
+        while pools and pools[-1][0] > mean:
+            below, many = pools.pop()
+            mean, size = (below * many + mean * size) / (many + size), many + size
+        pools.append((mean, size))
+    means = [mean for mean, size in pools for _ in range(size)]
     heights = [0.0] * len(wanted)
-    for cluster, middle in zip(clusters, middles, strict=True):
-        for place, i in enumerate(cluster):
-            heights[i] = middle + (place - (len(cluster) - 1) / 2) * gap
-    for i in reversed(order):
-        heights[i] = min(heights[i], ceiling)
-        ceiling = heights[i] - gap
+    for place in reversed(range(len(order))):
+        heights[order[place]] = height = min(means[place] + place * gap, ceiling)
+        ceiling = height - gap
     return heights

@@ -78,10 +78,7 @@ if TYPE_CHECKING:
 @common.root_option
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     selectors: tuple[str, ...],
     warm: bool,
     flush: str | None,
@@ -91,7 +88,7 @@ def command(
     against: str | None,
     roots: tuple[str, ...],
     **how: Any,
-) -> None:
+) -> int:
     """Check and time targets: correctness first, then time, then a verdict.
 
     TARGET is a folder (.), a Python file (softmax.py), an id (ch07:transpose), a name that one target alone has
@@ -117,7 +114,7 @@ def command(
     session, interrupted = measure(targets, replicas=replicas or 0, **how)
     if len(session.runs) > 1:
         session.report_suite()
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
+    return EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused)
 
 
 def measure(
@@ -134,13 +131,7 @@ def measure(
     """
     wanted = [name.strip() for name in (rungs or "").split(",") if name.strip()]
     for target in targets:
-        try:
-            for name in wanted:
-                target.rung(name)
-            if case is not None:
-                target.case(case)
-        except LookupError as error:
-            raise click.UsageError(str(error.args[0])) from None
+        resolve.checked(target, rungs=wanted, case=case)
 
     from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
@@ -215,16 +206,9 @@ class Session(Interruptible):
                 run.record = structs.replace(run.record, target=target)  # its plan was told before
                 common.joined(target, run.id)
 
-    async def _listen(self, engine: Connection) -> bool:
-        """Take in what the engine says until every run has ended, or the connection has; whether they have."""
-        async for batch in engine.batches():
-            for event in batch:
-                self._take(event)
-            for run in await self._follower.catch_up(engine):
-                self._report(run)
-            self._draw()
-            if self._follower.done:
-                break
+    async def _settle(self, engine: Connection) -> bool:
+        for run in await self._follower.catch_up(engine):
+            self._report(run)
         return self._follower.done
 
     def _draw(self) -> None:
@@ -239,7 +223,6 @@ class Session(Interruptible):
         from aisp.engine.protocol import events  # already imported by the connection
 
         run = self._follower.apply(event)
-        self.banner(event)
         if run is None:
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
@@ -264,9 +247,8 @@ class Session(Interruptible):
         if self._as_json:
             common.say_line(run_json(run))
         else:
-            word = outcome.of_run(run).word
-            for line in [*result_lines(run, facts, width=common.terminal_width()), ""]:
-                common.say_outcome(line, word if line.startswith("=> ") else "none")
+            shown = [*result_lines(run, facts, width=common.terminal_width()), ""]
+            common.say_result(shown, outcome.of_run(run).word)
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from operator import itemgetter
 from typing import Any
 
 import click
 
 from aisp.engine import start
+from aisp.store.results.tables import Column, printed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -29,8 +31,7 @@ PROGRAM = tuple(start.command("aisp.engine.selftest"))
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Makes the same streams again.")
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: bool) -> None:
+def command(trials: int | None, seed: int | None, as_json: bool) -> int:
     """Try the statistics on synthetic streams: false-positive rates, and power by size of effect.
 
     A false positive is FASTER or SLOWER where both sides are alike. Power is how often a rung that is faster by so
@@ -42,7 +43,7 @@ def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: b
     options += [] if seed is None else ["--seed", str(seed)]
     found, good = ask(options)
     common.answer(as_json, lambda: found, lines, found)
-    ctx.exit(0 if good else 1)
+    return 0 if good else 1
 
 
 def ask(options: list[str]) -> tuple[dict[str, Any], bool]:
@@ -63,21 +64,8 @@ def lines(found: dict[str, Any], *, width: int | None) -> list[str]:
     streams = found["streams"]
     effects = list(dict.fromkeys(effect for stream in streams for effect in stream["power"]))
     effects.sort(key=float)
-    digits = [0 if float(effect) * 100 % 1 == 0 else 1 for effect in effects]
-    named = [plain.percent(float(effect), many) for effect, many in zip(effects, digits, strict=True)]
-    heads = ["stream", "false pos.", "band", *named, ""]
-    rows = []
-    for stream in streams:
-        low, high = stream["band"]
-        rows.append(
-            [
-                clean_line(stream["name"]),
-                plain.percent(stream["false_positive_rate"], 1),
-                f"{low * 100:.1f}..{high * 100:.1f} %",
-                *(plain.percent(stream["power"].get(effect)) for effect in effects),
-                mark(stream),
-            ]
-        )
+    powers = [_power(effect, drop=place) for place, effect in enumerate(effects, 1)]
+    columns = [*RATES, *powers, printed("", mark)]
     plan = [f"{found[key]:,} {key}" for key in ("trials", "replicas") if isinstance(found.get(key), int)]
     plan += [f"seed {found['seed']}"] if "seed" in found else []
     wrong = {
@@ -88,10 +76,29 @@ def lines(found: dict[str, Any], *, width: int | None) -> list[str]:
     return [
         *([", ".join(plan) + "; found FASTER by size of effect:"] if plan else []),
         "",
-        *plain.table(heads, rows, right=heads[1:-1], width=width, drop=heads[3:-1]),
+        *plain.listing(columns, streams, width=width, tabs=False),
         "",
         f"=> {told or f'{len(streams)} streams, every rate as it must be'}",
     ]
+
+
+def _power(effect: str, *, drop: int) -> Column[dict[str, Any]]:
+    """How often a rung that is faster by so much was found FASTER."""
+    share = float(effect)
+    head = plain.percent(share, 0 if share * 100 % 1 == 0 else 1)
+    return printed(head, lambda stream: plain.percent(stream["power"].get(effect)), right=True, drop=drop)
+
+
+def _band(stream: dict[str, Any]) -> str:
+    low, high = stream["band"]
+    return f"{low * 100:.1f}..{high * 100:.1f} %"
+
+
+RATES = (
+    printed("stream", itemgetter("name")),
+    printed("false pos.", lambda stream: plain.percent(stream["false_positive_rate"], 1), right=True),
+    printed("band", _band, right=True),
+)
 
 
 def mark(stream: dict[str, Any]) -> str:

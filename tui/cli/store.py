@@ -25,7 +25,7 @@ from aisp.store import chain, migrations, upkeep
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import NOT_ENDED
 from aisp.store.readonly import open_read_only
-from aisp.store.results.tables import attributes
+from aisp.store.results.tables import Column, documents, fields
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -69,10 +69,7 @@ def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option("--yes", is_flag=True, help="With --recover: do not ask.")
 @click.option("--vacuum", is_flag=True, help="Rewrite the store without unused room. Every result stays.")
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: Path | None,
     head: str | None,
     anew: bool,
@@ -80,7 +77,7 @@ def command(
     yes: bool,
     as_json: bool,
     **_: bool,
-) -> None:
+) -> int:
     """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside. Or examine,
     copy, recover or shrink what is there.
 
@@ -99,18 +96,19 @@ def command(
     """
     chosen = common.action(ACTIONS)
     if file is not None and chosen != "backup":
-        click.Path(exists=True).convert(file, None, ctx)
+        click.Path(exists=True).convert(file, None, None)
     match chosen:
         case "verify":
-            ctx.exit(verify(file, head, anew=anew, as_json=as_json))
+            return verify(file, head, anew=anew, as_json=as_json)
         case "backup":
             backup(out or file, as_json=as_json)
         case "recover":
-            ctx.exit(recover(file, yes=yes, as_json=as_json))
+            return recover(file, yes=yes, as_json=as_json)
         case "vacuum":
             vacuum(as_json=as_json)
         case _:
             info(as_json=as_json)
+    return EXIT_GOOD
 
 
 def info(*, as_json: bool) -> None:
@@ -155,10 +153,6 @@ def info_lines(found: Mapping[str, Any], *, width: int | None) -> list[str]:
 
 def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) -> int:
     """Compare what is stored with its hashes; the exit status."""
-
-    def damage(of: upkeep.Verified) -> list[dict[str, Any]]:
-        return [attributes(each, "kind", "id", "reason") for each in of.damage]
-
     progress = common.Progress(quiet=as_json)
     own = paths.database_file()
     foreign = upkeep.foreign_file(own)
@@ -181,12 +175,13 @@ def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) ->
                 "schema_version": found.schema_version,
                 "whole": found.whole,
                 "checked": found.checked,
-                "damage": damage(found),
+                "damage": documents(DAMAGE, found.damage),
                 "chain": found.head.plain() if found.head else None,
                 "head": head,
                 "head_entry": found.entry,
                 "resumed_from": found.begun or None,
-                "foreign": beside and {"path": str(beside.path), "whole": beside.whole, "damage": damage(beside)},
+                "foreign": beside
+                and {"path": str(beside.path), "whole": beside.whole, "damage": documents(DAMAGE, beside.damage)},
             }
         )
     else:
@@ -205,6 +200,11 @@ def verify(file: Path | None, head: str | None, *, anew: bool, as_json: bool) ->
             runs += f"{plain.count(len(beside.damage))} not as imported" if beside.damage else "as imported"
             common.say("\n".join([*(f"imported {line}" for line in _damage(beside)[:SHOWN]), runs]))
     return EXIT_GOOD if found.whole and not lacking and (beside is None or beside.whole) else EXIT_NO
+
+
+DAMAGE: tuple[Column[upkeep.Damage], ...] = fields(
+    "", {"kind": "of what is stored", "id": "which", "reason": "what is wrong with it"}
+)
 
 
 def _damage(found: upkeep.Verified) -> list[str]:
@@ -280,25 +280,16 @@ def recover(file: Path | None, *, yes: bool, as_json: bool) -> int:
     with messages(), alone():
         done = upkeep.restore(database, file.absolute() if file else None)
     missing = done.missing
-    if as_json:
-        common.say_document(
-            {
-                "restored": str(done.backup),
-                "kept": str(done.aside) if done.aside else None,
-                "missing": list(missing.runs),
-                "missing_is_certain": missing.certain,
-            }
-        )
-        return EXIT_GOOD
-    common.say(f"restored {path_text(done.backup)}")
-    if done.aside:
-        common.say(f"what was there is kept as {path_text(done.aside)}")
+    lines = [f"restored {path_text(done.backup)}"]
+    lines += [f"what was there is kept as {path_text(done.aside)}"] if done.aside else []
     if missing.runs:
         shown = ", ".join(clean_line(run_id) for run_id in missing.runs[-NAMED:][::-1])
         more = f" and {len(missing.runs) - NAMED} more (--json names all)" if len(missing.runs) > NAMED else ""
-        common.say(f"{plain.count(len(missing.runs))} run(s) are missing now, the newest first: {shown}{more}")
-    if not missing.certain:
-        common.say("what was there could not be read to its end: more runs may be missing")
+        lines.append(f"{plain.count(len(missing.runs))} run(s) are missing now, the newest first: {shown}{more}")
+    lines += [] if missing.certain else ["what was there could not be read to its end: more runs may be missing"]
+    kept = {"restored": str(done.backup), "kept": str(done.aside) if done.aside else None}
+    lost = {"missing": list(missing.runs), "missing_is_certain": missing.certain}
+    common.answer(as_json, lambda: {**kept, **lost}, lambda width: lines)
     return EXIT_GOOD
 
 

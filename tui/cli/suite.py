@@ -37,15 +37,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @common.selectors_argument
-@click.option(
-    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest full run else."
-)
+@common.hardware_option
 @common.roots_option
 @common.json_option
-@click.pass_context
-def command(
-    ctx: click.Context, selectors: tuple[str, ...], hardware: str | None, roots: tuple[str, ...], as_json: bool
-) -> None:
+def command(selectors: tuple[str, ...], hardware: str | None, roots: tuple[str, ...], as_json: bool) -> int:
     """Put the last full run of each target together: geometric mean, and the verdicts that stay.
 
     The speed-up of a target is that of its best optimized rung over the first baseline. Which FASTER and SLOWER stay
@@ -66,7 +61,7 @@ def command(
         for line in left_out_lines(parts, score):
             common.tell(line)
         common.note("no full run that counts is stored; `aisp run all` makes some")
-    ctx.exit(0 if score.count else 1)
+    return 0 if score.count else 1
 
 
 def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:

@@ -14,12 +14,11 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from aisp.engine import paths
-from aisp.engine.protocol.requests import Batch
+from aisp.engine.protocol.requests import Batch, StartRuns
 from aisp.store.given import write_whole
 from aisp.store.text import clean_line
 from aisp.store.ulid import made_s
@@ -38,18 +37,12 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a run of a suite is to measure, how, and where its package goes; two that are equal are the same work."""
+    """What a run of a suite is to measure, where its package goes, and how; two that are equal are the same work."""
 
     suite: str
     targets: tuple[Wanted, ...]
     base: str
-    roots: tuple[str, ...] = ()
-    device: str = "auto"
-    quick: bool = False
-    replicas: int = 0
-    warm: bool = False
-    policy: str = "strict"
-    contract: dict[str, Any] | None = None  # as runs have it in their manifest
+    how: StartRuns
 
 
 class Plan(msgspec.Struct, frozen=True):

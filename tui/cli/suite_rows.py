@@ -13,17 +13,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from aisp.engine.protocol.requests import StartRuns
 from aisp.kernels.catalog.between import BetweenError, between
 from aisp.store import suites
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
-from aisp.store.results import expected, regression, suite_documents
+from aisp.store.results import expected, regression, suite_documents, tables
 from aisp.store.results.regression import Change, Row
+from aisp.store.results.suite import Part, together
+from aisp.store.results.tables import suites as listed
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import summary
-from aisp.tui.cli.turning import Manner, settle
+from aisp.tui.cli.suite import left_out_lines, summary_lines
+from aisp.tui.cli.turning import as_measured, settle
 from aisp.tui.suites import breach, machine_of, sides
 
 if TYPE_CHECKING:
@@ -148,7 +154,7 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
     """
     wanted = [(row, which) for row in regression.to_turn(result.rows) for which in regression.turns_wanted(row)]
     unturned: dict[str, str] = {}
-    folders: dict[Manner, dict[str, Mapping[str, bytes]]] = {}
+    folders: dict[bytes, dict[str, Mapping[str, bytes]]] = {}  # by how they are measured
     done: dict[str, Reading] = {}
     for row, which in wanted:
         name = _folder_name(row.target, which)
@@ -161,13 +167,13 @@ def in_turns(opened: Opened, result: Result, collection: str, since: str) -> Res
             unturned[row.target] = clean_line(str(error), limit=500)
             continue
         assert row.now is not None  # it looks slower
-        folders.setdefault(Manner.of(row.now.run.record), {})[name] = files
+        folders.setdefault(msgspec.json.encode(as_measured(row.now.run.record)), {})[name] = files
     if folders:
         many = plain.counted(sum(map(len, folders.values())), "comparison")
         common.note(f"looks slower: {many} of the old source against the new one, in turns")
     refused: dict[str, str] = {}
-    for manner, files_of in folders.items():
-        turned = settle(collection, files_of, manner)
+    for how, files_of in folders.items():
+        turned = settle(collection, files_of, msgspec.json.decode(how, type=StartRuns))
         done |= turned.runs
         refused |= turned.refused
     rows = {row.target: row for row in result.rows}
@@ -213,3 +219,47 @@ def write(base: Path, run: suite_documents.Pass, result: Result, launch_count: S
     packages = [(package.summary, package.regression) for package in found.here]
     suites.write_index(base, suite_documents.index(run.suite, packages, found.problems))
     return written, found.problems
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def lines(result: Result, launch_count: Sequence[str], *, name: str, quick: bool, width: int | None) -> list[str]:
+    """A line a target, then what is worse and why, then the suite in one number. `launch_count`: targets whose gain is
+    that fewer kernels are launched."""
+    rows = result.rows
+    shown = [row for row in rows if row.now is not None and not row.left_out]
+    columns = tables.shown(listed.TARGETS, "sentence", "wall")
+    found = [*plain.listing(columns, [listed.Target(row) for row in shown], width=width), ""]
+    text: list[str] = []
+    for change, heading in ((Change.LOST, "lost"), (Change.WORSE, "worse"), (Change.BETTER, "better")):
+        here = [row for row in rows if row.outcome is change]
+        text += [heading, *(f"  {_sentence(row)}" for row in here), ""] if here else []
+    slower = [row for row in shown if row.outcome is Change.UNDECIDED and row.told and row.told.looks_slower]
+    text += ["may be worse", *(f"  {_sentence(row)}" for row in slower), ""] if slower else []
+    for target, why in result.unturned.items():
+        text.append(f"not measured in turns, {clean_line(target)}: {why}")
+    apart = [row for row in shown if row.outcome is Change.NOT_COMPARABLE]
+    text += common.by_reason((row.target, f"not comparable, {row.last.reason if row.last else ''}") for row in apart)
+    _, parts, score = listed.targets_of([row for row in rows if not row.lost])
+    text += left_out_lines(parts, score)
+    if score.count:
+        text += summary_lines(score, head=f"{clean_line(name)}: ", tail=", quick" if quick else "")
+        text += _without_launches(parts, launch_count)
+    found += plain.wrapped(text, width) if width is not None else text
+    return [*found, f"=> against earlier runs: {suite_documents.counts_line(rows)}"]
+
+
+def _sentence(row: Row) -> str:
+    rung = f" ({row.told.rung})" if row.told is not None and row.told.rung else ""
+    return clean_line(f"{row.target}{rung}: {row.sentence()}", limit=2000)
+
+
+def _without_launches(parts: Sequence[Part], launch_count: Sequence[str]) -> list[str]:
+    without = together(part for part in parts if part.target not in launch_count)
+    left = [part.target for part in parts if part.target in launch_count and part.best is not None]
+    if not left or not without.count:
+        return []
+    mean = plain.speedup(without.geometric_mean, without.low, without.high)
+    whose = ", ".join(map(clean_line, left))
+    return [f"   {mean} over the {without.count} without those that save launches ({whose})"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results.tables import attributes
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -80,10 +81,7 @@ def complete_suites(ctx: click.Context, parameter: click.Parameter, incomplete: 
 @click.option("--no-turns", is_flag=True, help="Leave out the runs that confirm what looks slower.")
 @common.verbose_option
 @common.json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     name: str | None,
     other: str | None,
     kept: str | None,
@@ -93,7 +91,7 @@ def command(
     history: bool,
     compare: bool,
     **how: Any,
-) -> None:
+) -> int:
     """Measure the targets of the suite NAME, and say of each whether it became slower. Without NAME list the suites:
     the shipped ones, and with --root those in the folder `suites` there.
 
@@ -110,19 +108,19 @@ def command(
     comparison: 0; 1 there is nothing to show or to compare; 2 no such suite or package.
     """
     common.action(ACTIONS)
-    from aisp.tui.cli import suite_compare, suite_history  # the store: only once something is asked for
+    from aisp.tui.cli import suite_history  # the store: only once something is asked for
 
     if compare:
         if name is None or other is None:
             raise click.UsageError("--compare takes two: A and B, each a package's folder or the id of a suite's run")
-        ctx.exit(suite_compare.both(name, other, kept, as_json=as_json))
+        return suite_history.both(name, other, kept, as_json=as_json)
     if history:
         if name is None:
             raise click.UsageError("--history takes the NAME of a suite; `aisp suite` shows which there are")
-        ctx.exit(suite_history.history(name, kept, limit, roots, as_json=as_json))
+        return suite_history.history(name, kept, limit, roots, as_json=as_json)
     if name is None:
-        ctx.exit(suite_history.listing(kept, roots, as_json=as_json))
-    ctx.exit(measure(name, roots, as_json=as_json, **how))
+        return suite_history.listing(kept, roots, as_json=as_json)
+    return measure(name, roots, as_json=as_json, **how)
 
 
 def measure(
@@ -139,25 +137,32 @@ def measure(
     """One run of a suite from its plan to its package; the exit status."""
     suite, catalog, entries, gone, contract = chosen(name, roots)
 
+    from msgspec import convert  # here and below: the store, numpy and the client
+
+    from aisp.engine.protocol import requests
+    from aisp.kernels.catalog.contracts import Cache
     from aisp.store.results.suite_documents import Pass
-    from aisp.tui.cli import suite_plan, suite_rows  # here and below: the store, numpy and the client
+    from aisp.tui.cli import suite_plan, suite_rows
     from aisp.tui.cli.follow import exit_status
     from aisp.tui.cli.suite_session import Measuring
     from aisp.tui.cli.turning import LeftError
 
     base = Path(into).absolute() / name if into else suite_plan.folder(name)
-    asked = suite_plan.Asked(
-        suite=suite.name,
-        targets=tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries),
-        base=str(base),
-        roots=tuple(common.engine_roots(roots)),
+    targets_of = tuple(suite_plan.Wanted(entry.target.id, entry.case, entry.rungs) for entry in entries)
+    how = requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=common.engine_roots(roots),
+        targets=[],
         device=device,
+        gpu_case=True,
         quick=quick or suite.how.quick,
         replicas=0 if quick and not suite.how.quick else suite.how.replicas,
-        warm=suite.how.warm,
-        policy=suite.how.policy.value,
-        contract=contract.frozen() if contract is not None else None,
+        cache=Cache.WARM if suite.how.warm else Cache.COLD,
+        validity=suite.how.policy.value,
+        naive=False,  # a second harness would take its time in every run of every night
+        contract=None if contract is None else convert(contract.frozen(), requests.FrozenContract),
     )
+    asked = suite_plan.Asked(suite.name, targets_of, str(base), how)
     with suite_plan.held(name):
         plan = _plan(asked, resume)
         targets = {entry.target.id: entry.target for entry in entries}
@@ -179,7 +184,7 @@ def measure(
         except LeftError:
             common.note("the same command goes on where this left off")
             return EXIT_INTERRUPTED
-        frozen = {key: str(asked.contract[key]) for key in ("name", "sha256")} if asked.contract else {}
+        frozen = {} if contract is None else attributes(contract, "name", "sha256")
         head = Pass(name, plan.id, plan.wall, result.machine, frozen)
         launch_count = [entry.target.id for entry in entries if entry.launch_count]
         try:
@@ -189,7 +194,7 @@ def measure(
             raise NotHereError(f"the package cannot be written into {why}") from None
         plan.drop()
     common.warn(told)
-    _say(head, result, launch_count, package, quick=asked.quick, as_json=as_json)
+    _say(head, result, launch_count, package, quick=how.quick, as_json=as_json)
     worse = any(row.outcome in ("worse", "lost") for row in result.rows) or gone
     status = exit_status(list(ran.values()), required=(), refused=session.refused)
     return EXIT_WORSE if worse or result.broken else status
@@ -255,7 +260,7 @@ def _plan(asked: Asked, resume: bool | None) -> Plan:
 
 def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path, *, quick: bool, as_json: bool) -> None:
     from aisp.store.results import suite_documents
-    from aisp.tui.cli import suite_lines
+    from aisp.tui.cli import suite_rows
 
     if as_json:
         summary = suite_documents.summary(head, result.rows, launch_count=launch_count)
@@ -263,7 +268,6 @@ def _say(head: Pass, result: Result, launch_count: Sequence[str], package: Path,
         common.say_line(summary | found)
         return
     width = common.terminal_width()
-    for line in suite_lines.lines(result, launch_count, name=head.suite, quick=quick, width=width):
-        outcome = "slower" if line.startswith("=> ") and (" worse" in line or " lost" in line) else "none"
-        common.say_outcome(line, outcome)
+    for line in suite_rows.lines(result, launch_count, name=head.suite, quick=quick, width=width):
+        common.say_result([line], "slower" if " worse" in line or " lost" in line else "ok")
     common.say(f"   package: {clean_line(str(package), limit=2000)}")

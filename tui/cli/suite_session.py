@@ -11,10 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from aisp.engine.documents import run_json
-from aisp.engine.protocol import requests
+from aisp.engine.protocol.requests import StartRuns
 from aisp.kernels import catalog
-from aisp.kernels.catalog.contracts import Cache
 from aisp.store import snapshot_hash
 from aisp.store.outcomes import State
 from aisp.store.results.prediction import LOOK_BACK_RUNS
@@ -139,7 +140,7 @@ class Measuring(Session):
         self._progress.show("  ".join(part for part in parts if part))
 
 
-def requests_of(plan: Plan, missing: Sequence[Wanted]) -> list[requests.StartRuns]:
+def requests_of(plan: Plan, missing: Sequence[Wanted]) -> list[StartRuns]:
     """What the engine is to be asked for these targets: one request for those of the same case and rungs."""
     alike: dict[tuple[str, tuple[str, ...]], list[Wanted]] = {}
     for wanted in missing:
@@ -147,22 +148,6 @@ def requests_of(plan: Plan, missing: Sequence[Wanted]) -> list[requests.StartRun
     return [_request(plan, group) for group in alike.values()]
 
 
-def _request(plan: Plan, group: Sequence[Wanted]) -> requests.StartRuns:
-    asked = plan.asked
-    contract = None if asked.contract is None else requests.FrozenContract(**asked.contract)
-    return requests.StartRuns(
-        seq=0,  # the connection numbers it
-        roots=list(asked.roots),
-        targets=[wanted.target for wanted in group],
-        rungs=list(group[0].rungs),
-        device=asked.device,
-        case=group[0].case,
-        gpu_case=True,
-        quick=asked.quick,
-        replicas=asked.replicas,
-        cache=Cache.WARM if asked.warm else Cache.COLD,
-        validity=asked.policy,
-        naive=False,  # a second harness would take its time in every run of every night
-        contract=contract,
-        batch=plan.batch,
-    )
+def _request(plan: Plan, group: Sequence[Wanted]) -> StartRuns:
+    targets, rungs, case = [wanted.target for wanted in group], list(group[0].rungs), group[0].case
+    return replace(plan.asked.how, targets=targets, rungs=rungs, case=case, batch=plan.batch)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 EXIT_GOOD = 0
 EXIT_NO = 1
-EXIT_USAGE = 2
 EXIT_NOT_HERE = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -128,30 +127,25 @@ def _tree() -> dict[str, Entry]:
 
 TREE = _tree()
 
+_ACTIONS = {
+    "contract": ("diff", "new"),
+    "engine": ("logs", "start", "stop"),
+    "fleet": ("agents",),
+    "store": ("backup", "recover", "vacuum", "verify"),
+    "suite": ("compare", "history"),
+}
+"""Words that were commands of a group, and are flags of its one command now."""
 _FOLDED: Mapping[str, str] = {
+    **{f"{group} {action}": f"{group} --{action}" for group, actions in _ACTIONS.items() for action in actions},
     "cancel": "jobs --cancel",
     "contract check": "contract",
-    "contract diff": "contract --diff",
-    "contract new": "contract --new",
-    "engine logs": "engine --logs",
-    "engine start": "engine --start",
     "engine status": "engine",
-    "engine stop": "engine --stop",
-    "fleet agents": "fleet --agents",
-    "fleet run": "fleet",
-    "fleet status": "fleet",
+    **dict.fromkeys(("fleet run", "fleet status"), "fleet"),
     "lessons": "list --predictions",
     "replay": "fuzz --replay",
-    "store backup": "store --backup",
     "store info": "store",
-    "store recover": "store --recover",
     "store restore": "store --recover",
-    "store vacuum": "store --vacuum",
-    "store verify": "store --verify",
-    "suite compare": "suite --compare",
-    "suite history": "suite --history",
-    "suite list": "suite",
-    "suite run": "suite",
+    **dict.fromkeys(("suite list", "suite run"), "suite"),
 }
 
 OLD: Mapping[str, str] = {
@@ -261,7 +255,8 @@ class Polite(click.Command):
             raise _told(error) from None
 
     def main(self, args: Sequence[str] | None = None, *more: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run as a program. Messages are cleaned before they are shown: they may quote a path or a kernel."""
+        """Run as a program; a command returns its exit status, None for 0. Messages are cleaned before they are shown:
+        they may quote a path or a kernel."""
         run: Any = super().main
         if not standalone_mode:
             return run(args, *more, standalone_mode=False, **extra)

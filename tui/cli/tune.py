@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.results.tables import at, attributes
+from aisp.store.results import tables
+from aisp.store.results.tables import Column, at, attributes, documents, fields, printed
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, MeantError, NotHereError
@@ -114,19 +115,10 @@ def lines(target_id: str, found: Tuned, *, width: int | None) -> Iterable[str]:
     extra = "" if among else ", and of the values that the file has"
     yield f"{target_id}  {found.rung}  {found.sampler}: {tried}{extra} in {spent}"
     yield ""
-    rows = [
-        [
-            *(str(trial.values[name]) for name in names),
-            plain.milliseconds(trial.evidence.counters.get("median_ms")),
-            _figure(trial),
-            trial.evidence.verdict.value,
-            "as written" if trial.values == found.written else "",
-            trial.reading.id,
-        ]
-        for trial in found.ranked
-    ]
-    heads = [*names, "ms", "speed-up [low..high]", "verdict", "", "run"]
-    yield from plain.table(heads, rows, right=names, width=width, shrink="run")
+    *columns, run = TRIALS
+    as_written = printed("", lambda trial: "as written" if trial.values == found.written else " ")
+    columns = [*map(_parameter, names), *columns, as_written, run]
+    yield from plain.listing(columns, found.ranked, width=width, tabs=False)
     if found.final is not None and found.best is not None:
         best, final = parameters.words(found.best.values), found.final
         yield ""
@@ -144,26 +136,34 @@ def _as_json(target_id: str, found: Tuned) -> dict[str, Any]:
         "parameters": {parameter.name: parameter.values for parameter in found.parameters},
         "as_written": found.written,
         **attributes(found, "combinations", "budget_s", "spent_s", "interrupted"),
-        "trials": [_trial(trial) for trial in found.trials],
+        "trials": documents(TRIALS, found.trials),
         "best": None if found.best is None else found.best.values,
-        "final": None if found.final is None else _trial(found.final),
-    }
-
-
-def _trial(trial: Trial) -> dict[str, Any]:
-    said = trial.evidence
-    return {
-        **attributes(trial, "number", "values"),
-        "run_id": trial.reading.id,
-        "known": trial.known,
-        **attributes(said, "verdict", "reason_code"),
-        "median_ms": said.counters.get("median_ms"),
-        "speedup": said.speedup,
-        "low": at("interval.lo")(said),
-        "high": at("interval.hi")(said),
+        "final": None if found.final is None else tables.as_json(TRIALS, found.final),
     }
 
 
 def _figure(trial: Trial) -> str:
     said = trial.evidence
-    return plain.speedup(said.speedup, at("interval.lo")(said), at("interval.hi")(said), verdict=said.verdict)
+    return plain.speedup(said.speedup, _LOW(trial), _HIGH(trial), verdict=said.verdict)
+
+
+def _parameter(name: str) -> Column[Trial]:
+    return printed(name, lambda trial: trial.values[name], right=True)
+
+
+def _ms(trial: Trial) -> float | None:
+    return trial.evidence.counters.get("median_ms")
+
+
+_LOW, _HIGH = at("evidence.interval.lo"), at("evidence.interval.hi")
+TRIALS: tuple[Column[Trial], ...] = (
+    *fields("", {"number": "its place in the order of trying, counted from 1", "values": "of the parameters, by name"}),
+    Column("median_ms", "time of a call", _ms, "ms", lambda trial: plain.milliseconds(_ms(trial))),
+    Column("speedup", "baseline time over its time", at("evidence.speedup"), "speed-up [low..high]", _figure),
+    Column("low", "lower end of its 95 % interval", _LOW),
+    Column("high", "upper end", _HIGH),
+    Column("verdict", "of the [evidence](agents.md#the-evidence)", at("evidence.verdict"), "verdict"),
+    *fields("evidence", {"reason_code": "likewise"}),
+    *fields("", {"known": "whether it had been measured before, and was not again"}),
+    Column("run_id", "its run", at("reading.id"), "run", shrink=True),
+)  # fmt: skip

@@ -24,9 +24,11 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
 from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, summary
-from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
+from aisp.tui.cli.interruptible import Interruptible
+from aisp.tui.cli.tree import NotHereError
 
 if TYPE_CHECKING:
+    from aisp.engine.client import Connection
     from aisp.engine.protocol import events
 
 
@@ -35,8 +37,7 @@ if TYPE_CHECKING:
 @common.root_option
 @common.device_option
 @common.json_option
-@click.pass_context
-def command(ctx: click.Context, target_id: str, roots: tuple[str, ...], device: str, as_json: bool) -> None:
+def command(target_id: str, roots: tuple[str, ...], device: str, as_json: bool) -> None:
     """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
 
     A syntax error or a wrong answer is shown as such and the watch goes on.
@@ -45,15 +46,17 @@ def command(ctx: click.Context, target_id: str, roots: tuple[str, ...], device: 
     """
     target = resolve.target(target_id, roots, live=True)
     watching = Watching(target.id, common.engine_roots([target.root])[0], device, as_json=as_json)
-    ctx.exit(asyncio.run(watching.run()))
+    asyncio.run(watching.run())
 
 
-class Watching:
+class Watching(Interruptible):
     """One `aisp watch` from the request to Ctrl-C."""
 
-    TICK_S = 0.25
+    LOST = "the engine went away; `aisp engine --logs` may say why, and `aisp watch` starts a new one"
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, target: str, root: str, device: str, *, as_json: bool) -> None:
+        super().__init__()
         self._target = target
         self._root = root
         self._device = device
@@ -62,79 +65,44 @@ class Watching:
         self._edits: dict[str, events.WatchEdit] = {}  # by run id
         self._previous: Arm | None = None
         self._best: Arm | None = None
-        self._progress = common.Progress()
+        self._idle_until_s = 0.0
         self._ours = True
 
-    async def run(self) -> int:
-        """Watch until SIGINT or SIGTERM; the exit status."""
-        loop = asyncio.get_running_loop()
-        work = asyncio.create_task(self._work())
-        ended = False
+    def to_cancel(self) -> list[str]:
+        return []
 
-        def end() -> None:
-            nonlocal ended
-            ended = True
-            work.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, end)
-        try:
-            await work
-        except asyncio.CancelledError:
-            if not ended:
-                raise
-            return 0
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                loop.remove_signal_handler(number)
-            self._progress.clear()
-        return EXIT_NOT_HERE
-
-    async def _work(self) -> None:
+    async def _follow(self, engine: Connection) -> bool:
         from aisp.engine.client import EngineUnavailableError  # here and below: msgspec, with the connection
         from aisp.engine.protocol import requests
 
-        engine = await common.connect_from_now()
-        async with engine:
-            # Somebody else may watch the same target already; then the watch is theirs to end.
-            self._ours = all(item.target != self._target for item in (await engine.status()).watches)
-            ticker: asyncio.Task[None] | None = None
-            try:
-                what = {"root": self._root, "target": self._target, "device": self._device}
-                reply = await engine.request(requests.StartWatch(seq=engine.next_seq(), **what))
-                if reply.error:
-                    self._ours = False  # there is none
-                    raise NotHereError(reply.error)
-                for why in reply.refused.values():
-                    common.note(f"{self._target} cannot run here, its saves are kept: {why}")
-                self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
-                ticker = asyncio.create_task(self._tick())
-                async for batch in engine.batches():
-                    for event in batch:
-                        self._take(event)
-            finally:
-                if ticker is not None:
-                    ticker.cancel()
-                # Left before the reply came, the engine may have begun to watch all the same.
-                if self._ours and not engine.closed:
-                    with contextlib.suppress(EngineUnavailableError):
-                        leave = requests.StopWatch(seq=engine.next_seq(), target=self._target)
-                        await engine.request(leave, patience_s=2.0)
-        self._progress.clear()
-        raise NotHereError("the engine went away; `aisp engine --logs` may say why, and `aisp watch` starts a new one")
+        # Somebody else may watch the same target already; then the watch is theirs to end.
+        self._ours = all(item.target != self._target for item in (await engine.status()).watches)
+        try:
+            what = {"root": self._root, "target": self._target, "device": self._device}
+            reply = await engine.request(requests.StartWatch(seq=engine.next_seq(), **what))
+            if reply.error:
+                self._ours = False  # there is none
+                raise NotHereError(reply.error)
+            for why in reply.refused.values():
+                common.note(f"{self._target} cannot run here, its saves are kept: {why}")
+            self._progress.ended(f"watching {self._target}; Ctrl-C ends it")
+            return await self._listen(engine)
+        finally:
+            # Left before the reply came, the engine may have begun to watch all the same.
+            if self._ours and not engine.closed:
+                with contextlib.suppress(EngineUnavailableError):
+                    leave = requests.StopWatch(seq=engine.next_seq(), target=self._target)
+                    await engine.request(leave, patience_s=2.0)
 
-    async def _tick(self) -> None:
-        started = time.monotonic()
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            runs = [self._follower.runs[run_id] for run_id in self._edits if run_id in self._follower.runs]
-            run = next((run for run in runs if not run.finished), None)
-            if run is None:
-                self._progress.show(f"watching {self._target}; Ctrl-C ends it")
-                started = time.monotonic()
-            else:
-                took_s, now_ns = time.monotonic() - started, time.monotonic_ns()
-                self._progress.show(progress_line(run, self._follower, 1, 1, took_s, now_ns=now_ns))
+    def _draw(self) -> None:
+        runs = [self._follower.runs[run_id] for run_id in self._edits if run_id in self._follower.runs]
+        run = next((run for run in runs if not run.finished), None)
+        if run is None:
+            self._progress.show(f"watching {self._target}; Ctrl-C ends it")
+            self._idle_until_s = time.monotonic()
+        else:
+            took_s, now_ns = time.monotonic() - self._idle_until_s, time.monotonic_ns()
+            self._progress.show(progress_line(run, self._follower, 1, 1, took_s, now_ns=now_ns))
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported with the connection
@@ -152,8 +120,6 @@ class Watching:
             elif not event.active:
                 self._ours = False
                 raise NotHereError("the watch was ended by somebody else, or its folder is gone")
-        elif isinstance(event, events.Banner):
-            self._progress.banner(event)
         elif isinstance(event, events.RunFinished) and run is not None and run.record.target == self._target:
             edit = self._edits.pop(run.id, None)
             if edit is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from aisp.kernels.catalog.model import Catalog
+    from aisp.store.record import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,17 @@ class Source:
     Attributes:
         name: a rung ("optimized_swizzled") or a file relative to the target's folder ("transpose.cu").
         snapshot: hash of a stored snapshot; "" for the file as it is now.
+        wall: when the run began that is meant, of several that ran the same; "" for the newest.
     """
 
     name: str
     snapshot: str = ""
+    wall: str = ""
+
+    @classmethod
+    def ran(cls, name: str, run: Run) -> Source:
+        """It as a run had it."""
+        return cls(name, run.snapshot, run.wall)
 
 
 @dataclass(frozen=True, slots=True)

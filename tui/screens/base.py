@@ -22,7 +22,6 @@ from textual.content import Content
 from textual.css.scalar import Scalar
 from textual.geometry import Size
 from textual.screen import Screen
-from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
@@ -48,10 +47,6 @@ GENERAL = (*EVERYWHERE, "find", "quit")  # of a footer, what comes after the scr
 WORDY_COLUMNS = 100  # from here on the header has room for "running" rather than "run"
 
 
-def same_text(one: Text, other: Text) -> bool:
-    return one.plain == other.plain and one.style == other.style and one.spans == other.spans
-
-
 def entitle(pane: Widget, title: str) -> None:
     """Give a pane its border title. Setting one repaints the whole pane, so the title that it has is left alone."""
     content = Content(title)
@@ -73,38 +68,20 @@ class ScrollPane(VerticalScroll):
     ALLOW_MAXIMIZE = True
 
 
-class OneRow(Widget):
-    """A row of text, drawn by line: changing it costs the row's bytes and nothing else."""
+class OneRow(TextRows):
+    """A row of text that hangs on how things stand."""
 
-    DEFAULT_CSS = """
-    OneRow { height: 1; width: 1fr; background: $panel; color: $foreground; }
-    """
-    can_focus = False
-    ALLOW_SELECT = False
-    _drawn: tuple[int, Text] | None = None  # the width and the text drawn last
+    DEFAULT_CSS = "OneRow { background: $panel; color: $foreground; }"
 
     def row(self, width: int) -> Text:
         raise NotImplementedError
 
     def renew(self) -> None:
-        width = self.size.width
-        if self._drawn is None or self._drawn[0] != width or not same_text(self._drawn[1], self.row(width)):
-            self.refresh()
+        if self.size.width:
+            self.show([self.row(self.size.width)])
 
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return container.width
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1
-
-    def render_line(self, y: int) -> Strip:
-        style = self.rich_style
-        if y or not self.size.width:
-            return Strip.blank(self.size.width, style)
-        text = self.row(self.size.width)
-        self._drawn = (self.size.width, text)
-        segments = list(text.render(self.app.console, end=""))
-        return Strip(segments).apply_style(style).adjust_cell_length(self.size.width, style)
+    def on_resize(self, _event: events.Resize) -> None:
+        self.renew()
 
 
 class HeaderLine(OneRow):
@@ -147,7 +124,7 @@ def machine_line(app: Workbench, *, short: bool = False, strip: bool = False) ->
     elif state.startswith("lost"):
         parts.append(Text("engine lost", style="bold"))
     else:
-        parts.append(Text(f"engine {state[:40]}"))
+        parts.append(Text(f"engine {state.partition(':')[0]}"))  # the banner says what is waited for
     if app.machine:
         at = len(parts) if short else 0  # what is cut off is at the end
         parts[at:at] = [Text(app.machine[:48]), *([device_strip(app)] if strip else [])]
@@ -171,7 +148,7 @@ def device_strip(app: Workbench) -> Text:
     return Text(strip, "dim" if others in ("0", plain.DASH) else "bold")
 
 
-class BannerLine(OneRow):
+class BannerLine(TextRows):
     """The gravest thing that the person must know, or nothing: it takes no row while there is nothing to say."""
 
     DEFAULT_CSS = """
@@ -179,20 +156,9 @@ class BannerLine(OneRow):
     BannerLine.-shown { display: block; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._text = ""
-
     def say(self, text: str) -> None:
-        if text != self._text:
-            self._text = text
-            self.set_class(bool(text), "-shown")
-            self.refresh()
-
-    def row(self, width: int) -> Text:
-        text = Text(f" ! {self._text}")
-        text.truncate(width, overflow="ellipsis")
-        return text
+        self.set_class(bool(text), "-shown")
+        self.show([Text(f" ! {text}")])
 
 
 class TopLines(Vertical):
@@ -354,6 +320,7 @@ class WorkScreen(Screen[None]):
         sizes: classes that it has while its size is so.
         main_table: id of the table that the screen is about; "" for its first one.
         chooses: the action that choosing a row of that table starts.
+        of_rows: the screen's own keys that have no word in the footer while it has nothing to show.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bind(*EVERYWHERE)
@@ -375,6 +342,7 @@ class WorkScreen(Screen[None]):
     sizes: ClassVar[Sizes] = {}
     main_table: ClassVar[str] = ""
     chooses: ClassVar[str] = ""
+    of_rows: ClassVar[frozenset[str]] = frozenset()
     ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
@@ -426,6 +394,8 @@ class WorkScreen(Screen[None]):
         entry = SCREENS.get(binding.id or "")
         if entry is not None and entry.class_name == type(self).__name__:
             return ""  # one is there already
+        if binding.id in self.of_rows and self.has_class("-empty"):
+            return ""
         return self.back_label if binding.id == "back" else binding.description
 
     def compose(self) -> ComposeResult:
@@ -448,6 +418,8 @@ class WorkScreen(Screen[None]):
         if not self.is_mounted:
             return
         self.renew_header(banner=not names or "banners" in names or "connection" in names)
+        if not names:
+            self._renew_keys()
         if self.shown and (not names or names & self.shown):
             self.draw()
 
@@ -492,7 +464,6 @@ class WorkScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """The model went on while another screen was on top."""
         self.refresh_from(set())
-        self._renew_keys()
 
     def on_screen_suspend(self) -> None:
         self.call_after_refresh(self._renew_keys)

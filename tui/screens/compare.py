@@ -218,11 +218,11 @@ class CompareScreen(WorkScreen):
         found = self._compared
         if found is None:
             return
-        snapshots = [side.run.record.snapshot for side in (found.a, found.b)]
-        if not all(snapshots):
+        sides = zip(self._rungs(), (found.a, found.b), strict=True)
+        sources = [Source.ran(rung, side.run.record) for rung, side in sides]
+        if not all(source.snapshot for source in sources):
             self.notify("The sources of one of the runs were not kept", severity="warning")
             return
-        sources = [Source(rung, snapshot) for rung, snapshot in zip(self._rungs(), snapshots, strict=True)]
         self.workbench.open_diff(self.target_id, *sources)
 
     def action_swap(self) -> None:

@@ -19,6 +19,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from aisp.engine.stored import environment
 from aisp.kernels.catalog.model import Goal, Kind, Role
 from aisp.store.outcomes import TWIN_SUFFIX, State, Validity
 from aisp.store.record import Comparison
@@ -27,10 +28,10 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain, progress
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment, newest_first
-from aisp.tui.findings import bar_sign
+from aisp.tui.earlier import newest_first
+from aisp.tui.findings import bar_sign, end_text
 from aisp.tui.model import RunView
-from aisp.tui.results import CHEAT, STATE_WORDS, state_words
+from aisp.tui.results import CHEAT, STATE_WORDS, end_words, own_note
 from aisp.tui.screens.base import ScrollPane
 from aisp.tui.themes import verdict_style, verdict_text
 
@@ -143,7 +144,7 @@ class Details(ScrollPane):
         ]
         watch = app.model.watches.get(target.id)
         if watch is not None and watch.active:
-            facts.append(("watch", f"on, {len(watch.edits)} edits"))
+            facts.append(("watch", f"on, {plain.counted(watch.saves, 'edit')}"))
         if state.shipped is not None:
             facts.append(("shipped", shipped_text(state.shipped, state.shipped.lead)))
         if (expect := target.expect) is not None:
@@ -163,8 +164,7 @@ class Details(ScrollPane):
         result, attempt, held = state.result, state.attempt, state.held
         tried = Text()
         if attempt is not None:
-            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {state_words(attempt.record.state)}: ")
-            tried.append(f"{attempt.record.reason or plain.DASH}\n")
+            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {end_words(attempt.record)}\n")
         if result is None:
             if attempt is not None:
                 return tried
@@ -175,13 +175,12 @@ class Details(ScrollPane):
         if case := result.unusual_case(state.target):
             where += f", case {case}"
         text = Text(f"Last run {plain.local_time(result.record.wall)}, {how}, {where}\n", style="dim")
+        lines = Text()
         if result.record.state is not State.OK:
-            text.append(f"{state_words(result.record.state)}: ", style="not dim bold")
-            text.append(f"{result.record.reason or plain.DASH}\n", style="not dim")
+            lines.append_text(end_text(result.record)).append("\n")
         elif result.record.validity.suspect:
-            text.append("suspect: ", style="not dim bold")
-            text.append(f"{result.record.reason or 'v says why'}\n", style="not dim")
-        lines, caught, ascii_only = Text(), result.caught, self._app.ascii
+            lines.append("suspect: ", style="bold").append(f"{result.record.reason or 'v says why'}\n")
+        caught, ascii_only = result.caught, self._app.ascii
         barred = {*held, *caught}
         for rung in sorted(barred):
             if rung in result.mistaken or (rung in held and held[rung].mistake):
@@ -192,10 +191,18 @@ class Details(ScrollPane):
             lines.append(f"{bar_sign(ascii_only)} {rung or 'the run'} {word}", verdict_style("slower"))
             lines.append(f" {clean_line(why, limit=600)}\n")
         headline = result.headline  # the figure of the row: it is what one looks for
+        silent: dict[tuple[str, str], list[str]] = {}  # against what a rung has no verdict, by rung and reason
         for item in sorted(result.comparisons, key=lambda item: headline is None or item.rung != headline.rung):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
-            if not item.rung.endswith(TWIN_SUFFIX) and not cheat and not {item.rung, item.baseline, ""} & barred:
+            if item.rung.endswith(TWIN_SUFFIX) or cheat or {item.rung, item.baseline, ""} & barred:
+                continue
+            if item.verdict.known:
                 lines.append_text(comparison_text(item, result.judged(item), ascii_only)).append("\n")
+            else:
+                silent.setdefault((item.rung, own_note(item)), []).append(item.baseline)
+        for (rung, note), baselines in silent.items():
+            lines.append_text(verdict_text("none", None, ascii_only)).append(" no verdict  ").append(rung, "bold")
+            lines.append(f" against {', '.join(baselines)}", "dim").append(f"\n  {note}\n" if note else "\n")
         return Text.assemble(text, lines, tried)
 
     def _met(self, state: TargetState, expect: Expectation) -> str:
@@ -307,16 +314,13 @@ def prediction_text(said: Answer, expect: Expectation) -> str:
 
 
 def comparison_text(item: Comparison, judged: str, ascii_only: bool) -> Text:
-    """One comparison on a line: sign, speed-up with interval, verdict, where it was judged, and why there is none."""
+    """One comparison on a line: sign, speed-up with interval, verdict, where it was judged, and why it is open."""
     text = verdict_text(item.verdict.value, None, ascii_only)
-    if item.verdict.known:
-        text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
-    else:
-        text.append(" no verdict  ")
+    text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
     text.append(item.rung, style="bold")
     text.append(f" against {item.baseline}{', ' if judged else ''}{judged}", style="dim")
     if item.note and not item.verdict.decided:
-        text.append(f"\n  {item.note}")
+        text.append(f"\n  {own_note(item)}")
     return text
 
 

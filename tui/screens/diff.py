@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -109,7 +110,8 @@ class DiffScreen(WorkScreen):
         source = self._sides[side]
         if source is None or not source.snapshot:
             return plain.DASH if source is None else f"{source.name} (now)"
-        wall = next((wall for known, wall, _ in self._earlier if known == source.snapshot), "")
+        newest = next((wall for snapshot, wall, _ in self._earlier if snapshot == source.snapshot), "")
+        wall = source.wall or newest
         return f"{source.name} ({plain.local_time(wall) + ', ' if wall else ''}{source.snapshot[:8]})"
 
     def _compare(self) -> None:
@@ -171,7 +173,7 @@ class DiffScreen(WorkScreen):
         if current is None or not names:
             return
         at = names.index(current.name) if current.name in names else 0
-        self._sides[side] = Source(names[(at + by) % len(names)], current.snapshot)
+        self._sides[side] = replace(current, name=names[(at + by) % len(names)])
         self._compare()
 
     def action_choose(self, side: int) -> None:

@@ -24,27 +24,21 @@ LEVEL_STYLES = {"error": "bold $error", "critical": "bold $error", "warning": "$
 def status_rows(model: Model, connected: bool) -> list[Text]:
     connection, status = model.connection, model.status
     rows = [Text.assemble(("engine  ", "dim"), (str(connection), "bold"))]
+
+    def add(label: str, text: str, style: str = "dim") -> None:
+        rows.append(Text.assemble((f"{label:<8}", style), text))
+
     if connection.state == "lost":
-        rows.append(Text("        S starts one or looks for it now; stored results are safe"))
+        add("", "S starts one or looks for it now; stored results are safe")
     elif connection.state == "mismatch":
-        rows.append(Text("        U lets it end after its queue and starts ours then; nothing is lost"))
+        add("", "U lets it end after its queue and starts ours then; nothing is lost")
     if status is None or not connected:
         return rows
-    rows.append(
-        Text.assemble(
-            ("pid     ", "dim"),
-            f"{status.pid}  up {plain.duration(status.uptime_s)}  memory {plain.size(status.rss_bytes)}  "
-            f"build {connection.build or plain.DASH}",
-        )
-    )
-    rows.append(
-        Text.assemble(
-            ("work    ", "dim"),
-            f"{status.runs_done} {'run' if status.runs_done == 1 else 'runs'} done, "
-            f"{len(model.queue)} in the queue, {len(model.active_watches())} watched (J shows them), "
-            f"{status.warm_workers} warm, {status.clients} viewing",
-        )
-    )
+    about = f"{status.pid}  up {plain.duration(status.uptime_s)}  memory {plain.size(status.rss_bytes)}"
+    add("pid", f"{about}  build {connection.build or plain.DASH}")
+    queue = f"{len(model.queue)} in the queue, {len(model.active_watches())} watched (J shows them)"
+    done = f"{plain.counted(status.runs_done, 'run')} done"
+    add("work", f"{done}, {queue}, {status.warm_workers} warm, {status.clients} viewing")
     for device in status.devices:
         facts = [device.name]
         if device.memory_bytes:
@@ -55,16 +49,13 @@ def status_rows(model: Model, connected: bool) -> list[Text]:
             facts.append(f"driver {device.driver}")
         if device.note:
             facts.append(device.note)
-        name = f"GPU {device.index}" if device.index >= 0 else "CPU"
-        rows.append(Text.assemble((f"{name:<8}", "dim"), ", ".join(facts)))
+        add(f"GPU {device.index}" if device.index >= 0 else "CPU", ", ".join(facts))
     if status.gpu_note:
-        rows.append(Text.assemble(("no GPU  ", "dim"), status.gpu_note))
-    rows += [
-        Text.assemble((f"{banner.severity:<8}", "bold"), f"{banner.key}: {banner.text}")
-        for banner in model.banners.values()
-    ]
+        add("no GPU", status.gpu_note)
+    for banner in model.banners.values():
+        add(banner.severity, f"{banner.key}: {banner.text}", "bold")
     if connection.state_dir:
-        rows.append(Text.assemble(("state   ", "dim"), connection.state_dir))
+        add("state", connection.state_dir)
     return rows
 
 

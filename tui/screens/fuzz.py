@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -33,9 +33,6 @@ from aisp.tui.themes import style_of
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
-
-if TYPE_CHECKING:
-    pass
 
 WIDE_COLUMNS = 120
 CLOCK_PERIOD_S = 1.0
@@ -72,6 +69,7 @@ class FuzzScreen(FailureScreen):
     )  # fmt: skip
     own_keys_first = True
     heading = "Fuzz {}"
+    of_rows = frozenset(("only", "pick_rung(1)", "pick_fuzz(1)"))
     shown = frozenset(("fuzzes", "replays", "connection"))
     redrawn = True
     sizes: ClassVar[Sizes] = {
@@ -216,8 +214,8 @@ class FuzzScreen(FailureScreen):
         return (
             f"{refused}No fuzz of this target is stored yet.\n\n"
             f"r  tries all its rungs on {FUZZ_CASES} drawn cases each, against the fp64 reference:\n"
-            "   sizes of 1 and around powers of two, dtypes, layouts, hard and non-finite values.\n\n"
-            "What fails is shrunk to the smallest failing case, with a script that shows it.\n\n"
+            "   sizes around powers of two, dtypes, layouts, hard and non-finite values.\n\n"
+            "What fails is shrunk to the smallest case, with a script that shows it.\n\n"
             f"or, in a shell: {self.workbench.typed('fuzz', self._target_id)}"
         )
 
@@ -357,9 +355,8 @@ class FuzzScreen(FailureScreen):
     def key_label(self, binding: Binding) -> str:
         """Nothing for keys about failures and cases where there are none; pressed all the same, they say why."""
         fuzz = self.fuzz if self.is_mounted else None
-        idle = {"only"} if fuzz is None else set()
-        idle |= set() if fuzz is not None and fuzz.failures else {"failure", "script", "replay"}
-        return "" if binding.id in idle else super().key_label(binding)
+        idle = binding.id in ("failure", "script", "replay") and not (fuzz is not None and fuzz.failures)
+        return "" if idle else super().key_label(binding)
 
     def action_stop(self) -> None:
         if (fuzz := self.fuzz) is not None:

@@ -75,6 +75,7 @@ class HistoryScreen(ExportingScreen):
         "-short": lambda size: size.height < 16,
     }
     chooses = "open_run"
+    of_rows = frozenset(("open_run", "mark", "compare", "diff_runs", "plot_rung(1)", "export"))
 
     def __init__(self, target_id: str) -> None:
         super().__init__(target_id)
@@ -340,17 +341,21 @@ class HistoryScreen(ExportingScreen):
             chosen = [chosen[0], highlighted]
         if len(chosen) == 2:
             older, newer = sorted(chosen, key=lambda result: result.id)
-            pair = older.record.snapshot, newer.record.snapshot
+            if older.record.snapshot == newer.record.snapshot:
+                self.notify(f"Both runs ran the same sources, {older.record.snapshot[:8]}: nothing differs")
+                return
         elif highlighted is not None:
-            newer, pair = highlighted, (highlighted.record.snapshot, "")
+            older = newer = highlighted
         else:
             self.notify("Highlight a run first", severity="warning")
             return
         name = newer.lead.rung if newer.lead is not None else "optimized"
-        if not pair[1] and not self.workbench.ready(self._target_id):  # nothing stands there now
-            self.workbench.open_diff(self._target_id, Source("baseline", pair[0]), Source(name, pair[0]))
-            return
-        self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))
+        left, right = Source.ran(name, older.record), Source.ran(name, newer.record)
+        if older is newer and self.workbench.ready(self._target_id):
+            right = Source(name)
+        elif older is newer:  # nothing stands there now
+            left = Source.ran("baseline", newer.record)
+        self.workbench.open_diff(self._target_id, left, right)
 
     @property
     def shared_run(self) -> str:

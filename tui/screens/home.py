@@ -173,7 +173,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
         return self._details.text
 
     def refresh_from(self, names: set[str]) -> None:
-        if self.is_mounted and names & {"catalog", "status"}:
+        if self.is_mounted and (not names or names & {"catalog", "status"}):
             self._arrange(self.size.width)
         super().refresh_from(names)
 

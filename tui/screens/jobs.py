@@ -142,12 +142,8 @@ class JobsScreen(WorkScreen):
         return "" if run is None else progress.doing(run)
 
     def _watch_row(self, watch: WatchView) -> list[Cell]:
-        cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._edits(watch)]
+        cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", plain.counted(watch.saves, "edit")]
         return cells + [""] * (len(self.table.columns) - len(cells))
-
-    def _edits(self, watch: WatchView) -> str:
-        count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        return plain.counted(count, "edit")
 
     def row_changed(self) -> None:
         """All about the highlighted row, of which narrow terminals have no column."""
@@ -157,7 +153,7 @@ class JobsScreen(WorkScreen):
             target = self.workbench.target(chosen.target)
             rows = [Text(target.title if target is not None else chosen.target, "bold"), Text(chosen.folder)]
             polling = "; inotify is not to be had: it looks now and then" if chosen.polling else ""
-            rows.append(Text(f"{self._edits(chosen)} so far; each save is run again{polling}"))
+            rows.append(Text(f"{plain.counted(chosen.saves, 'edit')} so far; each save is run again{polling}"))
         elif chosen is not None:
             rows = [Text(chosen.title or chosen.target, "bold"), Text(self._sentence(chosen, now_ns))]
             rows.append(Text(f"asked by: {jobs.asked_by(chosen)}; on {chosen.device}; {chosen.run_id}", "dim"))

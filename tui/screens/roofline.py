@@ -17,13 +17,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from aisp.engine.stored import environment
 from aisp.store.record import Arm
 from aisp.store.results import roofline
 from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment, newest_first
+from aisp.tui.earlier import newest_first
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
@@ -59,25 +60,17 @@ class Chart:
         return [(letters[number % len(letters)], arm) for number, arm in enumerate(shown)]
 
 
-@dataclass(slots=True)
-class _Machine:
-    """The GPU that a run under way is on."""
-
-    gpu: str = ""
-    uuid: str = ""
-
-
-def look(history: History | None, target: Target, run_id: str, live: RunView | None, machine: _Machine) -> Chart:
+def look(history: History | None, target: Target, run_id: str, live: RunView | None, machine: tuple[str, str]) -> Chart:
     """The chart of a run, or of the target's newest timed one on a GPU. Called in a thread: reads the store.
 
     Args:
         history: the store; None where there is none yet.
         run_id: "" for the newest.
         live: the run as the engine tells it, where it has not ended.
-        machine: what `live` runs on.
+        machine: the GPU that `live` runs on, its name and uuid; "" for none.
     """
     run: RunView | None = live
-    facts: dict[str, object] = {"gpu": machine.gpu, "gpu_uuid": machine.uuid}
+    facts: dict[str, object] = dict(zip(("gpu", "gpu_uuid"), machine, strict=True))
     if live is None and history is not None:
         if run_id:
             run = stored_run(history.run(run_id), {})
@@ -86,8 +79,8 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
             run = roofline.newest(records, lambda record: stored_run(record, {}))
         if run is not None:
             facts = environment(history, run.record)
-    gpu, uuid = (clean_line(str(facts.get(key) or "")) for key in ("gpu", "gpu_uuid"))
-    gpu, uuid = gpu or machine.gpu, uuid or machine.uuid
+    pairs = zip(("gpu", "gpu_uuid"), machine, strict=True)
+    gpu, uuid = (clean_line(str(facts.get(key) or "")) or here for key, here in pairs)
     if run is not None and run.record.device.startswith("cpu"):
         return Chart(run, gpu, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
     if not gpu:
@@ -186,7 +179,7 @@ class RooflineScreen(WorkScreen):
         if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
         gpus = self.workbench.gpus
-        machine = _Machine(gpus[0].name, gpus[0].uuid) if gpus else _Machine()
+        machine = (gpus[0].name, gpus[0].uuid) if gpus else ("", "")
         ask = partial(look, target=target, run_id=self._run_id, live=live, machine=machine)
         found, self._problem = await self.workbench.read(lambda history: ask(history))
         if not self._problem:

@@ -337,7 +337,7 @@ class RunScreen(RunTextScreen):
         first, other = BASELINE, chosen
         if any(arm.role is Role.CHEAT for arm in run.record.arms):
             first, other = self.workbench.pair_of(run.record.target, chosen)
-        left, right = (Source(name, run.record.snapshot) for name in (first, other))
+        left, right = (Source.ran(name, run.record) for name in (first, other))
         return {"target_id": run.record.target, "left": left, "right": right}
 
     def action_edit(self) -> None:

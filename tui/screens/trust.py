@@ -13,11 +13,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from aisp.engine.stored import environment
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import hardware, standing, trust
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.earlier import environment
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
@@ -217,7 +217,7 @@ class TrustScreen(ChecklistScreen):
         if run is None or not run.record.target:
             return None
         pair = self.workbench.pair_of(run.record.target, self.rung_name)
-        left, right = (Source(rung, run.record.snapshot) for rung in pair)
+        left, right = (Source.ran(rung, run.record) for rung in pair)
         return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:

@@ -214,8 +214,7 @@ class WatchScreen(EditSourcesScreen):
             return [first, Text(problem, style="bold")]
         told = self._told(watch)
         best = edits.by_number(watch, rule.best(edits.times_of(told)))
-        count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
-        second = Text(f"{count} {'edit' if count == 1 else 'edits'}", style="not bold")
+        second = Text(plain.counted(watch.saves, "edit"), style="not bold")
         if best is not None:
             unit, item = edits.unit_of(told, self.workbench.ascii), told[best.number]
             median_ms = item.arm.median_ms if item.arm is not None else None

@@ -101,6 +101,18 @@ def message_rows(text: str, width: int, height: int) -> list[Row]:
     return rows
 
 
+def with_gutter(
+    label: str, left: int, cells: tuple[list[str], list[int]], ascii_only: bool, *, tick: bool = True
+) -> Row:
+    """A row of a plot behind its axis, which takes `left` cells: a label, and the line, with a tick at the label."""
+    characters, owners = cells
+    if left:
+        bar, mark = ("|", "+") if ascii_only else ("│", "┤")
+        characters = [*label.rjust(left - 1), mark if label and tick else bar, *characters]
+        owners = [LABEL] * (left - 1) + [AXIS] + owners
+    return Row(characters, owners)
+
+
 def text_row(parts: Sequence[tuple[str, int]], width: int) -> Row:
     """A row from texts and their owners, cut or filled to `width` cells."""
     characters: list[str] = []

@@ -1,5 +1,5 @@
 """Edits, or runs, as points with error bars, one column of cells and one tick for each: nothing stands between two.
-What two processes made of one are two points and no interval.
+What two processes made of one are two points beside its median, and no interval.
 
 An edit without a time has a sign at the foot of the plot instead. Times far beyond the others must not flatten them:
 they are drawn on the upper edge as ▲, and the legend counts them. Where there are more edits than columns the newest
@@ -21,7 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from aisp.tui.widgets.axes import Span, nice_step, tick_labels
-from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, LABEL, Row, message_rows, text_row
+from aisp.tui.widgets.canvas import AXIS, BLANK, CLIPPED, LABEL, Row, message_rows, text_row, with_gutter
 from aisp.tui.widgets.frames import Frame, FrameView
 from aisp.tui.widgets.glyphs import GraphStyle
 
@@ -173,24 +173,15 @@ def draw_edits(
         if point.both is not None:
             for value in point.both:
                 put(max(0, min(times_rows - 1, row_of(value))), column, one, point.mark)
-            put(
-                row,
-                column,
-                signs[point.mark] if row_of(max(point.both)) == row_of(min(point.both)) else grid[row][column],
-                point.mark,
-            )
-            continue
-        for number in range(first, last + 1):
-            put(number, column, top if number == first else foot if number == last else bar, point.mark)
+        else:
+            for number in range(first, last + 1):
+                put(number, column, top if number == first else foot if number == last else bar, point.mark)
         put(row, column, signs[point.mark], point.mark)
 
     ticks = {max(0, min(times_rows - 1, row_of(value))): text for value, text in labels}
-    edge, tick = ("|", "+") if plain else ("│", "┤")
     out = [_legend(points, shown, signs, width, y_label, above, names, plain)] if legend else []
-    for number in range(count):
-        text = ticks.get(number, "")
-        gutter = [*text.rjust(left - 1), tick if text else edge]
-        out.append(Row(gutter + grid[number], [LABEL] * (left - 1) + [AXIS] + owners[number]))
+    cells = enumerate(zip(grid, owners, strict=True))
+    out += [with_gutter(ticks.get(number, ""), left, row, plain) for number, row in cells]
     out += _x_axis(shown, step, left, width, chosen, names[Mark.EDIT], with_line=line, plain=plain)
     return Frame(out, left=span, clipped=above)
 
@@ -256,9 +247,6 @@ def _x_axis(
 class EditPlot(FrameView, can_focus=True):
     """The plot as a pane. A click, or h and l, pick an edit. `names`: see `draw_edits`."""
 
-    DEFAULT_CSS = """
-    EditPlot { height: 1fr; min-height: 3; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Earlier", show=False, tooltip="Pick the edit, or the run, before."),
         Binding("right,l", "step(1)", "Later", show=False, tooltip="Pick the edit, or the run, after."),

@@ -28,10 +28,9 @@ class Frame:
     rows: list[Row]
     x: Span | None = None
     left: Span | None = None
-    right: Span | None = None
     lanes: tuple[Span | None, ...] = ()
     clipped: int = 0
-    log: bool = False  # whether the left axis is logarithmic: its range is of logarithms then
+    log: bool = False  # whether the axis of values is logarithmic: its range is of logarithms then
     names: tuple[str, ...] = field(default=())
 
 
@@ -43,12 +42,12 @@ class FrameView(Widget):
     """A widget that draws a `Frame` and sends the terminal only the cells that changed."""
 
     ALLOW_SELECT = False
+    DEFAULT_CSS = "FrameView { height: 1fr; min-height: 3; }"
 
-    def __init__(self, *, empty: str = "no data yet", graph_style: GraphStyle | None = None, **kwargs: Any) -> None:
-        """Make one that shows the sentence `empty`, with the app's glyphs where no `graph_style` is given."""
+    def __init__(self, *, empty: str = "no data yet", **kwargs: Any) -> None:
+        """Make one that shows the sentence `empty` while there is no picture."""
         super().__init__(**kwargs)
         self.empty = empty
-        self._chosen_style = graph_style
         self._styles: list[str] = []  # by owner; "" for the next colour of the theme
         self._frame = Frame([])
         self._picture: Picture | None = None
@@ -62,17 +61,7 @@ class FrameView(Widget):
 
     @property
     def graph_style(self) -> GraphStyle:
-        return self._chosen_style or glyphs.of(self.app)
-
-    @graph_style.setter
-    def graph_style(self, style: GraphStyle | None) -> None:
-        self._chosen_style = style
-        if self.is_mounted:
-            self.redraw()
-
-    @property
-    def clipped(self) -> int:
-        return self._frame.clipped
+        return glyphs.of(self.app)
 
     @property
     def lines(self) -> list[str]:

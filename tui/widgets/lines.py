@@ -118,20 +118,9 @@ class LineView(ScrollView):
     }
     """
 
-    _chosen_style: GraphStyle | None = None
-
-    @property
-    def graph_style(self) -> GraphStyle:
-        return self._chosen_style or glyphs.of(self.app)
-
-    @graph_style.setter
-    def graph_style(self, style: GraphStyle | None) -> None:
-        self._chosen_style = style
-        self.refresh()
-
     @property
     def ascii(self) -> bool:
-        return self.graph_style is GraphStyle.ASCII
+        return glyphs.of(self.app) is GraphStyle.ASCII
 
     @property
     def cut(self) -> str:

@@ -147,7 +147,8 @@ class LogPane(LineView, Findable, can_focus=True):
         self._scroll(len(self._lines))
 
     def action_sideways(self, steps: int) -> None:
-        last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.inner_width)
+        shown = islice(self._lines, self.top, self.top + self.size.height)
+        last = max(0, max((cell_len(line) for line, _ in shown), default=0) - self.inner_width)
         shift = max(0, min(self._shift + steps * _SIDEWAYS_CELLS, last if steps > 0 else self._shift))
         if shift != self._shift:
             self._shift = shift
@@ -181,9 +182,6 @@ class LogPane(LineView, Findable, can_focus=True):
             self._shift = 0 if end <= self.inner_width else max(0, start - self.inner_width // 2)
         if not self.top <= match.line < self.top + self.size.height:
             self._scroll(max(0, match.line - self.size.height // 2))
-
-    def _in_sight(self) -> list[str]:
-        return [line for line, _ in islice(self._lines, self.top, self.top + self.size.height)]
 
     def render_line(self, y: int) -> Strip:
         index, width = self.top + y, self.size.width

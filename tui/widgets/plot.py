@@ -1,9 +1,8 @@
 """A plot that is redrawn many times a second and sends the terminal only what changed.
 
-Braille dots (2 x 4 per cell), block quadrants (2 x 2) or ASCII marks; dots or lines; a left and a right
-axis with round ticks. `draw` makes a frame from numbers and needs no screen; `LivePlot` compares it with
-the frame before and refreshes, row by row, the columns that differ. Axes grow in steps, so a point that
-arrives mostly changes one cell.
+Braille dots (2 x 4 per cell), block quadrants (2 x 2) or ASCII marks; dots or lines; axes with round ticks. `draw`
+makes a frame from numbers and needs no screen; `LivePlot` compares it with the frame before and refreshes, row by row,
+the columns that differ. Axes grow in steps, so a point that arrives mostly changes one cell.
 
 Some samples are always hundreds of times slower than the rest (a page fault, a neighbour). They must not
 flatten the rest and must not vanish: an axis ends where what lies far beyond the middle nine tenths begins,
@@ -28,7 +27,6 @@ from aisp.store.text import clean_line
 from aisp.tui.widgets.axes import Span, finite, log_tick_labels, robust_span, settled, tick_labels, union
 from aisp.tui.widgets.canvas import (
     AXIS,
-    BLANK,
     CLIPPED,
     LABEL,
     SIGNS,
@@ -37,6 +35,7 @@ from aisp.tui.widgets.canvas import (
     Row,
     message_rows,
     text_row,
+    with_gutter,
 )
 from aisp.tui.widgets.frames import Frame, FrameView
 from aisp.tui.widgets.glyphs import GraphStyle
@@ -49,11 +48,10 @@ class Series:
     Attributes:
         name: for the legend.
         x: ascending; in the unit of the plot's `x_label`.
-        y: as long as x; in the unit of the label of its axis.
+        y: as long as x; in the unit of `y_label`.
         style: a Rich style or a theme variable ("$series-2"); "" takes the next colour of the theme.
         mark: "dots"; "line" between neighbours; "signs" for the legend's sign at every point; in a lane also "flags":
             a row of signs of its own wherever y is above zero, until the next x.
-        axis: "left" or "right".
         usual: a fair sample of the values of which `y` are the extremes; () where `y` are all. The axis is of these.
         stretches: whether the axis is made to show it; else of the others alone, as far as there are any.
     """
@@ -63,7 +61,6 @@ class Series:
     y: Sequence[float]
     style: str = ""
     mark: str = "dots"
-    axis: str = "left"
     usual: Sequence[float] = ()
     stretches: bool = True
 
@@ -74,7 +71,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Lane:
-    """A low plot below the main one, on its x axis. All of its series are drawn on the left axis.
+    """A low plot below the main one, on its x axis.
 
     Attributes:
         title: what it shows, with its unit: "SM clock MHz".
@@ -102,7 +99,6 @@ def draw(
     *,
     x_label: str = "s",
     y_label: str = "ms",
-    y_right_label: str = "",
     log: bool = False,
     mono: bool = False,
     empty: str = "no data yet",
@@ -115,7 +111,7 @@ def draw(
     first are signs too, and their lines carry one every few columns, because nothing else tells them apart.
 
     Args:
-        log: whether the left axis is logarithmic, which the legend says too.
+        log: whether the axis of values is logarithmic, which the legend says too.
         before: the previous frame, whose ranges are kept while they fit.
         lanes: low plots below, the most wanted first; owners of their cells count on after `series`.
         empty: what stands in the middle while there is no point.
@@ -125,9 +121,8 @@ def draw(
     names = tuple(item.name for item in (*series, *(own for lane in lanes for own in lane.series)))
     if width < 1 or height < 1:
         return Frame([])
-    axes = ("left", "right")
     if log:
-        series = [item.logarithmic() if _axis(item) == "left" else item for item in series]
+        series = [item.logarithmic() for item in series]
         y_label = f"{y_label}, log"
     values = [finite(item.y[: len(item.x)]) for item in series]
     if not any(values):
@@ -141,65 +136,47 @@ def draw(
     lanes = lanes[:lane_count]
     y_steps, x_steps = max(2, min(8, plot_rows // 3)), max(2, width // 14)
 
-    spans: dict[str, Span | None] = {}
-    for axis in axes:
-        kept = None if before is None else before.left if axis == "left" else before.right
-        on_axis = [(v, item) for v, item in zip(values, series, strict=True) if _axis(item) == axis]
-        stretching = [(v, item) for v, item in on_axis if v and item.stretches]
-        own = [robust_span(v, item.usual) for v, item in stretching or on_axis]
-        spans[axis] = settled(union(own), kept, 10, log=log and axis == "left")
+    stretching = [(v, item) for v, item in zip(values, series, strict=True) if v and item.stretches]
+    own = [robust_span(v, item.usual) for v, item in stretching or zip(values, series, strict=True)]
+    y_span = settled(union(own), None if before is None else before.left, 10, log=log)
     shown = (*series, *(item for lane in lanes for item in lane.series))
     x_span = settled(_x_range(shown), None if before is None else before.x, 8)
     if x_span is None:
         return Frame(message_rows(empty, width, height), names=names)
 
-    of_axis = {"left": log_tick_labels if log else tick_labels, "right": tick_labels}
-    labels = {axis: of_axis[axis](span, y_steps) if (span := spans[axis]) else [] for axis in axes}
+    labels = (log_tick_labels if log else tick_labels)(y_span, y_steps) if y_span else []
     # A gutter is only worth its columns where the plot stays at least twice as wide.
     lane_spans = [
         settled(_lane_range(lane), before.lanes[at] if before is not None and at < len(before.lanes) else None, 4)
         for at, lane in enumerate(lanes)
     ]
-    lane_labels = [_end_labels(span) for span in lane_spans]
-    texts = [text for _, text in labels["left"]] + [text for ends in lane_labels for text in ends]
+    ends_of = [(span.high, span.low) if span is not None else () for span in lane_spans]
+    lane_labels = [tuple(f"{round(value, 6):g}" for value in ends) for ends in ends_of]
+    texts = [text for _, text in labels] + [text for ends in lane_labels for text in ends]
     left = max((len(text) for text in texts), default=0) + 1
-    right = max((len(text) for _, text in labels["right"]), default=0) + 1 if labels["right"] else 0
     if width < 3 * left:
         left = 0
-    if width < 2 * left + 3 * right:
-        right = 0
-    columns = width - left - right
+    columns = width - left
     canvas = Canvas(columns, plot_rows, style)
-    clipped = _plot(canvas, list(enumerate(series)), x_span, spans, signs, mono)
+    clipped = _plot(canvas, list(enumerate(series)), x_span, y_span, signs, mono)
 
     rows: list[Row] = []
     if legend_rows:
-        rows.append(_legend(series, signs, width, y_label, y_right_label, clipped, ascii_only))
-    marked = {
-        axis: {_dot_row(value, spans[axis], canvas.height) // canvas.down: text for value, text in labels[axis]}
-        for axis in axes
-    }
-    bar, tick_left, tick_right = ("|", "+", "+") if ascii_only else ("│", "┤", "├")
-    for number in range(plot_rows):
-        characters, owners = canvas.row(number, signs)
-        if left:
-            label = marked["left"].get(number)
-            gutter = (label or "").rjust(left - 1)
-            characters[:0] = [*gutter, tick_left if label else bar]
-            owners[:0] = [LABEL] * (left - 1) + [AXIS]
-        if right:
-            label = marked["right"].get(number)
-            gutter = (label or "").ljust(right - 1)
-            characters += [tick_right if label else bar, *gutter]
-            owners += [AXIS] + [LABEL] * (right - 1)
-        rows.append(Row(characters, owners))
+        rows.append(_legend(series, signs, width, y_label, clipped, ascii_only))
+    marked: dict[int, str] = {}
+    if y_span is not None:
+        per_dot = (canvas.height - 1) / y_span.length
+        marked = {round((y_span.high - value) * per_dot) // canvas.down: text for value, text in labels}
+    rows += [
+        with_gutter(marked.get(number, ""), left, canvas.row(number, signs), ascii_only) for number in range(plot_rows)
+    ]
     first = len(series)
     for lane, span, ends in zip(lanes, lane_spans, lane_labels, strict=True):
-        rows += _lane(lane, span, ends, x_span, first, lane_rows, (left, columns, right), style, mono)
+        rows += _lane(lane, span, ends, x_span, first, lane_rows, (left, columns), style, mono)
         first += len(lane.series)
     if axis_rows:
-        rows += _x_axis(x_span, x_steps, left, columns, right, x_label, axis_rows == 2, ascii_only)
-    return Frame(rows, x_span, spans["left"], spans["right"], tuple(lane_spans), sum(clipped), log, names)
+        rows += _x_axis(x_span, x_steps, left, columns, x_label, axis_rows == 2, ascii_only)
+    return Frame(rows, x_span, y_span, tuple(lane_spans), sum(clipped), log, names)
 
 
 def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
@@ -217,12 +194,6 @@ def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
     return left_over(count, each), each, count
 
 
-def _end_labels(span: Span | None) -> tuple[str, ...]:
-    if span is None:
-        return ()
-    return f"{round(span.high, 6):g}", f"{round(span.low, 6):g}"
-
-
 def _lane(
     lane: Lane,
     span: Span | None,
@@ -230,20 +201,19 @@ def _lane(
     x_span: Span,
     first: int,
     value_rows: int,
-    gutters: tuple[int, int, int],
+    gutters: tuple[int, int],
     style: GraphStyle,
     mono: bool,
 ) -> list[Row]:
     """A lane's title row and its plot. `first` is the owner of its first series, `gutters` the columns left of the
-    plot, of the plot, and right of it."""
-    left, columns, right = gutters
+    plot, and of the plot."""
+    left, columns = gutters
     ascii_only = style is GraphStyle.ASCII
     signs = SIGNS_ASCII if ascii_only else SIGNS
-    flat, corner_left, corner_right, bar = ("-", "+", "+", "|") if ascii_only else ("─", "├", "┤", "│")
-    edge = left > 0
-    parts: list[tuple[str, int]] = [(" " * (left - 1), LABEL)] if edge else []
-    parts += [
-        (corner_left if edge else "", AXIS),
+    flat, corner = ("-", "+") if ascii_only else ("─", "├")
+    parts: list[tuple[str, int]] = [
+        (" " * (left - 1), LABEL),
+        (corner if left else "", AXIS),
         (f"{flat} ", AXIS),
         (f"{clean_line(lane.title)} {' ' * (len(lane.series) > 1)}", LABEL),
     ]
@@ -254,32 +224,21 @@ def _lane(
     room = left + columns - used
     if room > 0:
         parts.append((flat * room, AXIS))
-    head = text_row(parts, left + columns)
-    tail = [corner_right, *" " * (right - 1)] if right else []
-    rows = [Row(head.characters + tail, head.owners + [AXIS] * len(tail))]
+    rows = [text_row(parts, left + columns)]
 
     flag_rows = lane.flag_rows
     canvas = Canvas(columns, value_rows + flag_rows, style)
     values = [(number, item) for number, item in enumerate(lane.series) if item.mark != "flags"]
     flags = [(number, item) for number, item in enumerate(lane.series) if item.mark == "flags"]
-    _plot(canvas, values, x_span, {"left": span, "right": span}, signs, mono, first=first, rows=value_rows)
+    _plot(canvas, values, x_span, span, signs, mono, first=first, rows=value_rows)
     for at, (number, item) in enumerate(flags):
         row = (value_rows + min(at, flag_rows - 1)) * canvas.down
         for x in _flagged(item, x_span, columns):
             canvas.mark(x * canvas.across, row, signs[number % len(signs)], first + number)
     last = value_rows - 1
     for number in range(value_rows + flag_rows):
-        characters, owners = canvas.row(number, signs)
-        if edge:
-            label = ""
-            if ends and number in (0, last):
-                label = ends[0] if number == 0 else ends[1]
-            characters[:0] = [*label.rjust(left - 1), bar]
-            owners[:0] = [LABEL] * (left - 1) + [AXIS]
-        if right:
-            characters += [bar, *" " * (right - 1)]
-            owners += [AXIS] + [LABEL] * (right - 1)
-        rows.append(Row(characters, owners))
+        label = (ends[0] if number == 0 else ends[1]) if ends and number in (0, last) else ""
+        rows.append(with_gutter(label, left, canvas.row(number, signs), ascii_only, tick=False))
     return rows
 
 
@@ -300,10 +259,6 @@ def _lane_range(lane: Lane) -> Span | None:
     return Span(min(values), max(values)) if values else None
 
 
-def _axis(item: Series) -> str:
-    return "right" if item.axis == "right" else "left"
-
-
 def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else math.nan
 
@@ -319,17 +274,11 @@ def _x_range(series: Sequence[Series]) -> Span | None:
     return Span(min(lows), max(highs)) if lows else None
 
 
-def _dot_row(value: float, span: Span | None, height: int) -> int:
-    if span is None:
-        return -1
-    return round((span.high - value) / span.length * (height - 1))
-
-
 def _plot(
     canvas: Canvas,
     series: Sequence[tuple[int, Series]],
     x_span: Span,
-    spans: dict[str, Span | None],
+    span: Span | None,
     signs: str,
     mono: bool,
     *,
@@ -348,10 +297,8 @@ def _plot(
     edges: list[tuple[int, int, str]] = []
     up, down = ("^", "v") if canvas.style is GraphStyle.ASCII else ("▲", "▼")
     last_row = (rows * canvas.down or canvas.height) - 1
-    for place, item in series:
-        span = spans[_axis(item)]
-        if span is None:
-            continue
+    for place, item in series if span is not None else ():
+        assert span is not None
         low, high, x_low = span.low, span.high, x_span.low
         x_scale, y_scale = (canvas.width - 1) / x_span.length, last_row / span.length
         sign, number = signs[place % len(signs)], first + place
@@ -434,17 +381,15 @@ def _legend(
     signs: str,
     width: int,
     y_label: str,
-    y_right_label: str,
     clipped: tuple[int, int],
     ascii_only: bool,
 ) -> Row:
-    right_sign, up, down = (">", "^", "v") if ascii_only else ("→", "▲", "▼")
+    up, down = ("^", "v") if ascii_only else ("▲", "▼")
     cut = "~" if ascii_only else "…"
     tail = " ".join(f"{sign}{count}" for sign, count in ((up, clipped[0]), (down, clipped[1])) if count)
     if tail and width >= 60:
         tail += " off scale"
-    right_label = y_right_label if any(_axis(item) == "right" for item in series) else ""
-    fixed = cell_len(y_label) + 2 + (cell_len(right_label) + 2 if right_label else 0) + (len(tail) + 2 if tail else 0)
+    fixed = cell_len(y_label) + 2 + (len(tail) + 2 if tail else 0)
     names = [clean_line(item.name) for item in series]
     if fixed + sum(cell_len(n) + 4 for n in names) > width:
         names = _apart(names, cut)
@@ -453,26 +398,19 @@ def _legend(
     while longest > 3 and fixed + sum(min(cell_len(n), longest) + 4 for n in names) > width:
         longest -= 1
     parts: list[tuple[str, int]] = [(f"{y_label}  ", LABEL)]
-    for number, (item, name) in enumerate(zip(series, names, strict=True)):
+    for number, name in enumerate(names):
         if cell_len(name) > longest:
             name = set_cell_size(name, longest - 1) + cut
-        arrow = right_sign if _axis(item) == "right" else ""
-        parts += [(signs[number % len(signs)], number), (f" {name}{arrow}  ", LABEL)]
-    if tail:
-        parts.append((tail, CLIPPED))
-    used = sum(cell_len(text) for text, _ in parts)
-    room = width - used - cell_len(right_label)
-    if right_label and room >= 1:
-        parts += [(" " * room, BLANK), (right_label, LABEL)]
-    return text_row(parts, width)
+        parts += [(signs[number % len(signs)], number), (f" {name}  ", LABEL)]
+    return text_row([*parts, (tail, CLIPPED)], width)
 
 
 def _x_axis(
-    span: Span, steps: int, left: int, columns: int, right: int, label: str, with_line: bool, ascii_only: bool
+    span: Span, steps: int, left: int, columns: int, label: str, with_line: bool, ascii_only: bool
 ) -> list[Row]:
-    flat, tick, corner_left, corner_right = ("-", "+", "+", "+") if ascii_only else ("─", "┬", "└", "┘")
+    flat, tick, corner = ("-", "+", "+") if ascii_only else ("─", "┬", "└")
     line = [flat] * columns
-    numbers = [" "] * (left + columns + right)
+    numbers = [" "] * (left + columns)
     labels = [
         (round((value - span.low) / span.length * (columns - 1)), text) for value, text in tick_labels(span, steps)
     ]
@@ -498,19 +436,14 @@ def _x_axis(
         numbers[start : start + len(text)] = text
     rows = []
     if with_line:
-        edge_left = [" "] * (left - 1) + [corner_left] if left else []
-        edge_right = [corner_right] + [" "] * (right - 1) if right else []
-        rows.append(Row(edge_left + line + edge_right, [AXIS] * (left + columns + right)))
-    rows.append(text_row([("".join(numbers), LABEL)], left + columns + right))
+        edge = [" "] * (left - 1) + [corner] if left else []
+        rows.append(Row(edge + line, [AXIS] * (left + columns)))
+    rows.append(text_row([("".join(numbers), LABEL)], left + columns))
     return rows
 
 
 class LivePlot(FrameView, can_focus=True):
     """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
-
-    DEFAULT_CSS = """
-    LivePlot { height: 1fr; min-height: 3; }
-    """
 
     def show(
         self,
@@ -518,7 +451,6 @@ class LivePlot(FrameView, can_focus=True):
         *,
         x_label: str = "s",
         y_label: str = "ms",
-        y_right_label: str = "",
         lanes: Sequence[Lane] = (),
         log: bool = False,
     ) -> None:
@@ -526,7 +458,7 @@ class LivePlot(FrameView, can_focus=True):
         series, lanes = list(series), list(lanes)
 
         def picture(width: int, height: int, style: GraphStyle, before: Frame) -> Frame:
-            labels = {"x_label": x_label, "y_label": y_label, "y_right_label": y_right_label, "empty": self.empty}
+            labels = {"x_label": x_label, "y_label": y_label, "empty": self.empty}
             mono = self.app.no_color
             return draw(series, width, height, style, log=log, mono=mono, before=before, lanes=lanes, **labels)
 

@@ -17,13 +17,12 @@ from rich.text import Text
 
 from aisp.store.results.roofline import Roof
 from aisp.tui import plain
-from aisp.tui.widgets.axes import Span
-from aisp.tui.widgets.canvas import AXIS, BLANK, LABEL, Canvas, Row, message_rows, text_row
+from aisp.tui.widgets.axes import Span, log_tick_labels
+from aisp.tui.widgets.canvas import AXIS, BLANK, LABEL, Canvas, Row, message_rows, text_row, with_gutter
 from aisp.tui.widgets.frames import Frame, FrameView
 from aisp.tui.widgets.glyphs import GraphStyle
 
 MEASURED, DATASHEET = 0, 1  # owners of the cells of the two roofs; points count on from 2
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _DASH_DOTS = 3  # dots of a dash, and of the gap behind it
 
 
@@ -38,22 +37,8 @@ class RoofPoint:
 
 def prefixed(value: float) -> str:
     """A round number with its prefix: 2e12 -> "2 T", 0.25 -> "0.25"."""
-    scale, prefix = next(((scale, prefix) for scale, prefix in _PREFIXES if value >= scale * 0.999), (1.0, ""))
+    scale, prefix = next(((scale, prefix) for scale, prefix in plain.PREFIXES if value >= scale * 0.999), (1.0, ""))
     return f"{value / scale:.3g}{' ' + prefix if prefix else ''}"
-
-
-def log_ticks(span: Span, most: int) -> list[float]:
-    """Round numbers within a span of decimal logarithms: decades, every few decades where there are many of them, with
-    2 and 5 between where there are few."""
-    first, last = math.ceil(span.low - 1e-9), math.floor(span.high + 1e-9)
-    decades = list(range(first, last + 1))
-    if len(decades) * 3 <= most:
-        within = [
-            base * 10.0**power for power in range(math.floor(span.low), last + 1) for base in (1.0, 2.0, 5.0)
-        ]  # fmt: skip
-        return [value for value in within if span.low - 1e-9 <= math.log10(value) <= span.high + 1e-9]
-    step = max(1, math.ceil(len(decades) / max(1, most)))
-    return [10.0**power for power in decades if (power - first) % step == 0]
 
 
 def _spans(roofs: Sequence[Roof], points: Sequence[RoofPoint], intensity: float | None) -> tuple[Span, Span] | None:
@@ -98,7 +83,7 @@ def draw_roofs(
     x_span, y_span = spans
     ascii_only = style is GraphStyle.ASCII
     plot_rows = height - 3  # legend, line, numbers
-    y_ticks = log_ticks(y_span, max(2, plot_rows // 2))
+    y_ticks = [10.0**place for place, _ in log_tick_labels(y_span, max(2, plot_rows // 2))]
     left = max((len(prefixed(value)) for value in y_ticks), default=0) + 1
     columns = width - left
     canvas = Canvas(columns, plot_rows, style)
@@ -136,16 +121,8 @@ def draw_roofs(
         characters[column], owners[column] = point.letter, number + 2
 
     labels = {row_of(value): prefixed(value) for value in y_ticks}
-    bar, tick = ("|", "+") if ascii_only else ("│", "┤")
     out = [_legend(roofs, bool(points), width, ascii_only)]
-    for number, (characters, owners) in enumerate(rows):
-        label = labels.get(number)
-        out.append(
-            Row(
-                [*(label or "").rjust(left - 1), tick if label else bar, *characters],
-                [LABEL] * (left - 1) + [AXIS] + owners,
-            )
-        )
+    out += [with_gutter(labels.get(number, ""), left, cells, ascii_only) for number, cells in enumerate(rows)]
     out += _x_axis(x_span, left, columns, column_of, ascii_only)
     return Frame(out)
 
@@ -188,7 +165,8 @@ def _x_axis(span: Span, left: int, columns: int, column_of: Callable[[float], in
     line, numbers = [flat] * columns, [" "] * (left + columns)
     room = len(numbers) - len(unit) - 1
     end = 0
-    for value in log_ticks(span, max(2, columns // 9)):
+    for place, _ in log_tick_labels(span, max(2, columns // 9)):
+        value = 10.0**place
         column = column_of(value)
         line[column] = tick
         text = prefixed(value)
@@ -207,9 +185,7 @@ def _x_axis(span: Span, left: int, columns: int, column_of: Callable[[float], in
 class RoofPlot(FrameView, can_focus=True):
     """The plot as a pane."""
 
-    DEFAULT_CSS = """
-    RoofPlot { height: 1fr; min-height: 5; }
-    """
+    DEFAULT_CSS = "RoofPlot { min-height: 5; }"
 
     def show(self, roofs: Sequence[Roof], points: Sequence[RoofPoint], *, intensity: float | None = None) -> None:
         def picture(width: int, height: int, style: GraphStyle, _: Frame) -> Frame:

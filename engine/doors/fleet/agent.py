@@ -46,8 +46,7 @@ class HostAgent:
     def open(self, gpus: Sequence[str]) -> bytes:
         """Have the host's engine run, on these GPUs where it has to be started; as an Agent."""
         try:
-            work.open_engine(self._environment(gpus))
-            return self._encoded(self._agent(devices=work.devices()))
+            return self._encoded(self._agent(devices=work.open_engine(self._environment(gpus))))
         except (EngineUnavailableError, OSError, paths.UnsafePathError) as error:
             return self._encoded(self._agent(note=clean_line(str(error), limit=work.REASON_CHARS)))
 

@@ -22,6 +22,7 @@ import msgspec
 
 from aisp.engine import client
 from aisp.engine.doors.fleet.agent import HostAgent
+from aisp.engine.doors.fleet.messages import AT_ONCE as AT_ONCE
 from aisp.engine.doors.fleet.messages import (
     MOST_BYTES,
     Agent,
@@ -37,8 +38,6 @@ from aisp.engine.doors.fleet.messages import (
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store.text import clean_line
 
-AT_ONCE = 2
-"""Rows that an agent has: one under way, and the next, so that it need not wait for us."""
 PLACE_S = 60.0
 """Patience with Ray until an agent runs: its host's GPU may be somebody else's."""
 OPEN_S = 180.0

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+AT_ONCE = 2
+"""Rows that an agent has: one under way, and the next, so that it need not wait for anybody."""
 MOST_BYTES = 64 << 20
 """Of one frame: a row carries the sources of its target and of its candidate."""
 

@@ -14,28 +14,25 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from aisp.engine import client, paths, start
+from aisp.engine.doors.dispatch import Dispatcher, Judged, NoRunError
 from aisp.engine.doors.fleet import messages
-from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Why
-from aisp.engine.doors.many import ENTRY, Brought, Ended, Stages, Tell, Terms, rung_of
+from aisp.engine.doors.fleet.messages import AT_ONCE as AT_ONCE
+from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Result, Why
+from aisp.engine.doors.many import Brought, Ended, Stages, Tell, Terms
 from aisp.engine.protocol.framing import Decoder, Encoder, FrameError
 from aisp.store import identity
-from aisp.store.candidates import Candidates, CandidateState, Level, Row, TakenError, owner_here
+from aisp.store.candidates import Candidates, Level, Row, TakenError, owner_here
 from aisp.store.content import snapshot_hash
 from aisp.store.results.candidate import refused
 from aisp.store.text import clean_line
 
-AT_ONCE = 2
-"""Rows for each agent that the driver has at once: one under way, and the next."""
 PATIENCE_S = 120.0
 """How long no agent at all is waited for, whether the cluster's head is gone or every GPU is somebody else's."""
 BETWEEN_S = 3.0
 """Between two drivers, where the cluster does not answer."""
-TICK_S = 1.0
-RENEW_S = 60.0
 MISSING = "a fleet needs Ray: pip install 'aisp[fleet]' (or pip install ray), on every host"
 
 _RAYS = {
@@ -45,21 +42,15 @@ _RAYS = {
 
 
 class NoFleetError(Exception):
-    """There is no Ray, no cluster, or nobody in it to give a row to; the message says what would work."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """What a driver has told so far.
+    """There is no Ray, no cluster, or nobody in it to give a row to; the message says what would work.
 
     Attributes:
-        agents: the last that it said of them; None before.
-        broken: its last words.
+        final: another driver would meet the same.
     """
 
-    agents: Here | None = None
-    broken: Broken | None = None
-    given: dict[int, Row] = field(default_factory=dict)
+    def __init__(self, message: str, *, final: bool = True) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 def installed() -> bool:
@@ -67,7 +58,7 @@ def installed() -> bool:
     return importlib.util.find_spec("ray") is not None
 
 
-class Fleet(Stages):
+class Fleet(Stages, Dispatcher):
     """Candidates judged by the agents of a cluster, one driver at a time.
 
     Args:
@@ -90,12 +81,15 @@ class Fleet(Stages):
         say: Callable[[str], None],
         patience_s: float = PATIENCE_S,
     ) -> None:
-        super().__init__(table, brought, terms, tell)
+        Stages.__init__(self, table, brought, terms, tell)
+        Dispatcher.__init__(self, table, owner_here("fleet"))
         self._title, self._address, self._say, self._patience_s = title, address, say, patience_s
-        self._owner = owner_here("fleet")
         self._notes: set[str] = set()  # of agents that take no rows
-        self._had = False  # an agent, ever
-        self.agents: list[Agent] = []
+        self._had_s: float | None = None  # when an agent was ready, the last time
+        self._agents: list[Agent] = []
+        self._ends: dict[int, asyncio.Future[Result]] = {}  # by row
+        self._give: Callable[[Give], Any]  # to the driver
+        self._messages: AsyncIterator[FromDriver]  # from it
         given = {"device": terms.device, "case": terms.case, "patience_s": terms.patience_s}
         self._conditions = json.dumps({**given, "fleet": True, "build": client.build_id()}, sort_keys=True)
 
@@ -119,120 +113,96 @@ class Fleet(Stages):
         return batch
 
     async def _carry(self, level: Level) -> None:
-        since_s = time.monotonic()
-        try:
-            while self._left():
-                seen = Seen()
-                try:
-                    await self._drive(seen)
-                finally:
-                    # They are as good as before: a driver has no part in what becomes of a row.
-                    self._table.release(self._owner)
-                if not self._left():
-                    return
-                broken = seen.broken or Broken(why=Why.GONE, text=_ended_without_a_word())
-                if broken.why is Why.NO_RAY:
-                    raise NoFleetError(broken.text)
-                if seen.agents is not None and any(agent.ready for agent in seen.agents.agents):
-                    since_s = time.monotonic()
-                if time.monotonic() - since_s > self._patience_s or not self._had:
-                    raise NoFleetError(broken.text)
-                self._say(f"{broken.text}; it is waited for, {self._patience_s:.0f} s at most")
+        while self._more():
+            self._agents, self._ahead = [], 0
+            try:
+                async with driver(self._address) as (self._give, self._messages):
+                    await self._connected(self._dispatch)
+            except NoFleetError as error:
+                if not self._more():
+                    break
+                now_s = time.monotonic()
+                if any(agent.ready for agent in self._agents):
+                    self._had_s = now_s
+                if error.final or self._had_s is None or now_s - self._had_s > self._patience_s:
+                    raise
+                self._say(f"{error}; it is waited for, {self._patience_s:.0f} s at most")
                 await asyncio.sleep(BETWEEN_S)
+
+    async def _listen(self) -> None:
+        """See Dispatcher: to the driver's end. Raises NoFleetError."""
+        broken = Broken(why=Why.GONE, text=_ended_without_a_word())
+        try:
+            async with asyncio.timeout(self._patience_s) as nobody:
+                async for message in self._messages:
+                    if isinstance(message, Here):
+                        self._see(message.agents, nobody)
+                    elif isinstance(message, messages.Ended | Lost):
+                        if (end := self._ends.pop(message.number, None)) is not None:
+                            end.set_result(message)
+                    elif isinstance(message, Broken):
+                        broken = message
+                    else:
+                        self._say(message.text)
+        except TimeoutError:
+            notes = "; ".join(f"{agent.name}: {agent.note}" for agent in self._agents if agent.note)
+            told = f"no agent was ready within {self._patience_s:.0f} s" + (f": {notes}" if notes else "")
+            raise NoFleetError(told) from None
+        raise NoFleetError(broken.text, final=broken.why is Why.NO_RAY)
+
+    def _see(self, agents: list[Agent], nobody: asyncio.Timeout) -> None:
+        """The agents as they are now; while none is ready, the patience runs out."""
+        self._agents = agents
+        ready = sum(agent.ready for agent in agents)
+        if ready:
+            self._had_s = time.monotonic()
+            nobody.reschedule(None)
+        elif nobody.when() is None:
+            nobody.reschedule(asyncio.get_running_loop().time() + self._patience_s)
+        for agent in agents:
+            if agent.note and agent.note not in self._notes:
+                self._notes.add(agent.note)
+                self._say(f"{agent.name} takes no rows: {agent.note}")
+        self._ahead = AT_ONCE * ready
+        self._wake.set()
+
+    def _next(self, room: int) -> list[list[Row]]:
+        """See Dispatcher: each row goes to a host by itself."""
+        return [[row] for row in self._table.lease(self._owner, room, batch=self.batch)]
+
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+        """See Dispatcher: an agent has it run."""
+        (row,), terms = rows, self._terms
+        common = self._commons[row.sources]
+        message = Give(
+            number=row.number,
+            stem=common.stem,
+            name=common.name,
+            files=self._files(rows),
+            rung=self._rung(row),
+            device=terms.device,
+            case=terms.case,
+            quick=row.level is Level.QUICK,
+            patience_s=terms.patience_s,
+            since_s=row.planned_s,
+        )
+        end = self._ends[row.number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._give(message)
+            result = await end
+        except FrameError as error:
+            raise NoRunError(str(error), refused(str(error)).document()) from None
         finally:
-            self._table.release(self._owner)
+            self._ends.pop(row.number, None)
+        if isinstance(result, Lost):
+            raise NoRunError(result.reason)
+        return Judged(result.run_id, {row.number: {**result.outcome, "where": result.where}})
 
-    def _left(self) -> bool:
-        counts = self._table.counts(self.batch)
-        return any(counts[standing] for standing in counts if not standing.ended)
-
-    async def _drive(self, seen: Seen) -> None:
-        """One driver's life, until it has nothing more to do or ends."""
-        self.agents = []
-        self._table.requeue_expired()
-        async with driver(self._address) as (give, told):
-            pending: asyncio.Future[FromDriver | None] = asyncio.ensure_future(anext(told, None))
-            renewed_s = alone_s = time.monotonic()
-            try:
-                while self._left():
-                    done, _ = await asyncio.wait([pending], timeout=TICK_S)
-                    if done:
-                        message = pending.result()
-                        if message is None:
-                            return
-                        self._take(message, seen)
-                        pending = asyncio.ensure_future(anext(told, None))
-                    now_s = time.monotonic()
-                    if any(agent.ready for agent in self.agents):
-                        alone_s, self._had = now_s, True
-                    elif now_s - alone_s > self._patience_s:
-                        raise NoFleetError(self._nobody())
-                    if now_s - renewed_s > RENEW_S:
-                        renewed_s = now_s
-                        self._table.renew(self._owner)
-                    if not done:
-                        self._table.requeue_expired()
-                    await self._give(give, seen)
-            finally:
-                pending.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await pending
-
-    def _nobody(self) -> str:
-        notes = "; ".join(f"{agent.name}: {agent.note}" for agent in self.agents if agent.note)
-        return f"no agent was ready within {self._patience_s:.0f} s" + (f": {notes}" if notes else "")
-
-    def _take(self, message: FromDriver, seen: Seen) -> None:
-        if isinstance(message, Here):
-            seen.agents = message
-            self.agents = message.agents
-            for agent in message.agents:
-                if agent.note and agent.note not in self._notes:
-                    self._notes.add(agent.note)
-                    self._say(f"{agent.name} takes no rows: {agent.note}")
-        elif isinstance(message, messages.Ended):
-            seen.given.pop(message.number, None)
-            outcome = {**message.outcome, "where": message.where}
-            self._table.finish(message.number, outcome, run_id=message.run_id)
-            self._note(self._table.row(message.number))
-        elif isinstance(message, Lost):
-            seen.given.pop(message.number, None)
-            if self._table.fail(message.number, self._owner, message.reason) is CandidateState.DEAD:
-                self._note(self._table.row(message.number))
-            else:
-                self._say(f"a row waits again: {message.reason}")
-        elif isinstance(message, Broken):
-            seen.broken = message
-        else:
-            self._say(message.text)
-
-    async def _give(self, give: Callable[[Give], Any], seen: Seen) -> None:
-        """Lease as many rows as the agents have room for, and hand them over."""
-        ready = sum(agent.ready for agent in self.agents)
-        if (room := AT_ONCE * ready - len(seen.given)) <= 0:
-            return
-        for row in self._table.lease(self._owner, room, batch=self.batch):
-            seen.given[row.number] = row
-            common, terms, rung = self._commons[row.sources], self._terms, rung_of(row.candidate)
-            own = self._table.files(row.candidate)
-            message = Give(
-                number=row.number,
-                stem=common.stem,
-                name=common.name,
-                files={**common.files, **{f"{rung}.py" if name == ENTRY else name: own[name] for name in own}},
-                rung=rung,
-                device=terms.device,
-                case=terms.case,
-                quick=row.level is Level.QUICK,
-                patience_s=terms.patience_s,
-                since_s=row.planned_s,
-            )
-            try:
-                await give(message)
-            except FrameError as error:
-                self._table.finish(row.number, refused(str(error)).document())
-                seen.given.pop(row.number)
-                self._note(self._table.row(row.number))
+    def _note(self, row: Row, *, known: bool = False) -> None:
+        """See Dispatcher."""
+        if not known and not row.state.ended:
+            self._say(f"a row waits again: {row.reason}")
+        super()._note(row, known=known)
 
 
 def _ended_without_a_word() -> str:

@@ -11,24 +11,17 @@ import asyncio
 import contextlib
 import subprocess
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from msgspec import structs
 
 from aisp.engine import client, paths, start
 from aisp.engine.client import EngineUnavailableError
-from aisp.engine.doors import api, asking, dispatch
+from aisp.engine.doors import api, asking
 from aisp.engine.doors.asking import Answer, NotHereError, RefusedError
 from aisp.engine.doors.fleet.messages import Ended, Give, Lost, Result
-from aisp.store.candidates import Level
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
 from aisp.store.results import candidate as results
 from aisp.store.results import telling
 from aisp.store.text import clean_line
-
-if TYPE_CHECKING:
-    from aisp.kernels.catalog.model import Target
 
 OPENING_S = 120.0
 """Patience with an engine that is started: it may examine a large store first."""
@@ -51,9 +44,15 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
     try:
         open_engine(environment)
         asyncio.run(_let_go(target.id))
-        level = Level.QUICK if row.quick else Level.FULL
-        run = dispatch.stored(target.id, [row.rung], level=level, since_s=row.since_s, device=row.device)
-        answer = _run(target, row) if run is None else asking.read(run.id, run)
+        with asking.opened() as store:
+            earlier = asking.known(
+                store, target.id, [row.rung], quick=row.quick, device=row.device, since_s=row.since_s, ended=True
+            )
+        if earlier is None:
+            options = {name: getattr(row, name) for name in ("device", "case", "quick", "patience_s")}
+            answer = asking.ask(api.request_of(target, [row.rung], **options))
+        else:
+            answer = asking.read(earlier.id, earlier.record)
     except (EngineUnavailableError, NotHereError, RefusedError, StoreError) as error:
         return Lost(number=row.number, reason=_cut(error))
     record = answer.reading.record
@@ -62,11 +61,6 @@ def judge(row: Give, environment: Mapping[str, str]) -> Result:
         said = telling.end_words(record) if record.state.final else "its engine never wrote down how it ended"
         return Lost(number=row.number, reason=_cut(f"run {record.id}: {said}"))
     return Ended(number=row.number, run_id=record.id, outcome=found.document(), where=where(answer))
-
-
-def _run(target: Target, row: Give) -> Answer:
-    request = api.request_of(target, device=row.device, quick=row.quick, replicas=0, again=False, rungs=[row.rung])
-    return asking.ask(structs.replace(request, case=row.case, patience_s=row.patience_s))
 
 
 def _cut(told: object) -> str:
@@ -79,15 +73,14 @@ def where(answer: Answer) -> dict[str, str]:
     return {**facts, "device": answer.reading.record.device}
 
 
-def open_engine(environment: Mapping[str, str]) -> None:
-    """Have an engine run here. Raises EngineUnavailableError.
+def open_engine(environment: Mapping[str, str]) -> list[str]:
+    """Have an engine run here; what it can run on, in words. Raises EngineUnavailableError.
 
     One that is started is no child of this process, which Ray may end with all its children: a process between the two
     starts it and leaves.
     """
     with contextlib.suppress(EngineUnavailableError):
-        asyncio.run(_look())
-        return
+        return asyncio.run(_devices())
     command = start.command("aisp.engine.doors.fleet.opening")
     try:
         done = subprocess.run(
@@ -103,11 +96,7 @@ def open_engine(environment: Mapping[str, str]) -> None:
     if done.returncode:
         said = clean_line(done.stderr.decode(errors="backslashreplace").strip(), limit=REASON_CHARS)
         raise EngineUnavailableError(said or f"no engine could be started (status {done.returncode})")
-
-
-async def _look() -> None:
-    async with await client.connect(start=False):
-        pass
+    return asyncio.run(_devices())
 
 
 async def _let_go(target_id: str) -> None:
@@ -121,9 +110,4 @@ async def _let_go(target_id: str) -> None:
 async def _devices() -> list[str]:
     async with await client.connect(start=False) as engine:
         status = await engine.status()
-        return [one.name for one in status.devices if not one.note] or ["CPU"]
-
-
-def devices() -> list[str]:
-    """What the engine here can run on, in words. Raises EngineUnavailableError."""
-    return [clean_line(name) for name in asyncio.run(_devices())]
+        return [clean_line(one.name) for one in status.devices if not one.note] or ["CPU"]

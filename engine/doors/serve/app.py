@@ -18,7 +18,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aisp.engine import paths
 from aisp.engine.client import Connection
 from aisp.engine.documents import run_json
 from aisp.engine.doors import asking
@@ -199,24 +198,11 @@ class Routes:
         if unknown := [rung for rung in asked.rungs if rung not in known]:
             told = f"{target.id} has no rung {clean_line(unknown[0])!r}"
             raise RefusalError(Kind.INVALID, told, f"it has {', '.join(sorted(known))}")
+        options = structs.asdict(asked)
+        del options["target"]
         roots = [str(root) for root in self.clerk.shelf.roots]
-
-        async def ask(engine: Connection) -> events.Reply:
-            return await engine.request(
-                requests.StartRuns(
-                    seq=engine.next_seq(),
-                    roots=roots,
-                    targets=[target.id],
-                    rungs=asked.rungs,
-                    device=asked.device,
-                    case=asked.case,
-                    quick=asked.quick,
-                    replicas=asked.replicas,
-                    again=asked.again,
-                )
-            )
-
-        reply: events.Reply = await self.clerk.ask(ask)
+        wanted = requests.StartRuns(seq=0, roots=roots, targets=[target.id], **options)
+        reply: events.Reply = await self.clerk.ask(lambda engine: engine.request(wanted))
         if reply.error or not reply.run_ids:
             raise RefusalError(
                 Kind.INVALID,
@@ -363,27 +349,21 @@ def _workers(status: events.Status) -> list[dict[str, Any]]:
 
 
 def _page(limit: int, target: str | None, before: str | None) -> list[dict[str, Any]]:
-    from aisp.store import History  # numpy: only once somebody asks
-
-    with History(paths.database_file()) as history:
+    with asking.opened() as store:
         try:
-            found = history.newest(limit, target, before, all_findings=False)
+            found = store.newest(limit, target, before, all_findings=False)
         except LookupError as error:
             raise _no_run(error) from None
-        held = history.quarantines()
-    return [_shown(asking.held_against(run, held)) for run in found]
+        return [_shown(store.read(run)) for run in found]
 
 
 def _run(run_id: str) -> dict[str, Any]:
-    from aisp.store import History  # as above
-
-    with History(paths.database_file()) as history:
+    with asking.opened() as store:
         try:
-            record = history.run(run_id)
+            record = store.run(run_id)
         except LookupError as error:
             raise _no_run(error) from None
-    answer = asking.read(record.id, record)
-    return {**_shown(answer.reading), "confined": hardware.confined(answer.facts) or None}
+        return {**_shown(store.read(record)), "confined": hardware.confined(store.facts(record)) or None}
 
 
 def _shown(run: Reading) -> dict[str, Any]:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aisp.engine import client, paths
+from aisp.engine import client
 from aisp.engine.client import Connection, EngineUnavailableError
-from aisp.engine.doors import api
+from aisp.engine.doors import api, asking
 from aisp.engine.doors.asking import Answer
-from aisp.engine.doors.dispatch import Dispatcher, NoRunError
+from aisp.engine.doors.dispatch import EngineDispatcher, NoRunError
 from aisp.engine.doors.serve import evaluations, tasks
 from aisp.engine.doors.serve.evaluations import Ended, Failure
 from aisp.engine.doors.serve.feed import Feed
@@ -27,7 +27,7 @@ from aisp.engine.doors.serve.tasks import PREFIX, Asked, Task, Tasks
 from aisp.engine.protocol import events, requests
 from aisp.store.candidates import Level, Row, owner_here
 from aisp.store.errors import StoreError
-from aisp.store.record import Run
+from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.serve")
@@ -43,7 +43,7 @@ AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Pauses between attempts to reach an engine."""
 
 
-class Clerk(Dispatcher):
+class Clerk(EngineDispatcher):
     """One for the server.
 
     Attributes:
@@ -167,10 +167,10 @@ class Clerk(Dispatcher):
         """Work as long as this connection lives."""
         self.status = await engine.status()
         self._ahead = PER_DEVICE * max(1, sum(not device.note for device in self.status.devices))
-        self.engine = engine
+        self.engine = self._engine = engine
         self._reached.set()
         try:
-            await self._connected(engine, self._dispatch)
+            await self._connected(self._dispatch)
         finally:
             self.engine = None
             self._reached.clear()
@@ -183,14 +183,12 @@ class Clerk(Dispatcher):
         """See Dispatcher: each workload has a run of its own."""
         return [[row] for row in self._table.lease(self._owner, room, conditions=PREFIX)]
 
-    def _earlier(self, rows: Sequence[Row]) -> Run | None:
+    def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         """See Dispatcher. What the engine lost counts as an attempt: it may be the candidate's doing."""
-        from aisp.store import History  # numpy: only where runs are read
-
-        with contextlib.suppress(LookupError, StoreError), History(paths.database_file()) as history:
-            run = history.run(rows[0].run_id)
+        with contextlib.suppress(LookupError, StoreError), asking.opened() as store:
+            run = store.run(rows[0].run_id)
             if run.state.final:
-                return run
+                return store.read(run)
         raise NoRunError(_lost("it no longer knows of the run"))
 
     async def _request(self, rows: Sequence[Row]) -> requests.StartRuns:
@@ -209,15 +207,7 @@ class Clerk(Dispatcher):
         except api.RefusedError as error:
             raise await self._no_run(row, evaluations.failed(Failure.REFUSED, str(error))) from None
         device, case = tasks.placed(row)
-        return requests.StartRuns(
-            seq=self._engine.next_seq(),
-            roots=[str(made.folder)],
-            targets=[made.id],
-            rungs=[definition.rung],
-            device=device,
-            case=case,
-            quick=row.level is Level.QUICK,
-        )
+        return api.request_of(made, [definition.rung], device=device, case=case, quick=row.level is Level.QUICK)
 
     async def _refusal(self, reply: events.Reply, rows: Sequence[Row]) -> NoRunError:
         why = Failure.NOT_HERE if reply.refused else Failure.REFUSED

@@ -75,36 +75,52 @@ class OfTarget:
 
     @property
     def rung(self) -> str:
-        """See Definition."""
         return api.CANDIDATE
 
     def summary(self) -> dict[str, Any]:
-        """See Definition."""
-        return summary(self.target)
+        return {"name": self.target.id, "description": self.target.title}
 
     def document(self) -> Any:
-        """See Definition."""
-        return definition(self.target)
+        target = self.target
+        reference = read_sources(target).get("reference.py", b"")
+        axes = sorted({axis for case in target.cases for axis in case.axes})
+        fixed = {axis: {case.axes.get(axis) for case in target.cases} for axis in axes}
+        return {
+            "name": target.id,
+            "op_type": target.name,
+            "tags": [f"goal:{target.goal.value}", *(f"technique:{name}" for name in target.techniques)],
+            "description": target.title,
+            "axes": {
+                axis: {"type": "const", "value": values.copy().pop()} if len(values) == 1 else {"type": "var"}
+                for axis, values in fixed.items()
+            },
+            "inputs": {spec.name: _tensor(spec) for spec in target.inputs},
+            "outputs": {spec.name: _tensor(spec) for spec in target.outputs},
+            "reference": reference.decode("utf-8", "replace"),
+            "constraints": [],
+        }
 
     def workloads(self, device: str = "") -> list[dict[str, Any]]:
-        """See Definition."""
-        cases = timed_cases(self.target, device) if device else self.target.cases
-        return [workload(self.target, case) for case in cases]
+        return [
+            {
+                "uuid": uuid_of(self.target, case),
+                "axes": dict(case.axes),
+                "inputs": {spec.name: {"type": "random"} for spec in self.target.inputs},
+                "case": case.name,
+            }
+            for case in (timed_cases(self.target, device) if device else self.target.cases)
+        ]
 
     def sources(self) -> str:
-        """See Definition."""
         return snapshot_hash(read_sources(self.target))
 
     def files_of(self, solution: Solution) -> dict[str, bytes]:
-        """See Definition."""
         return solutions.files_of(solution, self.target)
 
     def misspelt(self, files: Mapping[str, bytes]) -> str:
-        """See Definition."""
         return solutions.misspelt(files)
 
     def made(self, files: Mapping[str, bytes]) -> Target:
-        """See Definition."""
         return api.beside(self.target, files)
 
 
@@ -134,42 +150,6 @@ def timed_cases(target: Target, device: str) -> list[Case]:
     if device == "cpu" and not target.on_host:
         return [usual] if usual.name == "cpu" else []
     return [usual, *(case for case in target.cases if case.timed and case.name not in (usual.name, "cpu"))]
-
-
-def summary(target: Target) -> dict[str, Any]:
-    """A line of `GET /definitions`."""
-    return {"name": target.id, "description": target.title}
-
-
-def definition(target: Target) -> dict[str, Any]:
-    """A whole definition, with the text of its reference."""
-    reference = read_sources(target).get("reference.py", b"")
-    axes = sorted({axis for case in target.cases for axis in case.axes})
-    fixed = {axis: {case.axes.get(axis) for case in target.cases} for axis in axes}
-    return {
-        "name": target.id,
-        "op_type": target.name,
-        "tags": [f"goal:{target.goal.value}", *(f"technique:{name}" for name in target.techniques)],
-        "description": target.title,
-        "axes": {
-            axis: {"type": "const", "value": values.copy().pop()} if len(values) == 1 else {"type": "var"}
-            for axis, values in fixed.items()
-        },
-        "inputs": {spec.name: _tensor(spec) for spec in target.inputs},
-        "outputs": {spec.name: _tensor(spec) for spec in target.outputs},
-        "reference": reference.decode("utf-8", "replace"),
-        "constraints": [],
-    }
-
-
-def workload(target: Target, case: Case) -> dict[str, Any]:
-    """One workload. Its values are drawn anew for every run; `case` is its name among the target's."""
-    return {
-        "uuid": uuid_of(target, case),
-        "axes": dict(case.axes),
-        "inputs": {spec.name: {"type": "random"} for spec in target.inputs},
-        "case": case.name,
-    }
 
 
 def digest(targets: Sequence[Target], others: Sequence[str] = ()) -> str:

@@ -60,11 +60,9 @@ class OfDataSet:
 
     @property
     def rung(self) -> str:
-        """See Definition."""
         return ALONE
 
     def summary(self) -> dict[str, Any]:
-        """See Definition."""
         return {"name": self.name, "description": self.description}
 
     def document(self) -> Any:
@@ -85,7 +83,6 @@ class OfDataSet:
         return workload.uuid if _WORD.fullmatch(workload.uuid) else definitions.derived(self.name, workload.uuid)
 
     def sources(self) -> str:
-        """See Definition."""
         return self._text().digest
 
     def files_of(self, solution: Solution) -> dict[str, bytes]:
@@ -96,12 +93,10 @@ class OfDataSet:
         return files
 
     def misspelt(self, files: Mapping[str, bytes]) -> str:
-        """See Definition."""
         sources = msgspec.json.decode(files[_FILE], type=Solution).sources
         return solutions.misspelt({source.path: source.content.encode() for source in sources}, "")
 
     def made(self, files: Mapping[str, bytes]) -> Target:
-        """See Definition."""
         found, problems = self._parts(files)
         if problems:
             raise api.RefusedError(_told(problems))

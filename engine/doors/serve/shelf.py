@@ -54,7 +54,7 @@ class Shelf:
 
     async def summaries(self) -> list[dict[str, Any]]:
         """Every definition, the data sets' behind the targets."""
-        of_targets = [definitions.summary(target) for target in (await self.look()).targets]
+        of_targets = [OfTarget(target).summary() for target in (await self.look()).targets]
         return of_targets + [found.summary() for found in self.problems.found.values()]
 
     async def digest(self) -> str:
@@ -76,9 +76,10 @@ class Shelf:
 
     async def workload(self, uuid: str) -> dict[str, Any] | None:
         """The workload of that uuid; None for none."""
+        definition: Definition | None = self.problems.found.get(self.problems.uuids.get(uuid, ""))
         for target in (await self.look()).targets:
-            if case := definitions.case_of(target, uuid):
-                return definitions.workload(target, case)
-        of_data_set = self.problems.found.get(self.problems.uuids.get(uuid, ""))
-        known = [] if of_data_set is None else await asyncio.to_thread(of_data_set.workloads)
+            if definitions.case_of(target, uuid):
+                definition = OfTarget(target)
+                break
+        known = [] if definition is None else await asyncio.to_thread(definition.workloads)
         return next((one for one in known if one["uuid"] == uuid), None)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import ast
 import math
 import os
+import pprint
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -31,12 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.frontmatter import RefusedError
+from aisp.kernels.catalog.onefile import Parts, Reader
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 
-from . import aten, kernelbench, packed
+from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, contents, provenance, regular, small
+from .shared import Listed, Opened, Part, contents, folders_in, provenance, regular, small
 
 NAME = "backendbench"
 TITLE = "BackendBench"
@@ -46,7 +48,8 @@ TOLERANCE = dict.fromkeys(("float64", "float32", "float16", "bfloat16"), 1e-2)
 RULE = "BackendBench: assert_close, atol = rtol = 1e-2, NaNs are equal"
 SAMPLES = 16
 SAMPLE_SLOTS = 8
-OPERATOR = "aisp_operator"
+MODULE, OPERATOR = "aisp_run", "aisp_operator"
+"""What the target's files call aisp.kernels.runtime.backendbench, and the operator."""
 MAX_TRACE_BYTES = 64 * 2**20
 MAX_LINES = 100_000  # of a trace
 MAX_LINE = 2**15  # characters of one of its lines
@@ -57,6 +60,20 @@ MAX_ELEMENTS = 2**31  # of all tensors of a call
 MOST_TOLD = 5
 LEFT_OUT = "left out:"
 HEADS = ("ops", "generated_kernels")  # folders of operators in a checkout
+
+_RANDOM = (
+    "_fused_dropout alpha_dropout bernoulli bernoulli_ cauchy_ dropout exponential_ geometric_ log_normal_ "
+    "multinomial native_dropout normal normal_ poisson rand rand_like randint randint_like randn randn_like "
+    "random_ randperm uniform_"
+)
+RANDOM = frozenset(_RANDOM.split())
+"""Operators whose values are drawn: there is no one right answer."""
+_UNDEFINED = (
+    "_empty_affine_quantized _empty_per_channel_affine_quantized empty empty_like empty_permuted empty_quantized "
+    "empty_strided new_empty new_empty_strided resize resize_ resize_as_"
+)
+UNDEFINED = frozenset(_UNDEFINED.split())
+"""Operators that return memory which nobody has written."""
 
 _FILE = re.compile(r"([A-Za-z_]\w*?)_implementation[\w.-]*\.py\Z")
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}\Z")
@@ -113,25 +130,13 @@ class Operator:
         return f"aten.{self.base}.{self.overload}"
 
     @property
-    def in_place(self) -> bool:
-        """Whether it writes into its first argument."""
-        return self.base.endswith("_") and not self.base.endswith("__")
-
-    @property
-    def outputs(self) -> int:
-        """How many tensors it returns."""
-        return aten.SEVERAL.get(f"{self.base}.{self.overload}", 1)
-
-    @property
     def obstacle(self) -> str:
         """Why it cannot be judged; "" where it can."""
         if self.overload.endswith("out"):
             return f"{self} writes into `out`, which no rung may"
-        if f"{self.base}.{self.overload}" in aten.LISTS:
-            return f"{self} returns a list, as long as its arguments say"
-        if self.base in aten.UNDEFINED:
+        if self.base in UNDEFINED:
             return f"{self} returns memory that nobody has written: no values are the right ones"
-        return f"{self} is random: there is no one right answer" if self.base in aten.RANDOM else ""
+        return f"{self} is random: there is no one right answer" if self.base in RANDOM else ""
 
 
 def part(path: Path) -> Part | None:
@@ -151,7 +156,7 @@ def collection(folder: Path) -> Iterator[Listed]:
     """The operators of a checkout or of a folder of operators, by name, and the traces beside them. Of the traces alone
     the first bytes are read."""
     for place in (folder, *(folder / name for name in HEADS)):
-        known = sorted(_folders(place))
+        known = sorted(folders_in(place))
         own = {name: _implementations(place / name) for name in known}
         if not any(own.values()):
             continue
@@ -164,14 +169,6 @@ def collection(folder: Path) -> Iterator[Listed]:
     for name in sorted(_texts(folder)):
         if _is_trace(folder / name):
             yield Listed(None, None, f"trace {name.removesuffix('.txt')}", folder / name)
-
-
-def _folders(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError:
-        return []
 
 
 def _texts(folder: Path) -> list[str]:
@@ -243,12 +240,7 @@ def against(candidate: Path, problem: Path) -> Parts:
         answered = contents(file)
         function = f"{_stem(file)}_kernel_impl"
         answer = Reader(file)
-        tree = answer.tree(answered)
-        if not any(function in kernelbench.bound_names(node) for node in tree.body):
-            raise answer.refuse(0, f"has no function {function}", f"write def {function}(...) as {operator} is called")
-        kernelbench.refuse_names(answer, tree, ("prepare",))
-        kernelbench.refuse_neighbours(answer, tree)
-        answer.hold()
+        kernelbench.check_candidate(answer, answered, function, f"write def {function}(...) as {operator} is called")
     except (RefusedError, RecursionError) as error:
         return Parts({}, answer.ended(error))
     try:
@@ -519,57 +511,35 @@ class _Problem:
         count = SAMPLE_SLOTS if self.trace is None else max(each.tensors for each in self.trace.cases)
         return [f"t{index}" for index in range(count)]
 
-    @property
-    def outputs(self) -> dict[str, str]:
-        """Lines of `[outputs]`."""
-        return packed.outputs(self.operator.outputs, [])
-
     def opened(self, notes: list[str]) -> Opened:
         """What was read."""
         cases = self.cases
         axes = {cases.axis: cases.usual}
         cpu = None if cases.cpu is None else {cases.axis: cases.cpu}
+        outputs = packed.seen_outputs(str(self.operator))
         return Opened(
-            self.path, str(self.operator), axes, packed.inputs(self.slots), self.outputs, False, cpu, tuple(notes)
+            self.path, str(self.operator), axes, packed.inputs(self.slots), outputs, cpu=cpu, notes=tuple(notes)
         )
 
     def files(self, reader: Reader, file: Path, answered: bytes, function: str) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
         names = list(packed.inputs(self.slots))
-        taken, rest = ", ".join(names), ", ".join(names[1:])
-        pack = packed.NAME
-        head = f"import {OPERATOR}\n{packed.IMPORT}\n\n\n"
-        run = (
-            f"{head}def run({taken}):\n"
-            f"    args, kwargs = {pack}.reader({names[0]})({rest})\n"
-            f"    return {pack}.flat({OPERATOR}.exactly(args, kwargs))\n"
-        )
+        taken = ", ".join(names)
+        head = f"from aisp.kernels.runtime import backendbench as {MODULE}\n\n"
+        head += f"{OPERATOR} = {MODULE}.operator({self.operator.base!r}, {self.operator.overload!r})\n\n\n"
 
-        def prepare(called: str) -> str:
-            made = f"lambda *args: {OPERATOR}.{'kept' if self.operator.in_place else 'plain'}({called})"
-            return f"{head}def prepare({taken}):\n    return {pack}.prepared({made}, {taken})\n"
+        def entry(named: str, returned: str) -> bytes:
+            return f"{head}def {named}:\n    return {MODULE}.{returned}\n".encode()
 
-        if self.trace is None:
-            source = _SAMPLES.encode()
-            inputs = (
-                f"import {OPERATOR}, aisp_samples\n{packed.IMPORT}\n\n\n"
-                f"def pose(axes, device, generator):\n"
-                f"    return aisp_samples.posed({OPERATOR}, lambda args, kwargs: {pack}.pack({names!r}, args, kwargs), "
-                f"axes['sample'])\n"
-            )
-        else:
-            known = [{"args": each.args, "kwargs": each.kwargs} for each in self.trace.cases]
-            source = _DRAWN.format(calls=known).encode()
-            inputs = (
-                f"import aisp_samples\n{packed.IMPORT}\n\n\n"
-                f"def pose(axes, device, generator):\n"
-                f"    return {pack}.pack({names!r}, *aisp_samples.call(axes['line'], generator))\n"
-            )
+        posed, calls = f"sampled({OPERATOR}, {names!r}, device, axes['sample'])", b""
+        if self.trace is not None:
+            posed = f"traced({OPERATOR}, {names!r}, device, CALLS[axes['line']], generator)"
+            lines = [{"args": each.args, "kwargs": each.kwargs} for each in self.trace.cases]
+            calls = f"CALLS = {pprint.pformat(lines, width=110, sort_dicts=False)}\n\n".encode()
         where = [] if self.path.is_dir() else [provenance("trace", self.path, _head(self.path))]
         text = [f"An operator as {TITLE} asks for it, and an implementation.", "", *where]
         text += [provenance("candidate", file, answered), ""]
-        if self.operator.in_place:
-            text.append("It writes into its arguments: the reference and every rung get copies of them in each call.")
+        text.append("Where it writes into its arguments, the reference and every rung get copies of them in each call.")
         text += self.trace.left_out if self.trace is not None else []
         lesson = packed.lesson(
             reader,
@@ -577,21 +547,16 @@ class _Problem:
             title=str(self.operator),
             tolerance=TOLERANCE,
             inputs=packed.inputs(self.slots),
-            outputs=self.outputs,
-            rule=RULE,
-            rungs={
-                "baseline": f"{self.operator} of torch",
-                "optimized": f"{function} of {packed.printable(file.name)}",
-            },
+            rule={"name": RULE},
+            rungs=packed.summaries(f"{self.operator} of torch", function, file),
             text=text,
         )
+        prepare = f"prepare({taken})"
         return {
-            "reference.py": run.encode(),
-            "baseline.py": prepare(f"{OPERATOR}.OPERATOR").encode(),
-            "optimized.py": answered + f"\n\n\n{prepare(function)}".encode(),
-            "inputs.py": inputs.encode(),
-            "aisp_samples.py": source,
-            f"{OPERATOR}.py": _CALLED.format(base=self.operator.base, overload=self.operator.overload).encode(),
+            "reference.py": entry(f"run({taken})", f"exactly({OPERATOR}, {taken})"),
+            "baseline.py": entry(prepare, f"prepared({OPERATOR}, {taken})"),
+            "optimized.py": answered + b"\n\n\n" + entry(prepare, f"prepared({function}, {taken})"),
+            "inputs.py": calls + entry("pose(axes, device, generator)", posed),
             "rule.py": packed.rule(TOLERANCE, equal_nan=True),
             onefile.lesson_name(): lesson,
         }
@@ -600,222 +565,3 @@ class _Problem:
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(MAX_TRACE_BYTES)
-
-
-_CALLED = '''\
-"""The operator, and how it is called."""
-
-import torch
-
-BASE, OVERLOAD = {base!r}, {overload!r}
-
-
-def found():
-    """The operator. Raises LookupError, with what there is."""
-    try:
-        known = getattr(torch.ops.aten, BASE)
-    except AttributeError:
-        raise LookupError(f"aten has no operator {{BASE}}") from None
-    if OVERLOAD not in known.overloads():
-        raise LookupError(f"aten.{{BASE}} has no overload {{OVERLOAD}}; {{others(known)}}")
-    return getattr(known, OVERLOAD)
-
-
-def others(known):
-    """How a file of another overload is called, as an example of those that there are."""
-    names = [name for name in known.overloads() if name != OVERLOAD and not name.endswith("out")]
-    names.sort(key=lambda name: (name != "Tensor", name))
-    return f"an overload is named as in {{BASE}}__{{names[0]}}" if names else "it has none but that"
-
-
-OPERATOR = found()
-
-
-def plain(function):
-    """The function as it is."""
-    return function
-
-
-def kept(function):
-    """A function that writes into its arguments, called with copies of them."""
-
-    def called(*args, **kwargs):
-        return function(*copies(args), **copies(kwargs))
-
-    return called
-
-
-def copies(value, of=torch.clone):
-    """The same with every tensor as `of` makes it."""
-    if isinstance(value, torch.Tensor):
-        return of(value)
-    if isinstance(value, dict):
-        return {{key: copies(each, of) for key, each in value.items()}}
-    return type(value)(copies(each, of) for each in value) if isinstance(value, (list, tuple)) else value
-
-
-def exactly(args, kwargs):
-    """What the operator gives in the dtype of its arguments; where it has no fp64, what it gives in fp32."""
-    try:
-        return OPERATOR(*copies(args), **copies(kwargs))
-    except (RuntimeError, NotImplementedError):
-        if not any(tensor.dtype == torch.float64 for tensor in tensors((args, kwargs))):
-            raise
-    found = OPERATOR(*copies(args, narrow), **copies(kwargs, narrow))
-    print("reference: the operator does not compute in float64; the truth is that of float32")
-    return copies(found, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
-
-
-def narrow(tensor):
-    return tensor.float() if tensor.dtype == torch.float64 else tensor.clone()
-
-
-def tensors(value):
-    found = []
-    copies(value, lambda tensor: found.append(tensor) or tensor)
-    return found
-'''
-
-_DRAWN = '''\
-"""Calls of the operator in a trace, and their tensors: floats are uniform(0, 1), whole numbers small."""
-
-import torch
-
-CALLS = {calls!r}
-
-
-def call(number, generator):
-    """The arguments of a call, drawn anew."""
-    said = CALLS[number]
-
-    def made(value):
-        if not isinstance(value, dict):
-            return value
-        ((kind, held),) = value.items()
-        if kind == "tensor":
-            return tensor(*held, generator)
-        if kind in ("list", "tuple"):
-            return {{"list": list, "tuple": tuple}}[kind](made(each) for each in held)
-        if kind == "dict":
-            return {{key: made(each) for key, each in held}}
-        if kind == "torch":
-            return getattr(torch, held)
-        return torch.device("cpu") if kind == "device" else float(held)
-
-    return [made(value) for value in said["args"]], {{name: made(value) for name, value in said["kwargs"].items()}}
-
-
-def tensor(size, dtype, stride, generator):
-    kind = getattr(torch, dtype)
-    known = size
-    if stride is not None:
-        empty = 0 in size
-        known = [0 if empty else 1 + sum((n - 1) * step for n, step in zip(size, stride))]
-    if kind.is_floating_point:
-        found = torch.rand(known, generator=generator).to(kind)
-    elif kind is torch.bool:
-        found = torch.randint(0, 2, known, generator=generator).bool()
-    else:
-        found = torch.randint(0 if kind is torch.uint8 else -9, 10, known, generator=generator).to(kind)
-    return found if stride is None else torch.as_strided(found, size, stride)
-'''
-
-_SAMPLES = '''\
-"""Samples of an operator from torch's own OpInfo: those that are one call of it and nothing else."""
-
-import warnings
-
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-
-DTYPES = (torch.bfloat16, torch.float32)
-ENOUGH = 64  # samples: no more entries are asked then
-KNOWN = []  # entries of OpInfo that call the operator, found once
-
-
-class Seen(TorchDispatchMode):
-    """Remembers the calls of operators, with copies of their arguments as they were before."""
-
-    def __init__(self, copies):
-        super().__init__()
-        self.calls = []
-        self.copies = copies
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        self.calls.append((function, self.copies(list(args), kept), self.copies(kwargs, kept)))
-        return function(*args, **kwargs)
-
-
-def kept(tensor):
-    """A copy with the strides that it has."""
-    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-    return copy.copy_(tensor) if not overlaps(tensor) else tensor.detach()
-
-
-def overlaps(tensor):
-    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride()))
-
-
-def posed(operator, packed, number):
-    """Sample `number`, counted round, as `packed` carries it."""
-    entries = KNOWN or list(entries_of(operator))
-    found = []
-    for entry in entries:
-        here = list(samples(operator, entry))
-        found += here
-        if here and entry not in KNOWN:
-            KNOWN.append(entry)
-        if len(found) >= ENOUGH:
-            break
-    carried = []
-    for args, kwargs in found:
-        try:
-            largest = max((tensor.numel() for tensor in operator.tensors((args, kwargs))), default=0)
-            carried.append((packed(args, kwargs), largest))
-        except ValueError:  # more tensors than there are inputs, or of a dtype that has no name here
-            continue
-    if not carried:
-        known = getattr(operator.torch.ops.aten, operator.BASE)
-        told = f"OpInfo has no sample that is one call of aten.{operator.BASE}.{operator.OVERLOAD}"
-        raise LookupError(f"{told}; {operator.others(known)}")
-    carried.sort(key=lambda pair: -pair[1])
-    return carried[number % len(carried)][0]
-
-
-def entries_of(operator):
-    """Entries that may call the operator: those that are named like it, else those whose names share the beginning of a
-    word with its own."""
-    try:
-        from torch.testing._internal.common_methods_invocations import op_db
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"OpInfo needs the package {error.name}: pip install {error.name}") from None
-    base = operator.BASE.strip("_").removeprefix("native_")
-    near = [entry for entry in op_db if base in (entry.name.rpartition(".")[2], getattr(entry, "aten_name", ""))]
-    if any(any(samples(operator, entry)) for entry in near):
-        return near
-    words = [word[:4] for word in base.split("_") if len(word) > 2]
-    return [entry for entry in op_db if any(word in entry.name for word in words)]
-
-
-def samples(operator, entry):
-    """Arguments of the operator, as the samples of an entry call it, or its twin that writes into none of them."""
-    twin = getattr(getattr(torch.ops.aten, operator.BASE.removesuffix("_"), None), operator.OVERLOAD, None)
-    for dtype in DTYPES:
-        try:
-            if not entry.supports_dtype(dtype, "cpu"):
-                continue
-            inputs = list(entry.sample_inputs("cpu", dtype))
-        except Exception:  # an entry that wants what is not here
-            continue
-        for sample in inputs:
-            try:
-                with Seen(operator.copies) as seen, torch.no_grad(), warnings.catch_warnings(action="ignore"):
-                    entry.op(sample.input, *sample.args, **sample.kwargs)
-                ((function, args, kwargs),) = seen.calls
-                if function is operator.OPERATOR or function is twin:
-                    operator.OPERATOR(*operator.copies(args), **operator.copies(kwargs))
-                    yield args, kwargs
-            except Exception:  # several calls, a sample that is meant to fail, or what the twin alone can do
-                continue
-'''

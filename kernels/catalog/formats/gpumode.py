@@ -45,9 +45,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from aisp.kernels.catalog import frontmatter, onefile, yaml_text
+from aisp.kernels.catalog.frontmatter import Collector, RefusedError
 from aisp.kernels.catalog.grammar import is_axis_name
-from aisp.kernels.catalog.model import UNCOUNTED, Problem, Role
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.model import Problem, Role
+from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import packed
 from .kernelbench import bound_names
@@ -78,7 +79,6 @@ MAX_TASK_BYTES = 64 * 1024
 MAX_SET_BYTES = 256 * 1024
 MAX_FILES = 32  # that one task.yml lists
 MAX_FOLDERS = 20_000  # that a listing looks into
-MAX_OUTPUTS = 32
 MAX_DESCRIPTION = 8_000  # characters that the lesson keeps
 DEPTH = 3  # a checkout holds problems, which holds sets, which hold tasks
 
@@ -202,7 +202,7 @@ def read(path: Path) -> Opened:
     try:
         task.take()
         return task.opened()
-    except _RefusedTaskError:
+    except RefusedError:
         return Opened(path, problems=tuple(task.problems))
 
 
@@ -211,20 +211,16 @@ def against(candidate: Path, problem: Path) -> Parts:
 
     Where one of the two cannot be taken: its problems, and no files. Raises OSError where one cannot be read.
     """
-    task, answer = _Task(problem), Reader(candidate)
-    answered = contents(candidate)
+    task, answered = _Task(problem), contents(candidate)
+    reading: Collector = task
     try:
         task.take()
-    except _RefusedTaskError:
-        return Parts({}, tuple(task.problems))
-    try:
+        reading = answer = Reader(candidate)
         _check_candidate(answer, answered, task)
-    except (RefusedError, RecursionError) as error:
-        return Parts({}, answer.ended(error))
-    try:
+        reading = task
         return Parts(task.files(candidate, answered))
-    except _RefusedTaskError:
-        return Parts({}, tuple(task.problems))
+    except (RefusedError, RecursionError) as error:
+        return Parts({}, reading.ended(error))
 
 
 def _check_candidate(reader: Reader, data: bytes, task: _Task) -> None:
@@ -257,10 +253,6 @@ def _lies_beside(path: Path, name: str) -> bool:
     return (path.parent / f"{name}.py").is_file() or (path.parent / name / "__init__.py").is_file()
 
 
-class _RefusedTaskError(Exception):
-    """The task cannot be taken; its problems say why."""
-
-
 @dataclass(slots=True)
 class _Case:
     """One entry of tests[] or benchmarks[]."""
@@ -271,14 +263,13 @@ class _Case:
     axes: dict[str, int] = field(default_factory=dict)
 
 
-class _Task:
+class _Task(Collector):
     """One task, as it is read."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path / TASK if path.is_dir() else path
+        super().__init__(path / TASK if path.is_dir() else path)
         self.folder = self.path.parent
         self.root = checkout(self.path)
-        self.problems: list[Problem] = []
         self.helpers: dict[str, bytes] = {}  # files that a submission may import, by the names that task.yml gives them
         self.withheld: set[str] = set()  # modules that it may not
         self.judged_by = ""
@@ -293,18 +284,8 @@ class _Task:
         self._reference_path = self.folder / REFERENCE
         self._classes = b""
 
-    def wrong(self, key: str, message: str, fix: str, path: Path | None = None) -> None:
-        """Collect a problem."""
-        if len(self.problems) < frontmatter.MAX_PROBLEMS:
-            self.problems.append(Problem(path or self.path, key, message, fix))
-
-    def hold(self) -> None:
-        """Raise _RefusedTaskError where anything is wrong so far."""
-        if self.problems:
-            raise _RefusedTaskError
-
     def take(self) -> None:
-        """Read it. Raises _RefusedTaskError, with the task's problems, and OSError where there is no task.yml."""
+        """Read it. Raises RefusedError, with the task's problems, and OSError where there is no task.yml."""
         if not contained(self.path, self.root):
             self.wrong("", f"is a link that leads out of {self.root}", "put the file there")
             self.hold()
@@ -313,13 +294,13 @@ class _Task:
             document = yaml_text.load(self._bytes, most=MAX_TASK_BYTES)
         except yaml_text.MissingYamlError as error:
             self.problems.append(Problem(self.path, "", error.reason, error.fix, not_here=str(error)))
-            raise _RefusedTaskError from None
+            raise RefusedError from None
         except yaml_text.YamlTextError as error:
             self.wrong("", error.reason, error.fix)
-            raise _RefusedTaskError from None
+            raise RefusedError from None
         if not isinstance(document, dict):
             self.wrong("", "holds no keys", "begin it with files:, then tests: and benchmarks:")
-            raise _RefusedTaskError
+            raise RefusedError
         self._document = document
         lang = document.get("lang", "py")
         if lang != "py":
@@ -575,13 +556,13 @@ class _Task:
             self.title,
             self.cases[0].axes,
             {"data": f"what {ENTRIES[0]} makes; a run sees it when it makes the first"},
-            {"output": f"what {ENTRIES[1]} returns, up to {MAX_OUTPUTS} tensors"},
+            packed.seen_outputs(ENTRIES[1]),
             cpu=self.cpu,
             notes=tuple(self.notes()),
         )
 
     def files(self, candidate: Path, answered: bytes) -> dict[str, bytes]:
-        """The target's files. Raises _RefusedTaskError where they are none."""
+        """The target's files. Raises RefusedError where they are none."""
         imports = f"\n\n\nfrom aisp.kernels.runtime import gpumode as {MODULE}  # what follows is aisp's\n"
         taken = ", ".join(INPUTS)
 
@@ -608,29 +589,18 @@ class _Task:
         return f"{_INPUTS}{given}    )\n"
 
     def _lesson(self, candidate: Path, answered: bytes) -> bytes:
-        import tomli_w  # only where a target is made
-
         cpu = self.cpu
         usual, *others = self.cases
-        content: dict[str, Any] = {
-            "title": self.title,
-            "flops": UNCOUNTED,
+        front: dict[str, Any] = {
             "axes": usual.axes,
             **({"needs": {"gpus": 1}} if self.needs_gpu else {}),
-            "inputs": INPUTS,
-            "outputs": {f"out{number}": packed.OPEN_OUTPUT for number in range(MAX_OUTPUTS)},
             "cases": [
                 *([{"name": "cpu", "axes": cpu}] if cpu is not None else []),
                 *({"name": case.name, "axes": case.axes, "timed": case.timed} for case in others),
             ],
             "fuzz": {"axes": {name: sorted({case.axes[name] for case in self.cases}) for name in usual.axes}},
-            "rule": {"name": f"{TITLE}: {ENTRIES[2]}", "alone": True},
-            "rungs": {
-                "baseline": {"summary": "ref_kernel, as its author wrote it"},
-                "optimized": {"summary": f"{CANDIDATE} of {packed.printable(candidate.name)}"},
-            },
         }
-        text = [f"# {self.title}", "", "A gpu-mode task and a submission to it.", ""]
+        text = ["A gpu-mode task and a submission to it.", ""]
         sources = (("task", self.path, self._bytes), ("reference", self._reference_path, self._reference))
         for what, path, held in (*sources, ("candidate", candidate, answered)):
             text.append(provenance(what, path, held))
@@ -638,13 +608,15 @@ class _Task:
         described = self._document.get("description")
         if isinstance(described, str):
             text += [packed.printable(line) for line in described[:MAX_DESCRIPTION].splitlines()]
-        lines = "\n".join(text)
-        lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
-        _, found = frontmatter.read(self.path, lesson)
-        for each in found:
-            self.wrong(each.key, each.message, each.fix)
-        self.hold()
-        return lesson
+        return packed.lesson(
+            self,
+            front,
+            title=self.title,
+            inputs=INPUTS,
+            rule={"name": f"{TITLE}: {ENTRIES[2]}", "alone": True},
+            rungs=packed.summaries("ref_kernel, as its author wrote it", CANDIDATE, candidate),
+            text=text,
+        )
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:

@@ -46,14 +46,16 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader, RefusedError
+from aisp.kernels.catalog.frontmatter import RefusedError
+from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import packed
+from .packed import Cases
 from .shared import NEEDS_GPU, Listed, Opened, Part, contents, provenance, says_cuda, small
 
 NAME = "kernelbench"
@@ -135,27 +137,7 @@ def against(candidate: Path, path: Path) -> Parts:
     return answered(Problem(path), candidate, check_candidate)
 
 
-class Posed(Protocol):
-    """A problem that is read from its file.
-
-    Attributes:
-        path, reader: of its file.
-    """
-
-    path: Path
-    reader: Reader
-
-    def take(self, data: bytes) -> None:
-        """Read it. Raises RefusedError, with the reader's problems."""
-
-    def opened(self) -> Opened:
-        """What was read."""
-
-    def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
-        """The target's files. Raises RefusedError where they are none."""
-
-
-def opened(problem: Posed) -> Opened:
+def opened(problem: Problem) -> Opened:
     """What a problem is. Raises OSError where it cannot be read."""
     try:
         problem.take(contents(problem.path))
@@ -164,7 +146,7 @@ def opened(problem: Posed) -> Opened:
     return problem.opened()
 
 
-def answered(problem: Posed, candidate: Path, check: Callable[[Reader, bytes], None]) -> Parts:
+def answered(problem: Problem, candidate: Path, check: Callable[[Reader, bytes], None]) -> Parts:
     """The files of a problem's target for a candidate, which `check` refuses where it is none; see `against`."""
     data, answer = contents(problem.path), contents(candidate)
     reader = problem.reader
@@ -178,12 +160,19 @@ def answered(problem: Posed, candidate: Path, check: Callable[[Reader, bytes], N
         return Parts({}, reader.ended(error))
 
 
-def check_candidate(reader: Reader, data: bytes) -> None:
-    """Whether a ModelNew can be made of it. What the file does when it is imported is its own affair: a process of its
-    own imports it."""
+MODEL_NEW = "write class ModelNew(nn.Module) with the problem's arguments"
+
+
+def check_candidate(reader: Reader, data: bytes, name: str = "ModelNew", fix: str = MODEL_NEW) -> None:
+    """Whether a rung can be made of it. What the file does when it is imported is its own affair: a process of its own
+    imports it. Raises RefusedError."""
     tree = reader.tree(data)
-    if not any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body):
-        raise reader.refuse(0, "has no class ModelNew", "write class ModelNew(nn.Module) with the problem's arguments")
+    bound = [node for node in tree.body if name in bound_names(node)]
+    kind = "function"
+    if name[0].isupper():
+        kind, bound = "class", [node for node in bound if isinstance(node, ast.ClassDef)]
+    if not bound:
+        raise reader.refuse(0, f"has no {kind} {name}", fix)
     refuse_names(reader, tree, ("prepare",))
     refuse_neighbours(reader, tree)
     reader.hold()
@@ -219,47 +208,76 @@ def refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
 
 
 class Problem:
-    """One problem, as it is read.
+    """One problem with a Model, as it is read; others have this format too.
 
     Attributes:
-        collection: whose it is; others have this format too.
-        rule, tolerance: the name of its own rule, and what ours states.
+        collection: whose it is.
+        rule, stated: the name of its own rule, and what ours states.
+        source: its function that makes inputs.
+        needed: its functions, and how each is written.
+        arguments: of forward().
+        cases: None where it has one.
+        outputs: those of which something is known.
     """
 
-    collection, rule, tolerance = TITLE, RULE, TOLERANCE
+    collection, rule, stated = TITLE, RULE, TOLERANCE
+    source = "get_inputs"
+    needed: Mapping[str, str] = {"get_inputs": "write def get_inputs(): return [torch.rand(M, N)]"}
+    taken: tuple[str, ...] = ("run", "prepare", MODULE)
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reader = Reader(path)
         self.title = ""
-        self.arguments: list[str] = []  # of forward()
+        self.arguments: list[str] = []
+        self.cases: Cases | None = None
         self.outputs: dict[str, str] = {}
         self.needs_gpu = False
+        self.notes: list[str] = []
 
     def take(self, data: bytes) -> None:
         """Read it. Raises RefusedError, with the reader's problems."""
         reader = self.reader
         tree = reader.tree(data)
         refuse_effects(reader, tree)
-        refuse_names(reader, tree, ("run", "prepare", MODULE))
+        refuse_names(reader, tree, self.taken)
         refuse_neighbours(reader, tree)
-        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        model = classes.get("Model")
         if model is None:
             reader.wrong(0, "has no class Model", "write class Model(nn.Module): it decides what is right")
-        if "get_inputs" not in names:
-            reader.wrong(0, "has no function get_inputs", "write def get_inputs(): return [torch.rand(M, N)]")
+        for name, fix in self.needed.items():
+            if name not in functions:
+                reader.wrong(0, f"has no function {name}", fix)
         reader.hold()
         assert model is not None
-        forward = next((n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+        forward = method(model, "forward")
         if forward is None:
             raise reader.refuse(model.lineno, "Model has no forward", "write def forward(self, x)")
         self.arguments = packed.parameters(forward)
-        self.outputs = packed.outputs(packed.returned(forward), tuple(self.inputs))
-        said = " ".join((ast.get_docstring(model) or "").strip().partition("\n")[0].split())
-        match = _FILE.match(self.path.name)
-        self.title = said or (match[2] if match else self.path.stem).strip("_").replace("_", " ") or self.path.stem
-        self.needs_gpu = says_cuda(tree)
+        said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
+        self.title = " ".join(said.split()) or self.named
+        self.look(tree, functions, classes, forward)
+        reader.hold()
+        if says_cuda(tree):
+            self.needs_gpu = True
+            self.notes.append(NEEDS_GPU)
+            self.cases = self.cases and replace(self.cases, on_gpu=True)
+
+    def look(
+        self,
+        tree: ast.Module,
+        functions: Mapping[str, ast.FunctionDef],
+        classes: Mapping[str, ast.ClassDef],
+        forward: ast.FunctionDef,
+    ) -> None:
+        """See what else its format has. Raises RefusedError."""
+
+    @property
+    def named(self) -> str:
+        """What it is called by where it lies."""
+        return re.sub(r"^\d{1,6}_", "", self.path.stem).strip("_").replace("_", " ") or self.path.stem
 
     # -- what it is made into --------------------------------------------------------------------------------------
 
@@ -269,21 +287,23 @@ class Problem:
         return packed.model_inputs(self.arguments)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know before a verdict."""
-        return (NEEDS_GPU,) if self.needs_gpu else ()
+    def counted(self) -> tuple[str, ...]:
+        """How many cases it has, in words."""
+        return ()
 
     def opened(self) -> Opened:
         """What was read."""
+        cases = self.cases
+        cpu = cases.cpu if cases else None if self.needs_gpu else 0
         return Opened(
             self.path,
             self.title,
-            {},
-            dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
-            self.outputs,
+            {cases.axis: cases.usual} if cases else {},
+            dict.fromkeys(self.arguments, f"what {self.source} makes; a run sees it when it makes the first"),
+            self.outputs or packed.seen_outputs("Model"),
             weights=True,
-            cpu=None if self.needs_gpu else {},
-            notes=self.notes,
+            cpu=None if cpu is None else {cases.axis: cpu} if cases else {},
+            notes=(*self.counted, *self.notes),
         )
 
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
@@ -291,16 +311,23 @@ class Problem:
         names = tuple(self.inputs)
         return {
             **packed.model_files(data, answered, names),
-            "inputs.py": (
-                f"{packed.RUN_IMPORT}\n\n\n"
-                f"def pose(axes, device, generator):\n"
-                f"    import reference  # which no other process has\n\n"
-                f"    given = dict({packed.model_arguments(names)}, host_elements={onefile.HOST_ELEMENTS})\n"
-                f"    return {MODULE}.posed(reference, device, generator, **given)\n"
-            ).encode(),
+            "inputs.py": self.inputs_file(packed.model_arguments(names)).encode(),
             "rule.py": self.rule_file(),
-            onefile.lesson_name(): self._lesson(data, candidate, answered),
+            onefile.lesson_name(): self.lesson(
+                [provenance("problem", self.path, data), provenance("candidate", candidate, answered)],
+                packed.summaries("Model, as its author wrote it", "ModelNew", candidate),
+            ),
         }
+
+    def inputs_file(self, arguments: str) -> str:
+        """inputs.py."""
+        return (
+            f"{packed.RUN_IMPORT}\n\n\n"
+            f"def pose(axes, device, generator):\n"
+            f"    import reference  # which no other process has\n\n"
+            f"    given = dict({arguments}, host_elements={onefile.HOST_ELEMENTS})\n"
+            f"    return {MODULE}.posed(reference, device, generator, **given)\n"
+        )
 
     def rule_file(self) -> bytes:
         """rule.py."""
@@ -310,28 +337,32 @@ class Problem:
             f"    return {MODULE}.judged(reference, inputs, outputs, expected, {TOLERANCE!r})\n"
         ).encode()
 
-    def _lesson(self, data: bytes, candidate: Path, answered: bytes) -> bytes:
+    def lesson(self, sources: Sequence[str], rungs: Mapping[str, Mapping[str, object]]) -> bytes:
+        """lesson.md. Raises RefusedError."""
+        front: Mapping[str, object] = {"cases": [{"name": "cpu", "axes": {}}]}
+        if self.cases:
+            front = self.cases.front()
+        elif self.needs_gpu:
+            front = {"needs": {"gpus": 1}}
         return packed.lesson(
             self.reader,
-            {"needs": {"gpus": 1}} if self.needs_gpu else {"cases": [{"name": "cpu", "axes": {}}]},
+            front,
             title=self.title,
-            tolerance=self.tolerance,
+            tolerance=self.stated,
             inputs=self.inputs,
             outputs=self.outputs,
-            rule=self.rule,
-            rungs=packed.rungs(candidate),
-            text=[
-                f"A {self.collection} problem and an answer to it.",
-                "",
-                provenance("problem", self.path, data),
-                provenance("candidate", candidate, answered),
-                "",
-                *self.notes,
-            ],
+            rule={"name": self.rule},
+            rungs=rungs,
+            text=[f"A {self.collection} problem and an answer to it.", "", *sources, "", *self.notes],
         )
 
 
 # -- expressions and statements ----------------------------------------------------------------------------------------
+
+
+def method(cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The function that a class has by that name."""
+    return next((node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
 
 
 def bound_names(node: ast.stmt) -> list[str]:
@@ -340,4 +371,5 @@ def bound_names(node: ast.stmt) -> list[str]:
         return [node.name]
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    found = [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    return found + [each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef)]

@@ -15,19 +15,29 @@ down one by one, GUESSED of them are taken, counted round.
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import onefile
-from aisp.kernels.catalog.onefile import Parts, Reader
+from aisp.kernels.catalog.onefile import Parts
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, contents, provenance, small
+from .shared import (
+    Listed,
+    Opened,
+    Part,
+    by_number,
+    checkout,
+    contained,
+    contents,
+    decoded,
+    folders_in,
+    provenance,
+    small,
+)
 
 NAME = "multikernelbench"
 TITLE = "MultiKernelBench"
@@ -47,7 +57,6 @@ _GROUPS = re.compile(rb"^def[ \t]+get_input_groups[ \t]*\(", re.MULTILINE)
 _ONE = re.compile(rb"^def[ \t]+get_inputs[ \t]*\(", re.MULTILINE)
 _ANSWER = re.compile(rb"^class[ \t]+ModelNew[ \t]*[(:]", re.MULTILINE)
 _NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
-_TAKEN = ("run", "prepare", packed.MODULE)
 
 
 def part(path: Path) -> Part | None:
@@ -76,28 +85,15 @@ def collection(folder: Path) -> Iterator[Listed]:
         heads.append(folder)
     places = [folder] if folder.absolute().parent.name == _HEAD else []
     for head in heads:
-        places += [head / name for name in sorted(_names(head, folders=True))]
+        places += [head / name for name in sorted(folders_in(head)) if name[0] != "_"]
     for place in places:
-        for name in sorted(_names(place, folders=False), key=_order):
+        for name in sorted(kernelbench.names_in(place), key=by_number):
+            if name[0] in "._" or not name.endswith(onefile.SUFFIX):
+                continue
             stem = name.removesuffix(onefile.SUFFIX)
             match = _NUMBERED.match(stem)
             words = (match[2] if match else stem).strip("_").replace("_", " ")
             yield Listed(None, int(match[1]) if match else None, f"{place.name}: {words}", place / name)
-
-
-def _names(folder: Path, *, folders: bool) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            if folders:
-                return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))]
-            return [entry.name for entry in entries if entry.name.endswith(onefile.SUFFIX) and entry.name[0] != "_"]
-    except OSError:
-        return []
-
-
-def _order(name: str) -> tuple[int, str]:
-    match = re.match(r"\d{1,6}(?=_)", name)
-    return (int(match[0]) if match else -1, name)
 
 
 def read(path: Path) -> Opened:
@@ -111,62 +107,43 @@ def against(candidate: Path, problem: Path) -> Parts:
     return kernelbench.answered(_problem(problem), candidate, kernelbench.check_candidate)
 
 
-def _problem(path: Path) -> kernelbench.Posed:
+def _problem(path: Path) -> kernelbench.Problem:
     return _Groups(path) if _GROUPS.search(contents(path)) else _One(path)
 
 
 class _One(kernelbench.Problem):
     """A problem with one group: KernelBench's in all but its rule."""
 
-    collection, rule, tolerance = TITLE, RULE, STATED
+    collection, rule, stated = TITLE, RULE, STATED
 
     def rule_file(self) -> bytes:
         """rule.py."""
         return packed.rule(TOLERANCE)
 
 
-class _Groups:
+class _Groups(_One):
     """One problem with groups of inputs, as it is read."""
 
+    source = "get_input_groups"
+    needed: Mapping[str, str] = {"get_input_groups": "write it at the left edge"}
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.reader = Reader(path)
-        self.arguments: list[str] = []  # of forward()
-        self.outputs: dict[str, str] = {}
-        self.cases = Cases("group", (Case("group0"),))
+        super().__init__(path)
         self.lines: list[str] = []  # of the case list
         self.list = ""  # its name
-        self.title = ""
-        self.notes: list[str] = []
 
-    def take(self, data: bytes) -> None:
-        """Read it. Raises RefusedError, with the reader's problems."""
-        reader = self.reader
-        tree = reader.tree(data)
-        kernelbench.refuse_effects(reader, tree)
-        kernelbench.refuse_names(reader, tree, _TAKEN)
-        kernelbench.refuse_neighbours(reader, tree)
+    def look(
+        self,
+        tree: ast.Module,
+        functions: Mapping[str, ast.FunctionDef],
+        classes: Mapping[str, ast.ClassDef],
+        forward: ast.FunctionDef,
+    ) -> None:
+        """See its cases. Raises RefusedError."""
         for name, line in onefile.imported(tree.body):
             if name in FOREIGN:
-                reader.wrong(line, f"{name} computes on {FOREIGN[name]} alone", "take a problem in plain PyTorch")
-        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-        model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)
-        if model is None:
-            raise reader.refuse(0, "has no class Model", "write class Model(nn.Module): it decides what is right")
-        forward = next((n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
-        if forward is None:
-            raise reader.refuse(model.lineno, "Model has no forward", "write def forward(self, x)")
-        groups = functions.get("get_input_groups")
-        if groups is None:
-            raise reader.refuse(0, "has no function get_input_groups", "write it at the left edge")
-        self.arguments = packed.parameters(forward)
-        self.outputs = packed.outputs(packed.returned(forward), tuple(packed.model_inputs(self.arguments)))
-        said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
-        match = _NUMBERED.match(self.path.stem)
-        self.title = " ".join(said.split()) or (match[2] if match else self.path.stem).replace("_", " ")
-        self._take_cases(tree, groups)
-        reader.hold()
-        self.cases = self.cases.asked_by(tree, self.notes)
+                self.reader.wrong(line, f"{name} computes on {FOREIGN[name]} alone", "take a problem in plain PyTorch")
+        self._take_cases(tree, functions[self.source])
 
     def _take_cases(self, tree: ast.Module, groups: ast.FunctionDef) -> None:
         named = [
@@ -207,12 +184,11 @@ class _Groups:
             try:
                 if len(line) > MAX_LINE:
                     raise ValueError(f"it has {len(line)} characters")
-                case = json.loads(line)
+                case = decoded(line.encode())
                 if not isinstance(case, dict) or not isinstance(case.get("inputs"), list):
                     raise ValueError("it has no list of inputs")
-            except (ValueError, RecursionError) as error:
-                told = str(error) if isinstance(error, ValueError) else "nested too deeply"
-                self.reader.wrong(0, f"{place.name}, line {number}: {told}", 'write {"inputs": [...]}, a case a line')
+            except ValueError as error:
+                self.reader.wrong(0, f"{place.name}, line {number}: {error}", 'write {"inputs": [...]}, a case a line')
                 continue
             known.append(Case(f"group{len(known)}", max(map(_size, case["inputs"]), default=0)))
             self.lines.append(line)
@@ -235,56 +211,28 @@ class _Groups:
             told = f"{len(untouched)} of {len(known)}, run where --case names them"
             self.notes.append(f"groups with a tensor of more than {most}: {told}")
 
-    def opened(self) -> Opened:
-        """What was read."""
-        cpu = self.cases.cpu
-        return Opened(
-            self.path,
-            self.title,
-            {self.cases.axis: self.cases.usual},
-            dict.fromkeys(self.arguments, "what get_input_groups makes; a run sees it when it makes the first"),
-            self.outputs,
-            True,
-            None if cpu is None else {self.cases.axis: cpu},
-            (f"{len(self.cases.known)} groups of inputs, each a case", *self.notes),
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """How many groups there are."""
+        return (f"{len(self.cases.known)} groups of inputs, each a case",) if self.cases else ()
+
+    def inputs_file(self, arguments: str) -> str:
+        """inputs.py."""
+        return (
+            f"{packed.RUN_IMPORT}, multikernel\n\n"
+            f"LINES = {self.lines!r}\n\n\n"
+            f"def pose(axes, device, generator):\n"
+            f"    import reference  # which no other process has\n\n"
+            f"    def inputs():\n"
+            f"        return multikernel.group(reference, axes['group'], {self.list!r}, LINES)\n\n"
+            f"    given = dict({arguments}, source={self.source!r}, case=axes['group'], inputs=inputs)\n"
+            f"    return {packed.MODULE}.posed(reference, device, generator, **given)\n"
         )
 
-    def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
-        """The target's files. Raises RefusedError where they are none."""
-        inputs = packed.model_inputs(self.arguments)
-        names = tuple(inputs)
-        text = [f"A {TITLE} problem and an answer to it.", ""]
-        text += [provenance("problem", self.path, data), provenance("candidate", candidate, answered)]
-        if self.list:
-            text.append(provenance("case list", self.path.parent / self.list, small(self.path.parent / self.list)))
-        text += ["", *self.notes]
-        lesson = packed.lesson(
-            self.reader,
-            self.cases.front(),
-            title=self.title,
-            tolerance=STATED,
-            inputs=inputs,
-            outputs=self.outputs,
-            rule=RULE,
-            rungs=packed.rungs(candidate),
-            text=text,
-        )
-        return {
-            **packed.model_files(data, answered, names),
-            "inputs.py": (
-                f"{packed.RUN_IMPORT}, multikernel\n\n"
-                f"LINES = {self.lines!r}\n\n\n"
-                f"def pose(axes, device, generator):\n"
-                f"    import reference  # which no other process has\n\n"
-                f"    def inputs():\n"
-                f"        return multikernel.group(reference, axes[{self.cases.axis!r}], {self.list!r}, LINES)\n\n"
-                f"    given = dict({packed.model_arguments(names)}, source='get_input_groups')\n"
-                f"    given.update(case=axes[{self.cases.axis!r}], inputs=inputs)\n"
-                f"    return {packed.MODULE}.posed(reference, device, generator, **given)\n"
-            ).encode(),
-            "rule.py": packed.rule(TOLERANCE),
-            onefile.lesson_name(): lesson,
-        }
+    def lesson(self, sources: Sequence[str], rungs: Mapping[str, Mapping[str, object]]) -> bytes:
+        """lesson.md. Raises RefusedError."""
+        place = self.path.parent / self.list
+        return super().lesson([*sources, *([provenance("case list", place, small(place))] if self.list else [])], rungs)
 
 
 def _size(entry: Any) -> int:

@@ -18,26 +18,24 @@ run; the others are run by their names.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import frontmatter
+from aisp.kernels.catalog.frontmatter import Collector
 from aisp.kernels.catalog.model import UNCOUNTED
-from aisp.kernels.catalog.onefile import Reader
 
 from .shared import NEEDS_GPU, says_cuda
 
-NAME = "aisp_packed"
-IMPORT = f"from aisp.kernels.runtime import packing as {NAME}"
-"""What a target's files import it by."""
 MODULE = "aisp_run"
 RUN_IMPORT = f"from aisp.kernels.runtime import kernelbench as {MODULE}"
 """What those of a problem with a Model import it by."""
 CALL = "call"
 MAX_CASES = 128
 MAX_SLOTS = 32
+MAX_OUTPUTS = 32
 SPARE_SLOTS = 8  # for tensors in lists
 ROOMS = 4  # slots for tensors that a Model writes into, or hands back
 JUDGED_ELEMENTS = 2**22  # of a case's largest tensor: above it, no run judges the case unless it is asked for
@@ -173,42 +171,22 @@ def parameters(function: ast.FunctionDef) -> list[str]:
     return [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)][1 : 1 + MAX_SLOTS]
 
 
-def outputs(count: int, taken: Sequence[str]) -> dict[str, str]:
-    """The lines of so many outputs, of which nothing is known before they are there."""
-    names = [f"out{index if count > 1 else ''}" for index in range(count)]
+def open_outputs(taken: Iterable[str] = ()) -> dict[str, str]:
+    """The lines of outputs of which nothing is known before they are there: a call returns as many of them as the
+    reference does."""
     end = "_" if any(name.startswith("out") for name in taken) else ""
-    return {f"{name}{end}": OPEN_OUTPUT for name in names}
+    return {f"out{index}{end}": OPEN_OUTPUT for index in range(MAX_OUTPUTS)}
 
 
-def rungs(candidate: Path) -> dict[str, str]:
-    """The summaries of a Model and a ModelNew."""
-    return {
-        "baseline": "Model, as its author wrote it",
-        "optimized": f"ModelNew of {printable(candidate.name)}",
-    }
+def seen_outputs(function: str) -> dict[str, str]:
+    """The same in words."""
+    return {"output": f"what {function} returns, up to {MAX_OUTPUTS} tensors"}
 
 
-def returned(function: ast.FunctionDef) -> int:
-    """How many tensors a function returns at its end, as its annotation says, else as they are written out there."""
-    ends = [node for node in function.body if isinstance(node, ast.Return)]
-    return _annotated(function.returns) or max(_written(ends[-1].value if ends else None), 1)
-
-
-def _written(value: ast.expr | None) -> int:
-    """How many stand between commas and braces; None is none."""
-    if isinstance(value, ast.Tuple | ast.List):
-        return sum(map(_written, value.elts))
-    if isinstance(value, ast.Dict):
-        return sum(map(_written, value.values))
-    return int(not (isinstance(value, ast.Constant) and value.value is None))
-
-
-def _annotated(note: ast.expr | None) -> int:
-    """How many a `tuple[Tensor, Tensor]` is; 0 where it does not say."""
-    if not isinstance(note, ast.Subscript) or ast.unparse(note.value).rpartition(".")[2].lower() != "tuple":
-        return 0
-    parts = note.slice.elts if isinstance(note.slice, ast.Tuple) else [note.slice]
-    return 0 if any(isinstance(each, ast.Constant) and each.value is ... for each in parts) else len(parts)
+def summaries(theirs: str, entry: str, candidate: Path) -> dict[str, dict[str, object]]:
+    """What both rungs are: the problem's own code, and what answers it."""
+    answer = f"{entry} of {printable(candidate.name)}"
+    return {"baseline": {"summary": theirs}, "optimized": {"summary": answer}}
 
 
 def printable(line: str) -> str:
@@ -217,48 +195,45 @@ def printable(line: str) -> str:
 
 
 def lesson(
-    reader: Reader,
+    collector: Collector,
     front: Mapping[str, Any],
     *,
     title: str,
-    tolerance: Mapping[str, float],
     inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
-    rule: str,
-    rungs: Mapping[str, str],
+    rule: Mapping[str, object],
+    rungs: Mapping[str, Mapping[str, object]],
     text: Sequence[str],
-    needs: Mapping[str, Mapping[str, int]] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    tolerance: Mapping[str, float] | None = None,
+    heading: str = "",
 ) -> bytes:
-    """lesson.md of a packed target. Raises RefusedError where it would be none.
+    """lesson.md of a target. Raises RefusedError where it would be none.
 
     Args:
-        reader: of the problem, which collects what is wrong.
+        collector: of the problem, which collects what is wrong.
         front: axes, cases, fuzz and needs of the front matter.
-        rule: the name of the problem's own rule, which rule.py holds.
-        rungs: a summary for each.
-        needs: what a rung needs of a machine.
-        text: lines below the title.
+        rule: the problem's own rule, which rule.py holds.
+        outputs: those of which nothing is known, unless they are given.
+        text: lines below the heading, which is the title unless it is given.
     """
     import tomli_w  # only where a target is made
 
     content: dict[str, Any] = {
         "title": title,
         "flops": UNCOUNTED,
-        "tolerance": dict(tolerance),
+        "tolerance": dict(tolerance or {}),
         **front,
         "inputs": dict(inputs),
-        "outputs": dict(outputs),
-        "rule": {"name": rule},
-        "rungs": {name: {"summary": summary} for name, summary in rungs.items()},
+        "outputs": dict(outputs or open_outputs(inputs)),
+        "rule": dict(rule),
+        "rungs": {name: dict(rung) for name, rung in rungs.items()},
     }
-    for name, needed in (needs or {}).items():
-        content["rungs"][name]["needs"] = dict(needed)
-    lines = "\n".join((f"# {title}", "", *text))
+    lines = "\n".join((f"# {heading or title}", "", *text))
     made = f"+++\n{tomli_w.dumps(content)}+++\n\n{lines}\n".encode("utf-8", "replace")
-    _, found = frontmatter.read(reader.path, made)
+    _, found = frontmatter.read(collector.path, made)
     for each in found:
-        reader.wrong(0, f"{each.key}: {each.message}", each.fix)
-    reader.hold()
+        collector.wrong(each.key, each.message, each.fix)
+    collector.hold()
     return made
 
 

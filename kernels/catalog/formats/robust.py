@@ -21,7 +21,6 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import json
 import keyword
 import math
 import os
@@ -36,7 +35,7 @@ from aisp.kernels.catalog.onefile import Parts, Reader
 
 from . import kernelbench, packed
 from .packed import Case, Cases
-from .shared import Listed, Opened, Part, checkout, contained, provenance, small
+from .shared import Listed, Opened, Part, by_number, checkout, contained, decoded, folders_in, provenance, small
 
 NAME = "robustkbench"
 TITLE = "robust-kbench"
@@ -57,7 +56,6 @@ _ANSWER = re.compile(rb"^(?:def[ \t]+(?:forward|backward)_fn[ \t]*\(|(?:forward|
 _BINDING = re.compile(rb"\bPYBIND11_MODULE\b")
 _PROBLEM = re.compile(r"func_(forward|backward)\.py\Z")
 _NUMBERED = re.compile(r"(\d{1,6})_(.+)\Z")
-_TAKEN = ("run", "prepare", packed.MODULE, "aisp_robust")
 
 
 def part(path: Path) -> Part | None:
@@ -79,13 +77,13 @@ def collection(folder: Path) -> Iterator[Listed]:
     for head in (folder, folder / "tasks"):
         yield from _of_folder(head, kernelbench.level_of(head.name))
         for place in (head, head / "kernelbench"):
-            levels = [(level, name) for name in _folders(place) if (level := kernelbench.level_of(name)) is not None]
+            levels = [(level, name) for name in folders_in(place) if (level := kernelbench.level_of(name)) is not None]
             for level, name in sorted(levels):
                 yield from _of_folder(place / name, level)
 
 
 def _of_folder(folder: Path, level: int | None) -> Iterator[Listed]:
-    for name in sorted(_folders(folder), key=_order):
+    for name in sorted(folders_in(folder), key=by_number):
         yield from _of_task(folder / name, level)
 
 
@@ -102,19 +100,6 @@ def _of_task(task: Path, level: int | None) -> Iterator[Listed]:
         yield Listed(level, number, f"{words} {direction}", task / f"func_{direction}.py", reason)
 
 
-def _folders(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError:
-        return []
-
-
-def _order(name: str) -> tuple[int, str]:
-    match = _NUMBERED.match(name)
-    return (int(match[1]) if match else -1, name)
-
-
 def read(path: Path) -> Opened:
     """What the problem in that file is. Raises OSError where it cannot be read."""
     return kernelbench.opened(_Task(path))
@@ -124,18 +109,8 @@ def against(candidate: Path, problem: Path) -> Parts:
     """The files of the target in which the candidate is judged; where one of the two cannot be taken, its problems and
     no files. Raises OSError where one cannot be read."""
     task = _Task(problem)
-    python = functools.partial(_check_python, function=task.function)
+    python = functools.partial(kernelbench.check_candidate, name=task.function, fix=f"write def {task.function}(...)")
     return kernelbench.answered(task, candidate, _check_cuda if candidate.suffix == ".cu" else python)
-
-
-def _check_python(reader: Reader, data: bytes, function: str) -> None:
-    tree = reader.tree(data)
-    if not any(function in kernelbench.bound_names(node) for node in tree.body):
-        fix = f"write def {function}(...) with the arguments that the task's has"
-        raise reader.refuse(0, f"has no function {function}", fix)
-    kernelbench.refuse_names(reader, tree, ("prepare",))
-    kernelbench.refuse_neighbours(reader, tree)
-    reader.hold()
 
 
 def _check_cuda(reader: Reader, data: bytes) -> None:
@@ -156,68 +131,57 @@ def has_compiler() -> bool:
     return shutil.which("nvcc") is not None or any((Path(home) / "bin" / "nvcc").is_file() for home in homes)
 
 
-class _Task:
-    """One direction of a task, as it is read."""
+class _Task(kernelbench.Problem):
+    """One direction of a task, as it is read. Its arguments are those of forward() but for fn, and the gradient of its
+    output where it is backward."""
+
+    collection, rule, stated = TITLE, RULE, STATED
+    needed: Mapping[str, str] = dict.fromkeys(("forward_fn", "get_inputs"), "write it at the left edge")
+    taken = (*kernelbench.Problem.taken, ROBUST)
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.reader = Reader(path)
+        super().__init__(path)
         self.backward = path.name == "func_backward.py"
-        self.arguments: list[str] = []  # of forward(), and the gradient of its output where it is backward
-        self.outputs: dict[str, str] = {}
         self.places: list[int] = []  # arguments of forward_fn whose gradients are judged
         self.settings: list[dict[str, Any]] = []  # by case: keywords for Model, and for get_inputs
-        self.cases = Cases(AXIS, (Case("config0"),))
-        self.title = ""
-        self.notes: list[str] = []
 
     @property
     def function(self) -> str:
         """What a candidate replaces."""
         return "backward_fn" if self.backward else "forward_fn"
 
-    def take(self, data: bytes) -> None:
-        """Read it. Raises RefusedError, with the reader's problems."""
+    @property
+    def named(self) -> str:
+        """Its folder's name in words."""
+        return self.path.parent.name.replace("_", " ")
+
+    def look(
+        self,
+        tree: ast.Module,
+        functions: Mapping[str, ast.FunctionDef],
+        classes: Mapping[str, ast.ClassDef],
+        forward: ast.FunctionDef,
+    ) -> None:
+        """See its gradients and cases. Raises RefusedError."""
         reader = self.reader
-        tree = reader.tree(data)
-        kernelbench.refuse_effects(reader, tree)
-        kernelbench.refuse_names(reader, tree, _TAKEN)
-        kernelbench.refuse_neighbours(reader, tree)
-        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-        for name in ("forward_fn", "get_inputs"):
-            if name not in functions:
-                reader.wrong(0, f"has no function {name}", f"write def {name}(...) at the left edge")
-        if "Model" not in classes:
-            reader.wrong(0, "has no class Model", "write class Model(nn.Module), whose forward takes fn=forward_fn")
         if self.backward and "AutogradFunction" not in classes:
             fix = "write class AutogradFunction(torch.autograd.Function), whose backward calls backward_fn"
-            reader.wrong(0, "has no class AutogradFunction", fix)
-        reader.hold()
-        model, inputs = classes["Model"], functions["get_inputs"]
-        forward, start = _method(model, "forward"), _method(model, "__init__")
-        if forward is None or "fn" not in _names(forward.args):
-            line = model.lineno if forward is None else forward.lineno
-            raise reader.refuse(line, "Model.forward takes no fn", "write def forward(self, x, fn=forward_fn)")
-        self.arguments = [name for name in packed.parameters(forward) if name != "fn"]
+            raise reader.refuse(0, "has no class AutogradFunction", fix)
+        if "fn" not in _names(forward.args):
+            told = "write def forward(self, x, fn=forward_fn)"
+            raise reader.refuse(forward.lineno, "Model.forward takes no fn", told)
+        self.arguments.remove("fn")
         if not self.arguments:
             raise reader.refuse(forward.lineno, "forward takes no tensor", "write def forward(self, x, fn=forward_fn)")
-        said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
-        direction = "backward" if self.backward else "forward"
-        self.title = f"{' '.join(said.split()) or self.path.parent.name.replace('_', ' ')} ({direction})"
+        self.title = f"{self.title} ({'backward' if self.backward else 'forward'})"
         if self.backward:
             self._take_gradients(classes["AutogradFunction"], functions["forward_fn"])
             self.arguments.append(packed.free_name("grad", self.arguments))
-        else:
-            count = packed.returned(functions["forward_fn"])
-            self.outputs = packed.outputs(count, tuple(packed.model_inputs(self.arguments)))
-        self._take_configs(start, inputs)
-        reader.hold()
-        self.cases = self.cases.asked_by(tree, self.notes)
+        self._take_configs(kernelbench.method(classes["Model"], "__init__"), functions["get_inputs"])
 
     def _take_gradients(self, function: ast.ClassDef, forward: ast.FunctionDef) -> None:
         """Which arguments of forward_fn AutogradFunction.backward gives a gradient."""
-        backward = _method(function, "backward")
+        backward = kernelbench.method(function, "backward")
         if backward is None:
             raise self.reader.refuse(function.lineno, "AutogradFunction has no backward", "write backward(ctx, grad)")
         ends = [node for node in backward.body if isinstance(node, ast.Return)]
@@ -247,14 +211,13 @@ class _Task:
             raise self.reader.refuse(0, f"{wanted} leads out of the checkout", "put it beside the task")
         data = small(place)
         try:
-            content = json.loads(data, parse_constant=_refuse_constant)
+            content = decoded(data)
             if not isinstance(content, dict):
                 raise ValueError("it is no table")
             lists = {key: _configs(content, key) for key in content if key.endswith("_configs")}
-        except (ValueError, RecursionError) as error:
-            told = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        except ValueError as error:
             fix = 'write {"single_input_configs": [{}], "single_init_configs": [{}], "single_shared_configs": [{}]}'
-            raise self.reader.refuse(0, f"{wanted}: {told}", fix) from None
+            raise self.reader.refuse(0, f"{wanted}: {error}", fix) from None
         found: list[dict[str, Any]] = []
         product = 0
         for kind in ("single", "multi"):
@@ -313,20 +276,11 @@ class _Task:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def opened(self) -> Opened:
-        """What was read."""
-        cpu = self.cases.cpu
-        count = sum(case.name.startswith("config") for case in self.cases.known)
-        return Opened(
-            self.path,
-            self.title,
-            {AXIS: self.cases.usual},
-            dict.fromkeys(self.arguments, "what get_inputs makes; a run sees it when it makes the first"),
-            self.outputs,
-            True,
-            None if cpu is None else {AXIS: cpu},
-            (f"{count} configurations, each a case; a candidate writes {self.function}", *self.notes),
-        )
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """How many configurations there are."""
+        count = sum(case.name.startswith("config") for case in self.cases.known) if self.cases else 0
+        return (f"{count} configurations, each a case; a candidate writes {self.function}",)
 
     def files(self, data: bytes, candidate: Path, answered: bytes) -> dict[str, bytes]:
         """The target's files. Raises RefusedError where they are none."""
@@ -372,33 +326,15 @@ class _Task:
             files["optimized.py"] += prepare(f"{TASK}.Model", function, before).encode()
         else:
             files["optimized.py"] = answered + body.encode()
-        files[onefile.lesson_name()] = self._lesson(
-            data, candidate, files["candidate.cu"] if cuda else answered, cuda=cuda
-        )
-        return files
-
-    def _lesson(self, data: bytes, candidate: Path, answered: bytes, *, cuda: bool) -> bytes:
         config = self.path.parent / f"config_{'backward' if self.backward else 'forward'}.json"
-        text = [f"A {TITLE} task and an answer to it.", ""]
-        text += [provenance("problem", self.path, data), provenance("configurations", config, small(config))]
-        text += [provenance("candidate", candidate, answered), "", *self.notes]
+        sources = [provenance("problem", self.path, data), provenance("configurations", config, small(config))]
+        sources.append(provenance("candidate", candidate, files.get("candidate.cu", answered)))
         what = "gradients of forward_fn by torch's autograd" if self.backward else "forward_fn, as its author wrote it"
-        return packed.lesson(
-            self.reader,
-            self.cases.front(),
-            title=self.title,
-            tolerance=STATED,
-            inputs=packed.model_inputs(self.arguments),
-            outputs=self.outputs,
-            rule=RULE,
-            rungs={"baseline": what, "optimized": f"{self.function} of {packed.printable(candidate.name)}"},
-            needs={"optimized": {"gpus": 1}} if cuda else {},
-            text=text,
-        )
-
-
-def _method(cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next((node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+        rungs = packed.summaries(what, self.function, candidate)
+        if cuda:
+            rungs["optimized"]["needs"] = {"gpus": 1}
+        files[onefile.lesson_name()] = self.lesson(sources, rungs)
+        return files
 
 
 def _names(arguments: ast.arguments) -> list[str]:
@@ -445,7 +381,3 @@ def _check_value(value: Any, place: str, depth: int) -> None:
             _check_value(each, place, depth + 1)
     elif isinstance(value, dict) or (type(value) is int and not -(2**63) <= value < 2**63):
         raise ValueError(f"{place} is neither a number, a text, nor a list of these")
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number")

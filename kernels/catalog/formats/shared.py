@@ -9,13 +9,15 @@ from __future__ import annotations
 import ast
 import enum
 import hashlib
+import json
+import math
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.onefile import MAX_BYTES, Parts
@@ -135,6 +137,38 @@ def contents(path: Path) -> bytes:
     if leads_out(path):
         raise OSError(f"{path} is a link that leads out of its checkout; name the file that it stands for")
     return read_bytes(os.fspath(path))
+
+
+def decoded(data: bytes) -> Any:
+    """What JSON says. Raises ValueError for all else, NaN and infinities too."""
+
+    def number(name: str) -> float:
+        raise ValueError(f"{name} is no number")
+
+    def finite(digits: str) -> float:
+        return value if math.isfinite(value := float(digits)) else number(digits)
+
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=number, parse_float=finite)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def folders_in(folder: Path) -> list[str]:
+    """The names of the folders in a folder; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except OSError:
+        return []
+
+
+def by_number(name: str) -> tuple[int, str]:
+    """The place of a name that may begin with a number, as 12_softmax does."""
+    match = re.match(r"\d{1,6}(?=_)", name)
+    return (int(match[0]) if match else -1, name)
 
 
 # -- where it comes from -----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aisp.kernels.catalog.frontmatter import RefusedError
 from aisp.kernels.catalog.grammar import GrammarError
 from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.onefile import Parts
@@ -31,7 +32,7 @@ from aisp.kernels.catalog.sources import MAX_FILE_BYTES
 
 from . import trace_definition, trace_solution
 from .shared import Listed, Opened, Part, checkout, contained, contents, provenance
-from .trace_definition import Definition, Reader, RefusedError, Source, one_line
+from .trace_definition import Definition, Reader, Source, one_line, text_of
 from .trace_solution import Solution
 from .trace_stored import Stored, StoredError, find
 from .trace_target import Plan, about, files
@@ -154,7 +155,7 @@ def problems_of(candidates: Sequence[Path], folder: Path) -> dict[Path, Path]:
 
 def wanted(candidate: Path) -> str:
     """The name of the definition that a solution answers; "" where it is none, or does not say."""
-    return trace_solution.definition_of(_small(candidate))
+    return text_of(_small(candidate), "definition")
 
 
 def definitions(path: Path) -> list[Listed]:
@@ -172,12 +173,7 @@ def called(path: Path) -> str:
 
 def named(data: bytes) -> str:
     """The name that a definition has in its own text; "" where it says none."""
-    try:
-        found = trace_definition.decoded(data)
-    except ValueError:
-        return ""
-    name = found.get("name") if isinstance(found, dict) else None
-    return name if isinstance(name, str) else ""
+    return text_of(data, "name")
 
 
 class BrokenError(Exception):

@@ -11,24 +11,25 @@ reason, and the others stay.
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
-import json
+import itertools
 import keyword
 import math
+import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aisp.kernels.catalog import frontmatter
 from aisp.kernels.catalog.grammar import GrammarError, evaluate, is_axis_name, names
-from aisp.kernels.catalog.model import Problem
 from aisp.kernels.catalog.parsing import REFUSALS, misspelt, parsed
 from aisp.kernels.catalog.tensors import DTYPES
 
-from .shared import says_cuda
+from .shared import decoded, says_cuda
 
 MOST_WORKLOADS = frontmatter.MAX_CASES - 8
 """Workloads of a definition that are taken; each is a case of the target."""
@@ -53,6 +54,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"[A-Za-z_0-9]\s*\(")
 _DIVISION = re.compile(r"(?<!/)/(?!/)")
 _COMPARISON = re.compile(r"(==|!=|<=|>=|<|>)")
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    **{"==": operator.eq, "!=": operator.ne},
+    **{"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt},
+}
 _IN_PLACE = re.compile(r"(?!requires_grad_)[a-z](?:\w*[^_])?_\Z")  # methods that write into their tensor
 _INPUT_KEYS = ("type", "value", "path", "tensor_key")
 _TOLERANCE_KEYS = ("max_atol", "max_rtol", "required_matched_ratio", "max_error_cap", "allow_negative_inf")
@@ -185,32 +190,13 @@ class Definition:
     notes: tuple[str, ...] = ()
 
 
-class RefusedError(Exception):
-    """It cannot be taken; the reader's problems say why."""
+class Reader(frontmatter.Collector):
+    """One file of JSON. What is quoted of it is cut, and printable."""
 
-
-@dataclass(slots=True)
-class Reader:
-    """One file of JSON, collecting what is wrong with it."""
-
-    path: Path
-    problems: list[Problem] = field(default_factory=list)
-
-    def wrong(self, key: str, message: str, fix: str) -> None:
+    def wrong(self, place: int | str, message: str, fix: str, path: Path | None = None) -> None:
         """Collect a problem."""
-        if len(self.problems) < frontmatter.MAX_PROBLEMS:
-            told = (one_line(text, limit=frontmatter.MAX_WORDS) for text in (key, message, fix))
-            self.problems.append(Problem(self.path, *told))
-
-    def refuse(self, key: str, message: str, fix: str) -> RefusedError:
-        """Collect a problem that ends the reading."""
-        self.wrong(key, message, fix)
-        return RefusedError()
-
-    def hold(self) -> None:
-        """Raise RefusedError where anything is wrong so far."""
-        if self.problems:
-            raise RefusedError
+        place, message, fix = (one_line(str(text or ""), limit=frontmatter.MAX_WORDS) for text in (place, message, fix))
+        super().wrong(place, message, fix, path)
 
     def document(self, data: bytes) -> dict[str, Any]:
         """The JSON object that the file is. Raises RefusedError."""
@@ -264,21 +250,13 @@ def one_line(text: str, *, limit: int = 512) -> str:
     return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
 
 
-def decoded(data: bytes) -> Any:
-    """What JSON says. Raises ValueError for all else, NaN and infinities too."""
-
-    def number(name: str) -> float:
-        raise ValueError(f"{name} is no number")
-
-    def finite(digits: str) -> float:
-        return value if math.isfinite(value := float(digits)) else number(digits)
-
-    try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=number, parse_float=finite)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is not UTF-8") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+def text_of(data: bytes, key: str) -> str:
+    """What an object of JSON has by that name; "" where that is no text."""
+    with contextlib.suppress(ValueError):
+        found = decoded(data)
+        if isinstance(found, dict) and isinstance(found.get(key), str):
+            return str(found[key])
+    return ""
 
 
 def _kind(value: object) -> str:
@@ -626,7 +604,7 @@ class _Definition:
         for constraint in constraints:
             sides = _COMPARISON.split(constraint)
             values = [evaluate(side, sizes) for side in sides[::2]]
-            if not all(map(_compared, values, sides[1::2], values[1:])):
+            if not all(_COMPARED[by](*pair) for by, pair in zip(sides[1::2], itertools.pairwise(values), strict=True)):
                 raise ValueError(f"the constraint {constraint} does not hold")
         for tensor in tensors:
             for dim in tensor.dims or ():
@@ -728,17 +706,6 @@ def sizes(tensor: Tensor, workload: Workload) -> tuple[int, ...]:
 def whole(dim: str) -> str:
     """A dimension in whole numbers: a division that leaves no rest gives a fraction otherwise."""
     return _DIVISION.sub("//", dim)
-
-
-def _compared(left: float, by: str, right: float) -> bool:
-    return {
-        "==": left == right,
-        "!=": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }[by]
 
 
 def _tolerance(written: Mapping[str, Any], dialect: Harness, op_type: str) -> Tolerance:

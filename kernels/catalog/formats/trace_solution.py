@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import enum
 import importlib.util
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -19,7 +18,8 @@ from typing import Any
 
 from aisp.kernels.catalog.sources import MAX_FILES, MAX_SUBFOLDERS, SUFFIXES
 
-from .trace_definition import Reader, RefusedError, one_line
+from .kernelbench import bound_names
+from .trace_definition import Reader, one_line
 
 FOLDER = "aisp_answer"
 """The folder of a target in which a solution of several files lies."""
@@ -250,17 +250,7 @@ def _flags(spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], t
 
 def _has(tree: ast.Module | None, name: str) -> bool:
     """Whether a module binds the name at its top level."""
-    for node in tree.body if tree is not None else ():
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        if isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
-            return True
-        if isinstance(node, ast.Assign | ast.If | ast.Try):
-            stored = (each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
-            inner = (each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef))
-            if name in {*(each.id for each in stored), *inner}:
-                return True
-    return False
+    return tree is not None and any(name in bound_names(node) for node in tree.body)
 
 
 def _imports(tree: ast.Module) -> set[tuple[str, int]]:
@@ -272,16 +262,3 @@ def _imports(tree: ast.Module) -> set[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             found.add((node.module or "", node.level))
     return found
-
-
-def definition_of(data: bytes) -> str:
-    """The name of the definition that a solution answers; "" where it does not say."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return ""
-    name = found.get("definition") if isinstance(found, dict) else None
-    return name if isinstance(name, str) else ""
-
-
-__all__ = ["FOLDER", "Build", "RefusedError", "Solution", "definition_of", "read"]

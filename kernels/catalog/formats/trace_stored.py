@@ -6,6 +6,7 @@ the shape and the offsets of a tensor in what follows.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -55,15 +56,8 @@ class Stored:
     file_bytes: int
 
     def plain(self) -> dict[str, Any]:
-        """As data for inputs.py."""
-        return {
-            "path": os.fspath(self.path),
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "start": self.start,
-            "bytes": self.nbytes,
-            "file_bytes": self.file_bytes,
-        }
+        """As data for runtime.trace."""
+        return {**dataclasses.asdict(self), "path": os.fspath(self.path)}
 
 
 class StoredError(ValueError):

@@ -5,9 +5,10 @@
     baseline.py          the same in the definition's own dtypes
     optimized.py         the solution; where it has several files, they lie in aisp_answer/
     rule.py              the rule of the benchmark that the definition comes from
-    inputs.py            what pose() and make() make, where inputs are more than tensor lines say
-    aisp_workloads.py    the workloads as data, for inputs.py, and for whoever writes results back as traces
-    aisp_calls.py        what reference.py, baseline.py and optimized.py share
+    inputs.py            pose() and make(), where inputs are more than tensor lines say
+    aisp_workloads.py    the workloads and outputs as data, also for whoever writes results back as traces
+
+What these do stands in aisp.kernels.runtime.trace and sampling.
 
 Random inputs are tensor lines wherever the grammar has the distribution, so that their values are fresh in every set
 and the oracle's other kinds of values are asked too. FlashInfer draws normal(0, 1), SOL-ExecBench goes by the name of
@@ -25,15 +26,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aisp.kernels.catalog import frontmatter, onefile
+from aisp.kernels.catalog import onefile
 from aisp.kernels.catalog.grammar import names
-from aisp.kernels.catalog.model import UNCOUNTED
 from aisp.kernels.catalog.parsing import REFUSALS, parsed
 from aisp.kernels.catalog.tensors import DEFAULT_TOLERANCE
 
-from . import trace_draws
+from . import packed, trace_draws
 from .trace_definition import (
-    PACKED,
     PROBABILITIES,
     SAMPLING,
     Definition,
@@ -42,6 +41,7 @@ from .trace_definition import (
     Reader,
     Source,
     Tensor,
+    Tolerance,
     Workload,
     one_line,
     whole,
@@ -51,10 +51,17 @@ from .trace_stored import Stored
 
 WORKLOADS = "aisp_workloads"
 DEFINITION = "aisp_definition"
-CALLS = "aisp_calls"
 SOLUTION = "aisp_solution"
+MODULE, SAMPLES, RETURNED = "aisp_trace", "aisp_sampling", "aisp_returned"
+"""What the target's files call aisp.kernels.runtime.trace and sampling, and the outputs of a call."""
 MOST_TOLERANCE = 0.5
 
+_HEAD = f"""\
+from {WORKLOADS} import OUTPUTS
+from aisp.kernels.runtime import trace as {MODULE}  # what follows is aisp's
+
+{RETURNED} = {MODULE}.Outputs(OUTPUTS)
+"""
 _INTEGERS = {"int8": ("-128", "128"), "uint8": ("0", "256")}  # drawn by both; other integers as the next line says
 _OTHER_INTEGERS = ("-1024", "1024")
 _LOW = ("float8_e4m3fn", "float8_e5m2")
@@ -120,7 +127,7 @@ class Plan:
     @property
     def before(self) -> str:
         """What run() does before the call."""
-        return f"    {CALLS}.seeded({trace_draws.SEED})\n" if self.samples else ""
+        return f"    {MODULE}.seeded({trace_draws.SEED})\n" if self.samples else ""
 
     @property
     def repeated(self) -> dict[str, int]:
@@ -254,7 +261,7 @@ def as_wide(dtype: str) -> str:
 
 def seen(tensor: Tensor, code: str) -> str:
     """The code of an input as the definition's code gets it."""
-    return f"{CALLS}.packed({code})" if tensor.packed else code
+    return f"{MODULE}.packed({code})" if tensor.packed else code
 
 
 def _constants(definition: Definition) -> dict[str, str]:
@@ -339,22 +346,18 @@ def files(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -
     """The files of the target; `told` are the lines of its lesson about where it comes from. Raises RefusedError."""
     definition = plan.definition
     taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
-    head = f"import {CALLS}\nimport {DEFINITION}\n\n\n"
+    declared = tuple(t.dtype if t.dims is not None and not t.packed else "" for t in definition.inputs)
+    exactly = ", ".join((f"{MODULE}.exactly({DEFINITION}.run, {RETURNED}, {declared!r}", *plan.passed))
     texts = {
         f"{DEFINITION}.py": definition.reference,
-        f"{CALLS}.py": _calls_text(definition),
         f"{WORKLOADS}.py": _workloads_text(plan),
-        "reference.py": (
-            f'"""The truth: {DEFINITION}.py in fp64."""\n\n{head}'
-            f"def run({taken}):\n{plan.before}"
-            f"    return {CALLS}.exactly({DEFINITION}.run, ({passed}{',' if passed else ''}))\n"
-        ),
+        "reference.py": f"import {DEFINITION}\n{_HEAD}\n\ndef run({taken}):\n{plan.before}    return {exactly})\n",
         "baseline.py": _with_run(
             definition.reference,
             "run",
-            f'"""The reference as its author wrote it."""\n\n{head}',
+            f"import {DEFINITION}\n{_HEAD}\n\n",
             f"{DEFINITION}.run",
-            f"def run({taken}):\n{plan.before}    return {CALLS}.returned({{}}({passed}){plan.kept})\n",
+            f"def run({taken}):\n{plan.before}    return {RETURNED}.returned({{}}({passed}){plan.kept})\n",
         ),
         "rule.py": _rule_text(plan),
     }
@@ -378,8 +381,7 @@ def _with_run(source: str, name: str, head: str, otherwise: str, run: str) -> st
     bound = {node.name for node in getattr(tree, "body", []) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     if uses or "prepare" in bound:
         return head + run.format(otherwise)
-    own = f"{source.rstrip()}\n\n\nimport {CALLS}  # what follows is aisp's\n\n"
-    return f"{own}aisp_theirs = {name}\n\n\n{run.format('aisp_theirs')}"
+    return f"{source.rstrip()}\n\n\n{_HEAD}aisp_theirs = {name}\n\n\n{run.format('aisp_theirs')}"
 
 
 def _uses_run(node: ast.AST) -> bool:
@@ -393,23 +395,18 @@ def _answer(plan: Plan, solution: Solution, reader: Reader) -> dict[str, str]:
     file, function = solution.entry
     run = _call(plan, solution, reader)
     below = {f"{FOLDER}/{path}": text for path, text in solution.sources.items()}
-    alone = len(solution.sources) == 1 and solution.build is Build.PYTHON and not solution.imports_relatively
-    said = f'"""The solution, as its author wrote it in {FOLDER}/."""'
     triton = "import triton  # noqa: F401 - what is called is Triton's\n" if solution.triton else ""
-    head = f"{said}\n\n{triton}import {CALLS}\n\n\n"
     if solution.build is not Build.PYTHON:
         sources = [path for path in solution.sources if path.endswith((".cu", ".cpp"))]
-        by, flags = solution.build.value, tuple(map(list, solution.flags))
-        head += f"aisp_built = {CALLS}.built({by!r}, {FOLDER!r}, {sources!r}, {flags!r})\n\n\n"
-        return {"optimized.py": head + run.format(f"aisp_built.{function}")} | below
-    module = file.removesuffix(".py").replace("/", ".")
-    head += f"aisp_module = {CALLS}.module({FOLDER!r}, {module!r})\n\n\n"
-    text = head + run.format(f"aisp_module.{function}")
-    if alone:
-        merged = _with_run(solution.sources[file], function, "", "", run)
-        if merged.startswith(solution.sources[file].rstrip()):
-            return {"optimized.py": merged}
-    return {"optimized.py": text} | below
+        what = f"built(__file__, {FOLDER!r}, {solution.build.value!r}, {sources!r}, {solution.flags!r})"
+    else:
+        what = f"module(__file__, {FOLDER!r}, {file.removesuffix('.py').replace('/', '.')!r})"
+        if len(solution.sources) == 1 and not solution.imports_relatively:
+            merged = _with_run(solution.sources[file], function, "", "", run)
+            if merged.startswith(solution.sources[file].rstrip()):
+                return {"optimized.py": merged}
+    head = f"{triton}{_HEAD}aisp_theirs = {MODULE}.{what}\n\n\n"
+    return {"optimized.py": head + run.format(f"aisp_theirs.{function}")} | below
 
 
 def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
@@ -417,33 +414,30 @@ def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
     definition = plan.definition
     taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
     if not solution.into_outputs:
-        return f"def run({taken}):\n{plan.before}    return {CALLS}.returned({{}}({passed}){plan.kept})\n"
+        return f"def run({taken}):\n{plan.before}    return {RETURNED}.returned({{}}({passed}){plan.kept})\n"
     where: dict[str, str] = {}  # by dimension, expressions too
     for tensor in definition.inputs:
         for index, dim in enumerate(tensor.dims or ()):
             where.setdefault(dim, f"{tensor.name}.shape[{index}]")
     known = {name: code for name, code in where.items() if name in definition.variable}
     known |= {name: str(value) for name, value in definition.constant.items()}
+    first = next((t.name for t in definition.inputs if t.dims is not None), "None")  # whose device outputs are on
     lines = []
     for number, tensor in enumerate(definition.outputs):
         dims = tensor.dims or ()
         for name in {name for dim in dims if dim not in where for name in names(dim)} - known.keys():
             told = f"the output {tensor.name} is to be allocated, and no input has the axis {name}"
             raise reader.refuse("spec.destination_passing_style", told, 'let it return its outputs: write "false"')
-        sizes = "".join(f"{_coded(whole(dim), known) if names(dim) <= known.keys() else where[dim]}, " for dim in dims)
-        lines.append(f"    aisp_{number} = {CALLS}.empty(({sizes}), {tensor.seen!r}, {_first(plan)})\n")
+        coded = (_coded(whole(dim), known) if names(dim) <= known.keys() else where[dim] for dim in dims)
+        sizes = "".join(f"{each}, " for each in coded)
+        lines.append(f"    aisp_{number} = {MODULE}.empty(({sizes}), {tensor.seen!r}, {first})\n")
     into = ", ".join(f"aisp_{number}" for number in range(len(definition.outputs)))
     given = ", ".join(
-        f"{CALLS}.unpacked(aisp_{number})" if tensor.packed else f"aisp_{number}"
+        f"{MODULE}.unpacked(aisp_{number})" if tensor.packed else f"aisp_{number}"
         for number, tensor in enumerate(definition.outputs)
     )
     call = f"{{}}({passed}, {into})" if passed else f"{{}}({into})"
     return f"def run({taken}):\n{plan.before}{''.join(lines)}    {call}\n    return {given}\n"
-
-
-def _first(plan: Plan) -> str:
-    """The first input that is a tensor, whose device outputs are allocated on; None without one."""
-    return next((t.name for t in plan.definition.inputs if t.dims is not None), "None")
 
 
 def _coded(dim: str, known: Mapping[str, str]) -> str:
@@ -451,12 +445,8 @@ def _coded(dim: str, known: Mapping[str, str]) -> str:
     return _NAME.sub(lambda match: known[match[0]], dim)
 
 
-def _calls_text(definition: Definition) -> str:
-    outputs = tuple((t.name, t.seen) for t in definition.outputs)
-    declared = tuple(t.dtype if t.dims is not None and not t.packed else "" for t in definition.inputs)
-    head, _, tail = _CALLS_TEXT.partition("\n\n\n")
-    names_of = f"PACKED = {PACKED!r}\nOUTPUTS = {outputs!r}\nDECLARED = {declared!r}"
-    return f"{head}\n{names_of}  # dtypes of the inputs; none of a number, or of what is packed\n\n\n{tail}"
+def _shown(value: object) -> str:
+    return pprint.pformat(value, width=110, sort_dicts=False)
 
 
 def _workloads_text(plan: Plan) -> str:
@@ -470,120 +460,41 @@ def _workloads_text(plan: Plan) -> str:
             row["stored"] = {name: found.plain() for name, found in kept.items()}
         rows.append(row)
     said = '"""The workloads of the definition, the first of them the case `default`; by their number elsewhere."""'
-    written = pprint.pformat(rows, width=110, sort_dicts=False)
-    return f"{said}\n\nTRACE = {pprint.pformat(told, width=110, sort_dicts=False)}\nWORKLOADS = {written}\n"
+    outputs = {t.name: t.seen for t in definition.outputs}
+    return f"{said}\n\nTRACE = {_shown(told)}\nOUTPUTS = {_shown(outputs)}\nWORKLOADS = {_shown(rows)}\n"
 
 
 def _inputs_text(plan: Plan) -> str:
     definition = plan.definition
-    coded = {name: f"axes[{name!r}]" for name in (*definition.constant, *definition.variable)}
-    tensors = [t for t in definition.inputs if t.name in plan.posed]
-    shapes = "".join(f"        {t.name!r}: ({_sizes(t.dims or (), coded)}),\n" for t in tensors)
-    resolved = "".join(f"        {name!r}: {code},\n" for name, code in coded.items())
-    resolved += "".join(f"        {n!r}: int({_coded(e, coded)}),\n" for n, e in definition.computed.items())
-    scalars = {t.name: t.dtype for t in definition.inputs if t.name in plan.made}
-    dtypes = {t.name: as_wide(t.dtype) if t.name in plan.carried else t.dtype for t in tensors}
+    posed = "".join(f"        {t.name!r}: {_posed(plan, t)},\n" for t in definition.inputs if t.name in plan.posed)
+    sizes = {name: name for name in (*definition.constant, *definition.variable)} | dict(definition.computed)
     numbers = {t.name: t.dtype for t in definition.inputs if t.dims is None}
-    draws = {t.name: _posed(plan.draws[t.name]) for t in tensors}
-    entry = f"{DEFINITION}.{definition.entry}" if definition.entry else ""
-    number = f"axes[{plan.number!r}]" if plan.numbered else "0"
-    custom = (
-        f"    import {DEFINITION}  # the author's code, in the verifier alone\n\n"
-        f"    values = {{**sizes(axes), **numbers_of(number)}}\n"
-        f"    return {entry}(values, torch.device(device))\n"
-        if entry
-        else "    return {}\n"
-    )
-    return f'''\
-"""Inputs that are more than a tensor line says: posed in the verifier anew for every set; other numbers are made in
-every process."""
-
-import math
-
-import torch
-
-import {CALLS}
+    return f"""\
 from {WORKLOADS} import WORKLOADS
+from aisp.kernels.runtime import trace as {MODULE}
 
-DTYPES = {dtypes!r}
-PACKED = {([t.name for t in tensors if t.packed])!r}  # in whose bytes lie two floats of 4 bits each
-DRAWS = {draws!r}
-SCALARS = {scalars!r}
-NUMBERS = {numbers!r}
-
-
-def sizes(axes):
-    """All axes of the definition."""
-    return {{
-{resolved}    }}
-
-
-def shapes(axes):
-    """Of what is posed."""
-    return {{
-{shapes}    }}
+INPUTS = {MODULE}.Inputs(
+    WORKLOADS,
+    axis={plan.number if plan.numbered else ""!r},
+    sizes={sizes!r},
+    posed={{
+{posed}    }},
+    numbers={numbers!r},
+    made={plan.made!r},
+    entry={definition.entry!r},
+)
+pose, make = INPUTS.pose, INPUTS.make
+"""
 
 
-def custom(axes, number, device):
-    """What the definition's own function makes."""
-{custom}
-
-def pose(axes, device, generator):
-    """Every posed input, by name."""
-    number = {number}
-    if number >= len(WORKLOADS):
-        return {{name: value.to(device) for name, value in often(shapes(axes)).items()}}
-    given, stored = WORKLOADS[number]["workload"]["inputs"], WORKLOADS[number].get("stored", {{}})
-    theirs = custom(axes, number, device) if any(one.get("type") == "custom" for one in given.values()) else {{}}
-    found = {{}}
-    for name, shape in shapes(axes).items():
-        kind = given.get(name, {{}}).get("type", "random")
-        dtype = getattr(torch, DTYPES[name])
-        if kind == "safetensors":
-            value = read(stored[name])
-        elif kind == "scalar":
-            value = torch.tensor(given[name]["value"], dtype=dtype)
-        elif kind == "custom" and name in NUMBERS:
-            value = theirs[name]
-            value = torch.tensor(value.item() if isinstance(value, torch.Tensor) else value, dtype=dtype)
-        elif kind == "custom":
-            value = theirs[name]
-            value = {CALLS}.unpacked(value) if name in PACKED else value
-        else:
-            value = draw(*DRAWS[name], shape, dtype, generator)
-        if tuple(value.shape) != shape or value.dtype != dtype:
-            told = f"{{name}} was made as {{value.dtype}} {{list(value.shape)}}"
-            raise ValueError(f"{{told}}, and the definition says {{dtype}} {{list(shape)}}")
-        found[name] = value.to(device)
-    return found
-
-
-def make(axes, device, generator):
-    """Every number that differs between workloads, by name."""
-    found = numbers_of({number})
-    for name, dtype in SCALARS.items():
-        if name not in found:  # random: the same in every process, whose generator begins alike
-            drawn = draw(*random_number(dtype), (), getattr(torch, dtype), generator)
-            found[name] = drawn.item()
-    return {{name: found[name] for name in SCALARS}}
-
-
-def numbers_of(number):
-    """The numbers that a workload gives."""
-    given = WORKLOADS[number if number < len(WORKLOADS) else 0]["workload"]["inputs"]
-    return {{name: given[name]["value"] for name in NUMBERS if given.get(name, {{}}).get("type") == "scalar"}}
-{_INPUTS_TAIL}{trace_draws.OFTEN if plan.repeated else ""}'''
-
-
-def _sizes(dims: Sequence[str], coded: Mapping[str, str]) -> str:
-    return "".join(f"{_coded(whole(dim), coded)}, " for dim in dims)
-
-
-def _posed(draw: Draw) -> tuple[str, tuple[float, ...]]:
-    """How inputs.py draws it; the deviation of a weight follows from its shape there."""
-    if draw.how == "normal":
-        return ("weight" if draw.arguments else "normal"), ()
-    return draw.how, tuple(float(each) for each in draw.arguments)
+def _posed(plan: Plan, tensor: Tensor) -> str:
+    """How inputs.py says what it is. The deviation of a weight follows from its shape there."""
+    draw = plan.draws[tensor.name]
+    how, bounds = draw.how, tuple(float(each) for each in draw.arguments if draw.how != "normal")
+    if how == "normal" and draw.arguments:
+        how = "weight"
+    dtype = as_wide(tensor.dtype) if tensor.name in plan.carried else tensor.dtype
+    return f"{MODULE}.Posed({dtype!r}, {tuple(map(whole, tensor.dims or ()))!r}, {how!r}, {bounds!r}, {tensor.packed})"
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
@@ -603,49 +514,38 @@ def rule_name(definition: Definition) -> str:
 
 
 def _rule_text(plan: Plan) -> str:
-    """rule.py: the tolerances by the sizes that vary, since a rule is not told which workload it judges."""
+    """rule.py: the tolerances by the sizes that vary, since a rule is not told which workload it judges. It compares
+    with the reference as its author wrote it, in the definition's own dtypes, and not with fp64."""
     definition = plan.definition
-    where: dict[str, tuple[str, int]] = {}
-    for tensor in definition.inputs:
-        for index, dim in enumerate(tensor.dims or ()):
-            if names(dim) & set(definition.variable):
-                where.setdefault(dim, (tensor.name, index))
-    rows: list[tuple[tuple[int, ...], dict[str, Any]]] = []
-    for workload in definition.workloads:
-        allowed = workload.tolerance
-        row = {
-            "absolute": allowed.absolute,
-            "relative": allowed.relative,
-            "matched": allowed.matched,
-            "cap": allowed.cap,
-            "negative_inf": allowed.negative_inf,
-        }
-        sizes = tuple(int(_size(whole(dim), workload)) for dim in where)
-        if all(sizes != other for other, _ in rows):
-            rows.append((sizes, row))
-    if all(row == rows[0][1] for _, row in rows):
-        rows = rows[:1]
-    known = {t.name: t for t in definition.inputs}
-    check = "sum_of_both" if definition.dialect is Harness.SOL else "either"
-    given = [
-        seen(t, f'inputs["{t.name}"].clone()') if t.dims is not None else plan.given(t, f'inputs["{t.name}"]')
+    given = {
+        t.name: plan.given(t, seen(t, f"inputs[{t.name!r}].clone()" if t.dims is not None else f"inputs[{t.name!r}]"))
         for t in definition.inputs
-    ]
+    }
+    run = f"{RETURNED}.returned({DEFINITION}.run({', '.join(given.values())}))"
     if plan.samples:
-        params = ((n, plan.given(known[n], f'inputs["{n}"]')) for n in trace_draws.FILTERS if n in known)
-        return trace_draws.rule(rule_name(definition), dict(params), ", ".join(given))
+        filters = ", ".join(f"{name!r}: {given[name]}" for name in trace_draws.FILTERS if name in given)
+        drawn_from = f"{given[PROBABILITIES]}, {{{filters}}}, int(inputs[{trace_draws.SEED!r}])"
+        judge = f"{SAMPLES}.judged(lambda: reference(inputs), {drawn_from}, outputs, expected)"
+        head = f"from aisp.kernels.runtime import sampling as {SAMPLES}\n{_HEAD}"
+    else:
+        where: dict[str, tuple[str, int]] = {}
+        for tensor in definition.inputs:
+            for index, dim in enumerate(tensor.dims or ()):
+                if names(dim) & set(definition.variable):
+                    where.setdefault(dim, (tensor.name, index))
+        rows: dict[tuple[int, ...], Tolerance] = {}
+        for workload in definition.workloads:
+            rows.setdefault(tuple(int(_size(whole(dim), workload)) for dim in where), workload.tolerance)
+        usual = definition.workloads[0].tolerance
+        places = [f"inputs[{name!r}].shape[{index}], " for name, index in where.values()]
+        rule = "sum_of_both" if definition.dialect is Harness.SOL else "either"
+        allowed = f"ALLOWED.get(({''.join(places)}), USUAL)"
+        judge = f"{MODULE}.judged({MODULE}.{rule}, OUTPUTS, {allowed}, outputs, reference(inputs))"
+        head = f"from aisp.kernels.catalog.formats.trace_definition import Tolerance\n{_HEAD}"
+        head += f"ALLOWED = {_shown({sizes: one for sizes, one in rows.items() if one != usual})}\nUSUAL = {usual!r}\n"
     return (
-        f'"""{rule_name(definition)}.\n\n'
-        "It compares with the reference as its author wrote it, in the definition's own dtypes, and not with fp64.\n"
-        '"""\n\n'
-        f"import torch\n\nimport {CALLS}\nimport {DEFINITION}\n\n"
-        f"PLACES = {tuple(where.values())!r}  # where the sizes that vary are found\n"
-        f"ALLOWED = {pprint.pformat(rows, width=110, sort_dicts=False)}\n\n\n"
-        "def reference(inputs):\n"
-        '    """Its outputs."""\n'
-        f"    found = {CALLS}.returned({DEFINITION}.run({', '.join(given)}))\n"
-        "    return found if isinstance(found, tuple) else (found,)\n"
-        f"{_RULE_TAIL.replace('CHECK', check)}"
+        f"import {DEFINITION}\n{head}\n\ndef reference(inputs):\n    return {run}\n\n\n"
+        f"def judge(inputs, outputs, expected):\n    return {judge}\n"
     )
 
 
@@ -653,8 +553,6 @@ def _rule_text(plan: Plan) -> str:
 
 
 def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -> bytes:
-    import tomli_w  # only where a target is made
-
     definition = plan.definition
     cpu = plan.for_host()
     cases: list[dict[str, Any]] = [{"name": "cpu", "axes": cpu}] if cpu is not None else []
@@ -669,330 +567,26 @@ def _lesson(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader)
     if solution.gpu:
         answer["needs"] = {"gpus": 1}
     title = one_line(definition.description, limit=500).partition(". ")[0]
-    content: dict[str, Any] = {
-        "title": title if 0 < len(title) <= 80 else one_line(definition.name),
-        "flops": UNCOUNTED,
-        **({"needs": {"gpus": 1}} if definition.on_gpu else {}),
-        "axes": plan.axes(0),
-        "inputs": plan.inputs(),
-        "outputs": plan.outputs(),
-        "tolerance": plan.tolerance(),
-        "cases": cases,
-        "rungs": {"baseline": {"summary": "the definition's reference"}, "optimized": answer},
-        "rule": {
+    text = [one_line(definition.description, limit=4000), ""] if definition.description else []
+    text += [*told, "", *(f"- {one_line(note, limit=1000)}" for note in plan.notes())]
+    return packed.lesson(
+        reader,
+        {
+            **({"needs": {"gpus": 1}} if definition.on_gpu else {}),
+            "axes": plan.axes(0),
+            "cases": cases,
+            "fuzz": {"axes": plan.drawn_axes()},
+        },
+        title=title if 0 < len(title) <= 80 else one_line(definition.name),
+        heading=one_line(definition.name),
+        inputs=plan.inputs(),
+        outputs=plan.outputs(),
+        tolerance=plan.tolerance(),
+        rule={
             "name": rule_name(definition),
             **({"alone": True} if plan.alone else {}),
             **({"compared": False} if plan.samples else {}),
         },
-        "fuzz": {"axes": plan.drawn_axes()},
-    }
-    text = [f"# {one_line(definition.name)}", ""]
-    if definition.description:
-        text += [one_line(definition.description, limit=4000), ""]
-    text += [*told, ""]
-    text += [f"- {one_line(note, limit=1000)}" for note in plan.notes()]
-    body = "\n".join(text)
-    lesson = f"+++\n{tomli_w.dumps(content)}+++\n\n{body}\n".encode("utf-8", "replace")
-    _, found = frontmatter.read(reader.path, lesson)
-    for each in found:
-        reader.wrong(each.key, each.message, each.fix)
-    reader.hold()
-    return lesson
-
-
-_CALLS_TEXT = '''\
-"""How the reference and a solution are called and what they return; how a solution's sources are loaded."""
-
-import importlib
-import pathlib
-import sys
-
-import torch
-from torch.overrides import TorchFunctionMode
-
-HERE = pathlib.Path(__file__).resolve().parent
-HALVES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-BYTES = (getattr(torch, PACKED), torch.uint8)  # what has the same bits whatever is computed in
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # what the lower three of four bits stand for; the fourth is the sign
-BETWEEN = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # halfway from each to the next
-copies = None  # which outputs lie in an input's memory, once that is known
-
-
-def returned(found, *inputs):
-    """What a call returned, as tensors in the order of the outputs, each in memory of its own and contiguous: what is a
-    view of an input, or lies transposed, is copied, since whoever reads it would have to."""
-    global copies
-    if isinstance(found, torch.Tensor):
-        several = [found]
-    elif isinstance(found, dict):
-        several = [found[name] for name, _ in OUTPUTS]
-    else:
-        several = list(found) if isinstance(found, (tuple, list)) else [found]
-    for place, (_, dtype) in enumerate(OUTPUTS[: len(several)]):
-        if dtype == PACKED:
-            several[place] = unpacked(several[place])
-        elif not isinstance(several[place], torch.Tensor):  # a plain number
-            several[place] = torch.tensor(several[place], dtype=getattr(torch, dtype))
-    for place in lying_in(several, inputs) if copies is None else copies:
-        several[place] = several[place].clone(memory_format=torch.contiguous_format)
-    several = [one.contiguous() if isinstance(one, torch.Tensor) else one for one in several]
-    return several[0] if len(several) == 1 else tuple(several)
-
-
-def lying_in(outputs, inputs):
-    """The places of the outputs that lie in an input's memory; kept for the calls that follow."""
-    global copies
-    taken = {one.untyped_storage().data_ptr() for one in inputs if one.numel()}
-    tensors = {place: one for place, one in enumerate(outputs) if isinstance(one, torch.Tensor)}
-    found = [place for place, one in tensors.items() if one.untyped_storage().data_ptr() in taken]
-    if all(one.numel() for one in (*tensors.values(), *inputs)):
-        copies = found
-    return found
-
-
-def packed(tensor):
-    """Bytes as what they hold: two floats of 4 bits each."""
-    return tensor.view(getattr(torch, PACKED))
-
-
-def unpacked(tensor):
-    """The bytes of a tensor of such floats, which is all that can be copied of one and compared."""
-    if not isinstance(tensor, torch.Tensor) or tensor.dtype != getattr(torch, PACKED):
-        told = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-        raise TypeError(f"an output is {told}, not torch.{PACKED}")
-    return tensor.view(torch.uint8)
-
-
-def decoded(data):
-    """What the bytes stand for, as float32, with twice as many along the last dimension."""
-    table = torch.tensor([*E2M1, *(-each for each in E2M1)], device=data.device)
-    return torch.stack((table[(data & 15).long()], table[(data >> 4).long()]), -1).flatten(-2)
-
-
-def encoded(values):
-    """The bytes of values, each as the nearest of those that 4 bits can say; of two that are as near, the even one."""
-    size, between = values.abs().float(), torch.tensor(BETWEEN, device=values.device)
-    below, up_to = torch.bucketize(size, between), torch.bucketize(size, between, right=True)
-    codes = torch.where(up_to % 2 == 0, up_to, below).to(torch.uint8) + 8 * torch.signbit(values).to(torch.uint8)
-    return codes[..., ::2] + 16 * codes[..., 1::2]
-
-
-def seeded(seed):
-    """Begin PyTorch's random numbers anew, so that a call draws what it drew before behind this seed."""
-    torch.manual_seed(int(seed))
-
-
-def empty(shape, dtype, like):
-    """An output to be written into: where the first tensor of a call lies, and without one on the run's GPU."""
-    usual = "cuda" if torch.cuda.is_initialized() else "cpu"
-    device = like.device if isinstance(like, torch.Tensor) else usual
-    return torch.empty(shape, dtype=getattr(torch, dtype), device=device)
-
-
-class Lifted(TorchFunctionMode):
-    """Every cast to a floating dtype of 16 bits or more is one to `dtype`; casts to fewer bits stay."""
-
-    def __init__(self, dtype):
-        super().__init__()
-        self.dtype = dtype
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.double):
-            func, args, kwargs = torch.Tensor.to, (args[0], self.dtype), {}
-        elif func is torch.Tensor.view and isinstance(args[-1], torch.dtype) and args[0].dtype not in BYTES:
-            raise TypeError("the bits of a tensor are read, which another dtype does not have")
-        else:
-            args = tuple(self._of(value) for value in args)
-            kwargs = {name: self._of(value) for name, value in kwargs.items()}
-        return func(*args, **kwargs)
-
-    def _of(self, value):
-        return self.dtype if isinstance(value, torch.dtype) and value in HALVES else value
-
-
-def exactly(run, arguments):
-    """What the reference gives, computed in the floating dtype of what it is given, whatever it casts to.
-
-    A reference that cannot be had so is computed in the definition's own dtypes, which is told.
-    """
-    pairs = [(value, getattr(torch, name)) for value, name in zip(arguments, DECLARED) if name]
-    wide = [value.dtype for value, dtype in pairs if value.is_floating_point() and value.dtype != dtype]
-    if not wide:
-        return returned(run(*arguments))
-    usual = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(wide[0])
-        with Lifted(wide[0]):
-            return returned(run(*copied(arguments)))
-    except (RuntimeError, TypeError, AssertionError, ValueError):
-        if wide[0] != torch.float64:
-            raise
-    finally:
-        torch.set_default_dtype(usual)
-    narrow = [value.to(getattr(torch, name)) if name else value for value, name in zip(arguments, DECLARED)]
-    found = returned(run(*narrow))
-    print("reference: it does not compute in float64; the truth is that of its own dtypes")
-    several = found if isinstance(found, tuple) else (found,)
-    lifted = tuple(value.double() if value.is_floating_point() else value for value in several)
-    return lifted if len(lifted) > 1 else lifted[0]
-
-
-def copied(arguments):
-    """The arguments, of which tensors may be written into."""
-    return [value.clone() if isinstance(value, torch.Tensor) else value for value in arguments]
-
-
-def module(folder, name):
-    """A module of a solution, whose folder its other modules are imported from."""
-    sys.path.insert(0, str(HERE / folder))
-    return importlib.import_module(f"{folder}.{name}")
-
-
-def built(binding, folder, sources, flags):
-    """What a solution's C++ and CUDA sources make; compiled once for each content."""
-    import hashlib
-
-    place = HERE / folder
-    digest = hashlib.sha256(repr((binding, flags)).encode())
-    for path in sorted(place.rglob("*")):
-        if path.is_file():
-            digest.update(f"{path.relative_to(place)}\\0".encode() + path.read_bytes())
-    name = f"aisp_{digest.hexdigest()}"
-    given = {
-        "name": name,
-        "sources": [str(place / source) for source in sources],
-        "extra_include_paths": [str(place)],
-        "extra_cflags": flags[0],
-        "extra_cuda_cflags": flags[1],
-        "extra_ldflags": flags[2],
-    }
-    if binding == "torch":
-        from torch.utils import cpp_extension
-
-        return cpp_extension.load(**given)
-    import os
-
-    import tvm_ffi.cpp
-
-    cache = pathlib.Path(os.environ.get("TORCH_EXTENSIONS_DIR") or HERE) / name
-    cache.mkdir(parents=True, exist_ok=True)
-    return tvm_ffi.cpp.load(**given, build_directory=str(cache))
-'''
-
-_INPUTS_TAIL = '''
-
-def random_number(dtype):
-    """How a number of that dtype is drawn."""
-    if dtype == "bool":
-        return "bernoulli", (0.5,)
-    return ("normal", ()) if "float" in dtype else ("integers", (-128, 128) if dtype == "int8" else (-1024, 1024))
-
-
-def draw(how, bounds, shape, dtype, generator):
-    """A random tensor in host memory."""
-    if how == "integers":
-        return torch.randint(int(bounds[0]), int(bounds[1]), shape, generator=generator).to(dtype)
-    if how == "bernoulli":
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    if how in ("ones", "zeros"):
-        return getattr(torch, how)(shape, dtype=dtype)
-    if how == "causal":
-        above = torch.ones(shape[-2:], dtype=torch.bool).triu(1)
-        return torch.zeros(shape, dtype=dtype).masked_fill_(above, torch.finfo(dtype).min)
-    if how == "uniform":
-        low, high = bounds
-        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
-    if how == "running_sum":
-        return (torch.rand(shape, generator=generator) * -0.1).cumsum(-1).to(dtype)
-    if how == "packed":
-        return aisp_calls.encoded(torch.randn((*shape[:-1], 2 * shape[-1]), generator=generator))
-    value = torch.randn(shape, generator=generator)
-    if how == "softmax":
-        value = value.softmax(-1)
-    elif how == "weight":
-        value = value / math.sqrt(max(1, shape[-1]))
-    return value.clamp(-2, 2).to(dtype) if "float8" in str(dtype) else value.to(dtype)
-
-
-def read(stored):
-    """A tensor out of a file, of which place and size were read when the target was made."""
-    with open(stored["path"], "rb") as file:
-        file.seek(0, 2)
-        if file.tell() != stored["file_bytes"]:
-            raise ValueError(f"{stored['path']} is not what it was when the target was made")
-        file.seek(stored["start"])
-        data = bytearray(file.read(stored["bytes"]))
-    if not data:
-        return torch.empty(stored["shape"], dtype=getattr(torch, stored["dtype"]))
-    return torch.frombuffer(data, dtype=getattr(torch, stored["dtype"])).reshape(stored["shape"])
-'''
-
-_RULE_TAIL = '''
-
-def judge(inputs, outputs, expected):
-    """None where the outputs are right by the benchmark's own rule, else what is wrong."""
-    allowed = allowed_for(inputs)
-    for (name, dtype), output, truth in zip(aisp_calls.OUTPUTS, outputs, reference(inputs)):
-        if output.shape != truth.shape:
-            return f"{name} has the shape {list(output.shape)}, not {list(truth.shape)}"
-        if output.dtype != truth.dtype:
-            return f"{name} is {output.dtype}, not {truth.dtype}"
-        packed = dtype == aisp_calls.PACKED
-        output, truth = (aisp_calls.decoded(each) if packed else each.float() for each in (output, truth))
-        truth = truth.to(output.device)
-        told = CHECK(output, truth, allowed)
-        if told:
-            return f"{name}: {told}{at_worst(output, truth) if packed else ''}"
-    return None
-
-
-def at_worst(output, truth):
-    """Where the two are farthest apart, and what they are there."""
-    place = int((output - truth).abs().argmax())
-    index = [int(each) for each in torch.unravel_index(torch.tensor(place), output.shape)]
-    found, wanted = float(output.flatten()[place]), float(truth.flatten()[place])
-    return f", at {index}: {found:g}, and the reference has {wanted:g}"
-
-
-def allowed_for(inputs):
-    """The tolerance of the workload with these sizes; of the first where none has them."""
-    sizes = tuple(inputs[name].shape[index] for name, index in PLACES)
-    return next((allowed for known, allowed in ALLOWED if known == sizes), ALLOWED[0][1])
-
-
-def either(output, truth, allowed):
-    """FlashInfer-Bench: an element fails where both its absolute and its relative error are too large."""
-    if not torch.isfinite(output).all():
-        return "it is not finite everywhere"
-    error = (output - truth).abs()
-    failing = (error > allowed["absolute"]) & (error / (truth.abs() + 1e-8) > allowed["relative"])
-    return too_many(failing, error, allowed)
-
-
-def sum_of_both(output, truth, allowed):
-    """SOL-ExecBench: an element fails where its error is above absolute + relative * |truth|."""
-    lowest = (output == -torch.inf) & (truth == -torch.inf) if allowed["negative_inf"] else torch.zeros_like(output) > 0
-    if not (torch.isfinite(output) | lowest).all() or not (torch.isfinite(truth) | lowest).all():
-        return "it is not finite everywhere"
-    output, truth = output[~lowest], truth[~lowest]
-    if truth.any() and not output.any():
-        return "it is zero everywhere"
-    error = (output - truth).abs()
-    if allowed["cap"] is not None and error.numel() and float(error.max()) > allowed["cap"]:
-        return f"an error of {float(error.max()):.3g} is above {allowed['cap']:g}"
-    return too_many(error > allowed["absolute"] + allowed["relative"] * truth.abs(), error, allowed)
-
-
-def too_many(failing, error, allowed):
-    """What is told where too few elements match."""
-    if not failing.numel():
-        return None
-    matched = 1.0 - float(failing.sum()) / failing.numel()
-    if matched >= allowed["matched"]:
-        return None
-    largest = f"the largest error is {float(error.max()):.3g}"
-    return f"{matched:.4%} of the elements match, {allowed['matched']:.4%} must; {largest}"
-'''
+        rungs={"baseline": {"summary": "the definition's reference"}, "optimized": answer},
+        text=text,
+    )

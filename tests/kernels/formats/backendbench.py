@@ -34,6 +34,19 @@ def max__dim_kernel_impl(self, dim, keepdim=False):
     return first if keepdim else tuple(each.squeeze(dim) for each in first)
 """
 
+SPLIT = """\
+def split__Tensor_kernel_impl(self, size, dim=0):
+    return [self.narrow(dim, at, min(size, self.shape[dim] - at)).clone() for at in range(0, self.shape[dim], size)]
+"""
+
+BATCH_NORM = """\
+import torch
+
+
+def native_batch_norm__default_kernel_impl(*args):
+    return torch.native_batch_norm(*args)
+"""
+
 ZEROS = """\
 import torch
 

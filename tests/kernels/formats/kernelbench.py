@@ -197,6 +197,27 @@ class ModelNew(torch.nn.Module):
         return torch.zeros_like(x)
 """
 
+HELPED = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return self.parts(x)
+
+    def parts(self, x):
+        return {"sum": x.sum(1), "half": x / 2}
+
+
+def get_inputs():
+    return [torch.randn(64, 32)]
+"""
+
+HELPED_NEW = HELPED.replace("class Model(", "class ModelNew(").replace("x / 2", "x * 0.5")
+
+HELPED_SHORT = HELPED_NEW.replace('"sum": x.sum(1), ', "")
+
 TWO = '''\
 import torch
 import torch.nn as nn

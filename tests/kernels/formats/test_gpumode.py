@@ -14,7 +14,7 @@ import pytest
 
 from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
-from aisp.kernels.catalog.formats import Opened, Part, gpumode
+from aisp.kernels.catalog.formats import Opened, Part, gpumode, packed
 from aisp.kernels.catalog.model import Case, Flag, Target
 from tests.kernels.formats import gpumode as text
 
@@ -180,7 +180,7 @@ def test_a_target_has_the_same_inputs_and_outputs_whatever_the_task_is(tmp_path:
             ("held", False),
             ("room", True),
         ]
-        assert len(target.outputs) == gpumode.MAX_OUTPUTS
+        assert len(target.outputs) == packed.MAX_OUTPUTS
         assert all(spec.open for spec in target.outputs)
         assert [spec.name for spec in target.outputs_of(2)] == ["out0", "out1"]
         assert replace(target, rule=None).outputs_of(2) == target.outputs

@@ -63,20 +63,3 @@ def test_a_slot_stands_for_each_argument_by_its_name(signature: str, wanted: lis
     names = list(packed.model_inputs(packed.parameters(function)))
     assert names[: len(wanted)] == wanted
     assert len(names) == len(wanted) - 1 + packed.SPARE_SLOTS + packed.ROOMS + len(("weights", "state", "seed"))
-
-
-@pytest.mark.parametrize(
-    ("code", "wanted"),
-    [
-        ("def f(x): return x", 1),
-        ("def f(x):\n    y = x\n    return y, x + 1", 2),
-        ("def f(x) -> tuple[Tensor, Tensor]: return g(x)", 2),
-        ("def f(x) -> Tuple[Tensor, ...]: return g(x)", 1),
-        ("def f(x): return {'y': x, 'parts': [x, None, x]}", 3),
-        ("def f(x): pass", 1),
-    ],
-)
-def test_outputs_are_counted_by_the_annotation_or_as_they_are_written_out(code: str, wanted: int) -> None:
-    (function,) = ast.parse(code).body
-    assert isinstance(function, ast.FunctionDef)
-    assert packed.returned(function) == wanted

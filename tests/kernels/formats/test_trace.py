@@ -21,6 +21,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog import formats
 from aisp.kernels.catalog.formats import Part, trace, trace_draws, trace_stored
 from aisp.kernels.catalog.model import Kind, Target
+from aisp.kernels.runtime.trace import decoded, encoded, sum_of_both
 from tests.imported import python
 from tests.kernels.formats import trace as text
 from tests.kernels.formats.trace import laid_out
@@ -421,7 +422,7 @@ def test_triton_is_seen_and_cuda_needs_a_gpu(tmp_path: Path) -> None:
     rung = target.rung("optimized")
     assert (rung.kind, rung.gpu_only, rung.needs.gpus) == (Kind.CUDA, True, 1)
     glue = (target.folder / "optimized.py").read_text()
-    assert "aisp_calls.built('torch', 'aisp_answer', ['kernel.cu', 'bind.cpp'], ([], ['-O2'], ['-lcuda']))" in glue
+    assert "'aisp_answer', 'torch', ['kernel.cu', 'bind.cpp'], ((), ('-O2',), ('-lcuda',)))" in glue
 
 
 def test_what_the_reference_writes_into_is_mutable_and_a_view_of_an_input_is_copied(
@@ -456,7 +457,7 @@ def test_what_is_compiled_needs_a_name_and_no_file(tmp_path: Path) -> None:
     written = text.solution_for_flashinfer(sources=sources)
     written["spec"] |= spec
     target = made(tmp_path, text.sol(tmp_path), written)
-    assert "aisp_built.run(" in (target.folder / "optimized.py").read_text()
+    assert "aisp_theirs.run(" in (target.folder / "optimized.py").read_text()
     written["sources"] = [{"path": "kernel.h", "content": "// of ours\n"}]
     assert "there is nothing to compile" in told(tmp_path / "other", text.sol(tmp_path), written)
 
@@ -525,16 +526,16 @@ def test_a_cap_and_minus_infinity_are_as_the_workload_says(tmp_path: Path, loade
     tolerance = {"max_atol": 1e-3, "max_error_cap": 10.0, "allow_negative_inf": True}
     rows = [{**text.workload("one", 40), "tolerance": tolerance}, text.workload("two", 24)]
     rule = loaded(laid_out(tmp_path, text.sol(tmp_path, workloads=rows), text.solution()), "rule")
-    capped, usual = (allowed for _, allowed in rule.ALLOWED)
-    assert (capped["absolute"], capped["cap"], usual["cap"]) == (1e-3, 10.0, None)
+    capped, (usual,) = rule.USUAL, rule.ALLOWED.values()
+    assert (capped.absolute, capped.cap, usual.cap) == (1e-3, 10.0, None)
     truth = torch.ones(1000)
     output = truth.clone()
     output[3] += 50
-    assert rule.sum_of_both(output, truth, usual) is None
-    assert "above 10" in rule.sum_of_both(output, truth, capped)
+    assert not sum_of_both(output, truth, usual)
+    assert "above 10" in sum_of_both(output, truth, capped)
     output[3] = truth[3] = -torch.inf
-    assert rule.sum_of_both(output, truth, capped) is None
-    assert "not finite" in rule.sum_of_both(output, truth, usual)
+    assert not sum_of_both(output, truth, capped)
+    assert "not finite" in sum_of_both(output, truth, usual)
 
 
 def test_what_a_workload_says_of_right_and_wrong_that_the_benchmark_does_not_read_is_told_once(tmp_path: Path) -> None:
@@ -608,7 +609,7 @@ def test_a_binding_is_torch_s_or_tvm_ffi_s_where_that_is_installed(
     definition, answer = text.sol(tmp_path, text.doubling(), text.WORKLOADS[:1]), text.doubling_in_cpp()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     target = made(tmp_path / "a", definition, answer)
-    assert "aisp_calls.built('tvm-ffi', 'aisp_answer', ['k/fast.cpp']" in (target.folder / "optimized.py").read_text()
+    assert "'aisp_answer', 'tvm-ffi', ['k/fast.cpp'], " in (target.folder / "optimized.py").read_text()
     assert not target.rung("optimized").gpu_only  # C++ alone runs anywhere
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "the module tvm_ffi is not installed here; pip install 'aisp[tvm-ffi]'" in told(tmp_path, definition, answer)
@@ -829,25 +830,18 @@ def test_an_odd_number_of_4_bit_floats_in_a_row_is_told(tmp_path: Path) -> None:
     assert "share a byte, and hidden is odd" in told(tmp_path, text.sol(tmp_path, written, rows), answer)
 
 
-def test_what_4_bits_stand_for_and_how_values_are_rounded_to_them(tmp_path: Path) -> None:
+def test_what_4_bits_stand_for_and_how_values_are_rounded_to_them() -> None:
     """Every code comes back from what it stands for, and each value goes to the nearest one, ties to the even code."""
-    place = laid_out_packed(tmp_path, text.quantizing(), "random")
-    program = """
-import aisp_calls, torch
-every = torch.arange(256, dtype=torch.uint8).reshape(2, 128)
-levels = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
-assert aisp_calls.decoded(every)[0, :6].tolist() == [0, 0, 0.5, 0, 1, 0]
-assert aisp_calls.decoded(torch.tensor([[0x9F]], dtype=torch.uint8)).tolist() == [[-6, -0.5]]
-assert torch.equal(aisp_calls.encoded(aisp_calls.decoded(every)), every)
-values = torch.linspace(-8, 8, 4096, dtype=torch.float64)[None]
-found = aisp_calls.decoded(aisp_calls.encoded(values))[0]
-for value, got in zip(values[0].tolist(), found.tolist()):
-    assert abs(abs(value) - abs(got)) == min(abs(abs(value) - level) for level in levels)
-ties = torch.tensor([[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -5.0]])
-assert aisp_calls.decoded(aisp_calls.encoded(ties)).tolist() == [[0, 1, 1, 2, 2, 4, 4, -4]]
-"""
-    done = python(program, where=place)
-    assert done.returncode == 0, done.stderr
+    every = torch.arange(256, dtype=torch.uint8).reshape(2, 128)
+    levels = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    assert decoded(every)[0, :6].tolist() == [0, 0, 0.5, 0, 1, 0]
+    assert decoded(torch.tensor([[0x9F]], dtype=torch.uint8)).tolist() == [[-6, -0.5]]
+    assert torch.equal(encoded(decoded(every)), every)
+    values = torch.linspace(-8, 8, 4096, dtype=torch.float64)[None]
+    for value, got in zip(values[0].tolist(), decoded(encoded(values))[0].tolist(), strict=True):
+        assert abs(abs(value) - abs(got)) == min(abs(abs(value) - level) for level in levels)
+    ties = torch.tensor([[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -5.0]])
+    assert decoded(encoded(ties)).tolist() == [[0, 1, 1, 2, 2, 4, 4, -4]]
 
 
 def test_4_bit_floats_in_a_file_are_read_as_bytes(tmp_path: Path) -> None:
@@ -896,6 +890,7 @@ def test_where_the_rows_are_of_one_size_it_is_said_that_draws_are_not_counted(tm
 
 COUNTING = """
 import inputs, optimized, rule, torch
+from aisp.kernels.runtime import sampling
 axes = {"rows": 1024, "tokens": 96, "workload": 1}
 posed = inputs.pose(axes, "cpu", torch.Generator())
 assert all(torch.equal(posed[name], again) for name, again in inputs.pose(axes, "cpu", torch.Generator()).items())
@@ -906,13 +901,13 @@ for seed in range(200):
     assert torch.equal(found, optimized.run(**posed, aisp_seed=torch.tensor([seed])))
     told = rule.judge({**posed, "aisp_seed": torch.tensor([seed])}, [found], truth)
     assert told is None, told
-    (often,) = rule.drawn.values()
-    least = min(least, rule.likelihood(often, torch.bincount(found, minlength=96).double()))
+    (often,) = sampling.counts.values()
+    least = min(least, sampling.likelihood(often, torch.bincount(found, minlength=96).double()))
 assert 1e-5 < least < 0.1  # of 200 honest calls
 ours, theirs = torch.tensor([40.0, 60.0]).double(), torch.tensor([60.0, 40.0]).double()
-assert abs(rule.likelihood(theirs, ours) - 0.0046777) < 1e-6  # chi-square 8 with one degree of freedom
+assert abs(sampling.likelihood(theirs, ours) - 0.0046777) < 1e-6  # chi-square 8 with one degree of freedom
 rare = torch.tensor([50.0, 47.0, 1.0, 1.0, 1.0]).double()
-assert rule.likelihood(rare, rare) == 1.0
+assert sampling.likelihood(rare, rare) == 1.0
 seeded = {**posed, "aisp_seed": torch.tensor([7])}
 form = found.clone()
 assert "it drew the token 96 of 96" in rule.judge(seeded, [form.index_fill(0, torch.tensor([3]), 96)], truth)

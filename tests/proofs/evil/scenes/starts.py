@@ -258,7 +258,7 @@ async def large_store(stage: Stage) -> str:
                 assert not waits.done(), waits.result()
                 assert database.read_bytes() == left, "nothing is written before it is known to be whole"
             told: list[str] = []
-            with mock.patch.object(client, "UNTOLD_S", 0.0):
+            with mock.patch.object(client, "QUIET_S", 0.0):
                 async with await client.connect(tell=told.append):
                     assert told[-1] == f"the engine (pid {engine.process.pid}) is starting: {said}"
             assert await asyncio.to_thread(engine.terminate) == 0

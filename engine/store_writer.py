@@ -45,7 +45,7 @@ _answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
 """Whether a client waits for the answer of a store call; results, which must not be lost, wait out every trouble."""
 
 
-class Keeper:
+class StoreWriter:
     """The store of one engine.
 
     Attributes:
@@ -255,24 +255,24 @@ class Keeper:
             except BaseException:
                 store.close()
                 raise
-            said = [parted.text]
+            clauses = [parted.text]
             if not parted.in_place:
-                said.append(goes_on)
+                clauses.append(goes_on)
             elif gone := sum(not store.knows(run_id) for run_id in old.finished):
-                said.append(f"{gone} run(s) that were stored in it are gone")
+                clauses.append(f"{gone} run(s) that were stored in it are gone")
             if unknown:
-                said.append(f"{len(unknown)} run(s) that were on their way go into it")
-            return "; ".join(said), store, lost
+                clauses.append(f"{len(unknown)} run(s) that were on their way go into it")
+            return "; ".join(clauses), store, lost
 
         try:
-            found = await asyncio.to_thread(follow)
+            outcome = await asyncio.to_thread(follow)
         except (StoreFullError, StoreLockedError, StoreGoneError):
             raise
         except (paths.UnsafePathError, OSError, StoreError) as error:
             raise self._homeless(error) from error
-        if found is None:
+        if outcome is None:
             return
-        text, self._store, lost = found
+        text, self._store, lost = outcome
         self._report_opened()
         self._report_lost(lost)
         text += ". `aisp engine --stop` before files of its state are moved"
@@ -289,11 +289,11 @@ class Keeper:
         """Backups and the like, while nobody wants anything. A run that is asked for meanwhile begins behind them."""
         async with self._lock:
             try:
-                told = await self._attempt(lambda store: chores.tend(store, idle_s))
+                notices = await self._attempt(lambda store: chores.tend(store, idle_s))
             except StoreError as error:
                 self._report_waiting(error)
                 return
-        for news in told:
+        for news in notices:
             self._banner(news.key, clean_line(news.text), news.severity)
 
     async def glance(self) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from aisp.engine import planning
 from aisp.engine.broadcast import Broadcast
-from aisp.engine.keeper import Keeper
 from aisp.engine.life import Life
 from aisp.engine.lock import Lock
 from aisp.engine.queue import Queue
+from aisp.engine.store_writer import StoreWriter
 from aisp.store import upkeep
 from aisp.store.outcomes import Trigger
 from aisp.store.reader import History
@@ -35,11 +35,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-async def keeper(path: Path) -> Keeper:
-    """The keeper of that store, opened."""
+async def writer(path: Path) -> StoreWriter:
+    """The writer of that store, opened."""
     broadcast = SimpleNamespace(banner=lambda key, text, severity="warning": None)
     held = SimpleNamespace(look=lambda: None, lost=False)
-    kept = Keeper(cast("Lock", held), Life(), cast("Broadcast", broadcast))
+    kept = StoreWriter(cast("Lock", held), Life(), cast("Broadcast", broadcast))
     await kept.open()
     return kept
 
@@ -50,20 +50,20 @@ def damage(path: Path) -> list[str]:
 
 
 async def test_a_run_is_in_no_store_without_its_sources_whenever_the_engine_is_killed(
-    keeper: Keeper, path: Path, tmp_path: Path
+    writer: StoreWriter, path: Path, tmp_path: Path
 ) -> None:
     """Its sources were put into the store that was moved since; whoever looks after any call finds both."""
     target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
     files = {name.name: name.read_bytes() for name in target.folder.iterdir()}
-    snapshot = await keeper.ask(lambda store: store.put_snapshot(files))
+    snapshot = await writer.ask(lambda store: store.put_snapshot(files))
     here = planning.Hardware((), 0, None, "none", 0)
     plan = planning.plan(target, files, snapshot, here, epoch="E", seq=1, quick=True, trigger=Trigger.CLI)
     slots = MagicMock(pools=[], gpus=[], usual=MagicMock())
-    queue = Queue(Life(), MagicMock(), keeper, MagicMock(), slots, here, MagicMock())
+    queue = Queue(Life(), MagicMock(), writer, MagicMock(), slots, here, MagicMock())
     seen: list[list[str]] = []
 
     async def store(work: Callable[[Store], Any]) -> Any:
-        answer = await keeper.ask(work)
+        answer = await writer.ask(work)
         seen.append(damage(path))
         return answer
 
@@ -73,35 +73,35 @@ async def test_a_run_is_in_no_store_without_its_sources_whenever_the_engine_is_k
     with History(path) as history:
         assert history.snapshot(snapshot) == files
         assert history.run(plan.id).snapshot == snapshot
-    await keeper.close()
+    await writer.close()
 
 
 async def test_a_run_that_ends_after_its_store_was_moved_has_its_environment_though_another_was_put_later(
-    keeper: Keeper, path: Path
+    writer: StoreWriter, path: Path
 ) -> None:
     """Two slots describe what they run on; the store is moved before the first one's run ends."""
-    first = await keeper.call(lambda store: store.put_environment({"gpu": "one"}))
-    await keeper.call(lambda store: store.put_environment({"gpu": "two"}))
+    first = await writer.call(lambda store: store.put_environment({"gpu": "one"}))
+    await writer.call(lambda store: store.put_environment({"gpu": "two"}))
     run = planned()
-    await keeper.call(lambda store: store.plan([run]))
-    keeper.under_way = lambda: ([(cast("Any", SimpleNamespace(record=run)), run.state)], [])
+    await writer.call(lambda store: store.plan([run]))
+    writer.under_way = lambda: ([(cast("Any", SimpleNamespace(record=run)), run.state)], [])
     path.rename(path.with_name("moved.db"))
     end = replace(finished(run), arms=(), comparisons=(), environment=first)
-    await keeper.call(lambda store: store.finish(end, {}))
+    await writer.call(lambda store: store.finish(end, {}))
     assert damage(path) == []
     with History(path) as history:
         assert history.environment(first) == {"gpu": "one"}
-    await keeper.close()
+    await writer.close()
 
 
 async def test_a_fuzz_that_ends_after_its_store_was_moved_has_the_sources_that_its_cases_are_played_with(
-    keeper: Keeper, path: Path
+    writer: StoreWriter, path: Path
 ) -> None:
     sources = {"optimized.py": b"def run(x):\n    return x\n"}
-    snapshot = await keeper.call(lambda store: store.put_snapshot(sources))
+    snapshot = await writer.call(lambda store: store.put_snapshot(sources))
     path.rename(path.with_name("moved.db"))
     record = replace(fuzz_of()[0], snapshot=snapshot, rungs=())
-    await keeper.call(lambda store: store.put_fuzz(record, (), {snapshot: sources}))
+    await writer.call(lambda store: store.put_fuzz(record, (), {snapshot: sources}))
     with History(path) as history:
         assert history.snapshot(history.fuzz(record.id).snapshot) == sources
-    await keeper.close()
+    await writer.close()
