@@ -765,11 +765,10 @@ def _put_snapshot(db: Database, files: Mapping[str, bytes]) -> str:
     return whole
 
 
-def _mark(db: Database, ended_by: str | None, where: str, parameters: Sequence[object]) -> None:
+def _mark(db: Database, ended_by: str | None, where: str, values: Sequence[object]) -> None:
     """End quarantines, or put them in force again, with their entries in the chain."""
     sql = f"UPDATE quarantines SET ended_by = ? {where} RETURNING number"
-    rows = db.execute(sql, [ended_by, *parameters]).fetchall()
-    chain.append_quarantines(db.conn, sorted(number for (number,) in rows))
+    chain.append_quarantines(db.conn, sorted(number for (number,) in db.execute(sql, [ended_by, *values]).fetchall()))
 
 
 def _withdraw(db: Database, where: str, parameters: Sequence[object]) -> int:

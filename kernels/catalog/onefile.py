@@ -339,15 +339,14 @@ class Reader(frontmatter.Collector):
     # -- the reference and the rungs -------------------------------------------------------------------------------
 
     def _reference(self) -> ast.FunctionDef:
-        definitions = self._bound.get("reference")
-        if not definitions:
+        units = self._bound.get("reference")
+        if not units:
             raise self.refuse(
                 0, "has no function reference", f"write {_SIGNATURE} in plain PyTorch: it decides what is right"
             )
-        node = definitions[0].lone
+        node = units[0].lone
         if not isinstance(node, ast.FunctionDef):
-            line = _line(definitions[0])
-            raise self.refuse(line, "reference is no function that is defined here", f"write {_SIGNATURE}")
+            raise self.refuse(_line(units[0]), "reference is no function that is defined here", f"write {_SIGNATURE}")
         return node
 
     def _rungs(self, reference: ast.FunctionDef) -> dict[str, str]:
@@ -482,8 +481,8 @@ class Reader(frontmatter.Collector):
         arguments = reference.args
         for other in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs):
             if other is not None:
-                message = f"reference takes {other.arg} by {'name' if other in arguments.kwonlyargs else 'a star'}"
-                self.wrong(other.lineno, message, f"inputs are passed one by one in their order: {_SIGNATURE}")
+                text = f"reference takes {other.arg} by {'name' if other in arguments.kwonlyargs else 'a star'}"
+                self.wrong(other.lineno, text, f"inputs are passed one by one in their order: {_SIGNATURE}")
         plain = [*arguments.posonlyargs, *arguments.args]
         with_default = plain[len(plain) - len(arguments.defaults) :]
         lines: dict[str, str] = {}
@@ -502,9 +501,8 @@ class Reader(frontmatter.Collector):
             elif skipped:
                 self.wrong(arg.lineno, f"the input {arg.arg} follows {skipped}, which is none", "put inputs first")
             elif own := {"made", "posed"}.intersection(note.value.split()):
-                message = f"the input {arg.arg} is {own.pop()}, which takes an inputs.py"
-                fix = "describe it by type, axes and distribution, or make a folder of the file"
-                self.wrong(arg.lineno, message, fix)
+                text = f"the input {arg.arg} is {own.pop()}, which takes an inputs.py"
+                self.wrong(arg.lineno, text, "describe it by type, axes and distribution, or make a folder of the file")
             else:
                 lines[arg.arg] = note.value
         return lines
@@ -534,7 +532,6 @@ class Reader(frontmatter.Collector):
         return value
 
     def _summary(self, name: str) -> str:
-        """The first line of a function's docstring."""
         node = self._bound[name][0].lone
         doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
         return (doc or "").strip().partition("\n")[0]

@@ -120,10 +120,9 @@ def put(source: bytes, values: Mapping[str, Value], file: str = "the file") -> b
         if not _fits(constant.value, value):
             message = f"{name} is {constant.value!r} in {file}, line {constant.line}; {value!r} is no {kind.__name__}"
             raise ParameterError(f"{message}: give {_KINDS[kind]}")
-        # A whole number that stands for a fraction is written as one.
-        literal = float(value) if kind is float else value
-        if literal != constant.value:
-            edits.append((constant.start, constant.end, repr(literal).encode()))
+        typed = float(value) if kind is float else value  # a whole number that stands for a fraction is written as one
+        if typed != constant.value:
+            edits.append((constant.start, constant.end, repr(typed).encode()))
     for start, end, text in sorted(edits, reverse=True):
         source = source[:start] + text + source[end:]
     return source

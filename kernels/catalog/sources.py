@@ -101,13 +101,12 @@ def survey(folder: Path, listing: Listing, links: Collection[str]) -> list[Probl
         entries_left = max(0, walk.entries_left)
         if walk.files:
             held = _held(len(walk.files), walk.nbytes) + (", as far as it was walked" if walk.full else "")
-            message = f"is a link out of the folder to {os.path.realpath(path)} and is not followed; behind it: {held}"
-            fix = f'where a rung needs it, {LESSON} says links = ["{name}"]'
-            problems.append(Problem(Path(path), "", message, fix))
+            text = f"is a link out of the folder to {os.path.realpath(path)} and is not followed; behind it: {held}"
+            problems.append(Problem(Path(path), "", text, f'where a rung needs it, {LESSON} says links = ["{name}"]'))
     for name in links:
         if not (folder / name).is_dir():
-            message = f"there is no folder {name}"
-            problems.append(Problem(folder / LESSON, "links", message, "name a link to a folder, or remove it"))
+            text = f"there is no folder {name}"
+            problems.append(Problem(folder / LESSON, "links", text, "name a link to a folder, or remove it"))
     return problems
 
 
