@@ -243,8 +243,9 @@ def test_the_same_request_is_the_same_task_and_one_run(state: Path, served: Serv
         assert first == second != served.evaluate(quick=True)
         wait_for(lambda: len(engine.asked(requests.StartRuns)) == 2, "the quick run")
         before = len(engine.asked(requests.GetStatus))
-        assert served.task(first, 0)["status"] == "running"
-        assert len(engine.asked(requests.GetStatus)) == before  # no round trip for a task that is asked for
+        assert {served.task(first, 0)["status"] for _ in range(20)} == {"running"}
+        # No round trip for a task that is asked for; the second run's own question may have been on its way.
+        assert len(engine.asked(requests.GetStatus)) <= before + 1
     assert [one.quick for one in engine.asked(requests.StartRuns)] == [False, True]
 
 
