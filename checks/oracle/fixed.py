@@ -66,7 +66,7 @@ class Held:
 
 
 def holding(schema: Schema, held: Iterable[Held]) -> Schema:
-    """The schema with axes that keep to some sizes."""
+    """The schema with axes that keep to some values."""
     sizes = {one.axis: one.values for one in held}
     axes = (
         replace(axis, boundary=sizes[axis.name], regular=sizes[axis.name], extent=None) if axis.name in sizes else axis

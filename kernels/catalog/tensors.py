@@ -218,7 +218,7 @@ def _arguments(dtype: str, dims: tuple[str, ...], distribution: str, words: tupl
     counts, default = DISTRIBUTIONS[distribution]
     signature = _SIGNATURES.get(distribution, distribution)
     if len(words or ()) not in counts or words == ():
-        raise GrammarError(f"{distribution} was given {len(words or ())} words", f"write {signature}")
+        raise GrammarError(f"{distribution} was given {len(words or ())} arguments", f"write {signature}")
     floating = "float" in dtype
     if distribution in _FLOATING_ONLY and not floating:
         better = "bernoulli(0.5)" if dtype == "bool" else "integers(low, high)"
