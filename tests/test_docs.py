@@ -244,7 +244,9 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         check("aisp fuzz", "mine:one", "--root", root, "--naive")
         tuned = make_target(tmp_path / "mine", "tuned")
         (tuned / "optimized.py").write_text("BLOCK = 64\n\n\ndef run(x):\n    return x + 1\n")
+        fake.stores_in = state / "aisp.db"  # a search reads each trial from there
         check("aisp tune", "mine:tuned", "optimized", "--param", "BLOCK=64,128", "--root", root)
+        fake.stores_in = None
         check("aisp lint", "mine:one", "--root", root)
         with Store.open(state / "aisp.db") as store:
             store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))

@@ -454,6 +454,7 @@ class FakeEngine:
         lint_items, lint_reason: what the task linter finds.
         replay: outcome, what differs, and detail of every replay.
         mute_failures: failing cases are stored, as a test does, and not told.
+        stores_in: the store that the ends of runs are written into before they are told.
         slow_watch_s: how long a watch takes to be answered.
         pulse_s: how often it says that it is there.
         starting: what it says that it does before it can carry out requests.
@@ -487,6 +488,7 @@ class FakeEngine:
         self.lint_reason = ""
         self.replay: tuple[str, list[str], str] = ("reproduced", [], "")
         self.mute_failures = False
+        self.stores_in: Path | None = None
         self._fuzzing: dict[str, requests.FuzzTarget] = {}  # those that have not ended
         self.stopping: asyncio.Event | None = None
         self.ready = threading.Event()
@@ -619,6 +621,9 @@ class FakeEngine:
     def _broadcast(self, event: events.Event) -> None:
         if isinstance(event, events.RunFinished):
             event = heard.whole([*self._history, event])[-1]
+            if self.stores_in is not None:
+                with Store.open(self.stores_in) as store:
+                    store.finish(event.run, {})
         event.seq = len(self._history) + 1
         self._history.append(event)
         frame = self._encoder.frame(event)
