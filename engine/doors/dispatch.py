@@ -210,7 +210,6 @@ class EngineDispatcher(Dispatcher):
         self._hear = hear
         self._engine: Connection
         self._ends: dict[str, asyncio.Future[Run | None]] = {}
-        self._gaps = 0  # stretches of events that were lost
         self._early: dict[str, Run] = {}  # ends that nobody waited for yet
         self._asking = asyncio.Lock()  # the engine is asked in the order of the leases
 
@@ -252,7 +251,6 @@ class EngineDispatcher(Dispatcher):
                     return await self._read(item.run_id, await self._end(item.run_id))
             if (earlier := await asyncio.to_thread(self._earlier, rows)) is not None:
                 return await self._read(earlier.id, earlier.record)
-        gaps = self._gaps
         async with self._asking:
             replied = asyncio.ensure_future(self._engine.request(await self._request(rows)))
             await asyncio.sleep(0)  # it is on its way
@@ -263,22 +261,17 @@ class EngineDispatcher(Dispatcher):
         if not reply.joined:
             self.running.add(run_id)
         await asyncio.to_thread(self._table.begun, self._owner, [row.number for row in rows], run_id)
-        # It was on its way when the engine answered, so its end is told behind that, or lost in a gap.
-        return await self._read(run_id, await self._end(run_id, heard=self._gaps == gaps))
+        return await self._read(run_id, await self._end(run_id))
 
     async def _read(self, run_id: str, told: Run | None) -> Answer:
         return await asyncio.to_thread(asking.read, run_id, told)
 
-    async def _end(self, run_id: str, *, heard: bool = False) -> Run | None:
-        """Wait for a run's end: its record as it was reported; None where it ended unheard.
-
-        Args:
-            heard: the engine need not be asked whether it has ended before: that was heard, or comes.
-        """
+    async def _end(self, run_id: str) -> Run | None:
+        """Wait for a run's end: its record as it was reported; None where it ended unheard."""
         future = self._ends.setdefault(run_id, asyncio.get_running_loop().create_future())
         if (early := self._early.pop(run_id, None)) is not None:
             self._ended(run_id, early)
-        elif not heard and all(item.run_id != run_id for item in (await self._engine.status()).queue):
+        elif all(item.run_id != run_id for item in (await self._engine.status()).queue):
             self._ended(run_id, None)  # before anybody listened for it
         try:
             return await asyncio.shield(future)
@@ -302,7 +295,6 @@ class EngineDispatcher(Dispatcher):
                 if isinstance(event, events.RunFinished):
                     self._ended(event.run.id, event.run)
             if any(isinstance(event, events.Gap) for event in batch):
-                self._gaps += 1
                 queued = {item.run_id for item in (await self._engine.status()).queue}
                 for run_id in self._ends.keys() - queued:
                     self._ended(run_id, None)
