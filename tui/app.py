@@ -18,12 +18,14 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 # A repaint waits for the next frame, and a key's echo with it: 17 ms at most, where 15 frames a second made it 67.
 # How often live figures are drawn is decided by the link, so this costs no CPU. Textual reads it when imported.
 os.environ.setdefault("TEXTUAL_FPS", "60")
 
 from textual.binding import BindingType
+from textual.events import Event, Key
 
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
@@ -40,6 +42,7 @@ from aisp.tui.settings import Settings, load_settings
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.widget import Widget
 
     from aisp.engine.protocol.events import Reply as EngineReply
     from aisp.kernels.catalog.model import Catalog
@@ -96,6 +99,7 @@ class Workbench(Library):
         self.marked: list[str] = []  # runs to compare, by id, marked in any history: the older mark first, at most two
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
+        self._typed_at: WeakKeyDictionary[Key, Widget | None] = WeakKeyDictionary()  # where each key was sent last
         self._signals = EndSignals()
 
     def on_mount(self) -> None:
@@ -106,6 +110,19 @@ class Workbench(Library):
             self.notify(problem, title="Settings", severity="warning", timeout=15)
         self.call_after_refresh(self._after_first_frame)
         self.set_interval(LOOK_AT_TERMINAL_S, self._leave_with_terminal)
+
+    async def on_event(self, event: Event) -> None:
+        """Give a key to the widget that has the focus when its turn comes.
+
+        Textual gives it to the one that had it when it came, and asks for bindings when it has gone through all above.
+        Of "/soft" in one piece, as a slow line brings it, the letters would be lost.
+        """
+        if isinstance(event, Key):
+            before, self._typed_at[event] = self._typed_at.get(event), self.focused
+            if event.is_forwarded and self.focused not in (None, before):
+                self.focused.post_message(event)
+                return
+        await super().on_event(event)
 
     def _leave_with_terminal(self) -> None:
         if getattr(self._driver, "hung_up", False):  # only a terminal's driver knows

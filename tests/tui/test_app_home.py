@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Expectation, Goal, Kind, Needs
@@ -190,6 +191,17 @@ async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) 
         await pilot.press("escape")
         await pilot.pause()
         assert "collate" in screen_text(app)
+
+
+@pytest.mark.parametrize("screen", ["home", "lessons"])
+async def test_words_that_come_in_one_piece_with_their_slash_are_all_typed(tmp_path: Path, screen: str) -> None:
+    """A slow line, or a person who types ahead: the letters are there before the list has lost the focus."""
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_screen(screen)
+        await pilot.pause()
+        for letter in "/trans":
+            app.post_message(events.Key("slash" if letter == "/" else letter, letter))
+        await until(pilot, lambda: "“trans”" in screen_text(app))
 
 
 @pytest.mark.parametrize("screen", ["home", "lessons"])
