@@ -397,7 +397,7 @@ def test_what_was_not_timed_or_not_told_is_not_judged(judge: Any) -> None:
     with pytest.raises(Unavailable):
         judged(judge)
     for told in ([facts()], [facts(), facts(calls=0)], [facts(), facts(), facts()]):
-        with pytest.raises(Unavailable, match="not all of its 2 ranks told"):
+        with pytest.raises(Unavailable, match="not all of its 2 ranks reported"):
             judged(judge, *told)
     with pytest.raises(Unavailable, match="no group"):
         judged(judge, {"failed": "RuntimeError: no group"}, facts())
