@@ -50,6 +50,12 @@ def folder_of_ones_own(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of the test's own: two tests at once, and whoever runs them, have others."""
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+
+
 def ran(folder: Path) -> tuple[str, str]:
     """The id of a stored run of the target in a folder, and the target's."""
     from aisp.kernels.catalog import read_sources
