@@ -165,9 +165,10 @@ def known(
     """
     for record in store.newest(LOOK_BACK, target):
         state, whole = record.state, all(map(record.arm, rungs))
-        fits = (
-            state.final and whole and not state.silent if ended else not state.cut_short and (whole or not state.final)
-        )
+        if ended:
+            fits = state.final and whole and not state.silent
+        else:
+            fits = not state.cut_short and (whole or not state.final)
         alike = quick in (None, record.quick) and (device == "auto" or record.device.startswith(device))
         if fits and alike and made_s(record.id) >= since_s - 1.0:
             return store.read(record)

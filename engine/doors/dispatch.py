@@ -48,7 +48,7 @@ class NoRunError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RunOutcomes:
     """What one run says of rows.
 
     Attributes:
@@ -87,7 +87,7 @@ class Dispatcher(ABC):
         """Rows that wait, leased, as groups that one run each can judge."""
 
     @abstractmethod
-    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> RunOutcomes:
         """Have these rows run, and wait for the end.
 
         Args:
@@ -170,7 +170,7 @@ class Dispatcher(ABC):
         except NoRunError as error:
             if len(rows) > 1:
                 return rows
-            judged = Judged("", {rows[0].number: error.outcome}, error.why)
+            judged = RunOutcomes("", {rows[0].number: error.outcome}, error.why)
         silent = []
         for row in rows:
             outcome = judged.outcomes[row.number]
@@ -233,14 +233,14 @@ class EngineDispatcher(Dispatcher):
     def _earlier(self, rows: Sequence[Row]) -> Reading | None:
         """The stored run that was made of these rows before. Raises NoRunError where that was lost, and counts."""
 
-    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> RunOutcomes:
         """See Dispatcher."""
         answer = await self._answer(rows, anew=anew)
         record = answer.reading.record
         rungs = {arm.rung.removesuffix(TWIN_SUFFIX) for arm in record.arms} - {answer.reading.baseline}
         alone = len(rows) == 1 and len(rungs) <= 1
         outcomes = {row.number: await self._outcome(row, answer, alone=alone) for row in rows}
-        return Judged(record.id, outcomes, record.reason or f"run {record.id} says nothing of it", alone)
+        return RunOutcomes(record.id, outcomes, record.reason or f"run {record.id} says nothing of it", alone)
 
     async def _answer(self, rows: Sequence[Row], *, anew: bool) -> Answer:
         """The run of these rows at its end: the one that was asked for before, or a new one."""

@@ -124,7 +124,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRun:
     """A stored run, and the submission that it judges where it is known.
 
     Attributes:
@@ -557,13 +557,13 @@ class Tools:
             of, note = (str(about["of"][0]), str(about["of"][1])), clean_line(str(about["note"]), limit=MOST_NOTE)
         return Submission(run, found.targets[0], of, note)
 
-    def _newest(self, submission: Submission, *, quick: bool | None = None) -> Judged | None:
+    def _newest(self, submission: Submission, *, quick: bool | None = None) -> JudgedRun | None:
         """The newest run of a submission that did not end for a reason of somebody else's."""
         with self._store() as store:
             newest = asking.known(store, submission.target.id, [api.CANDIDATE], quick=quick)
-            return None if newest is None else Judged(asking.Answer(newest, store.facts(newest.record)), submission)
+            return None if newest is None else JudgedRun(asking.Answer(newest, store.facts(newest.record)), submission)
 
-    def _meant(self, run: str) -> Judged | Answer:
+    def _meant(self, run: str) -> JudgedRun | Answer:
         """What a word means: a submission's newest run, a stored run, or a fuzz, whose answer it is.
 
         Raises:
@@ -584,9 +584,9 @@ class Tools:
                     return _of_fuzz(store, store.fuzz(word))
                 raise NoAnswerError(Code.UNKNOWN, str(error)) from None
             answer = asking.Answer(store.read(record), store.facts(record))
-        return Judged(answer, self._submitted(record.target.rpartition(":")[0]))
+        return JudgedRun(answer, self._submitted(record.target.rpartition(":")[0]))
 
-    def _run(self, run: str) -> Judged:
+    def _run(self, run: str) -> JudgedRun:
         """The run that a word means. Raises NoAnswerError, for a fuzz too."""
         meant = self._meant(run)
         if isinstance(meant, dict):
@@ -602,7 +602,7 @@ class Tools:
         with contextlib.suppress(client.EngineUnavailableError), _told():
             answer = await asyncio.to_thread(asking.read, run_id, heard)  # it may have ended before we listened
             if answer.reading.record.state.final:
-                return Judged(answer, submission).plain
+                return JudgedRun(answer, submission).plain
         queue = (await engine.status()).queue
         place = next((number for number, item in enumerate(queue) if item.run_id == run_id), None)
         item = queue[place] if place is not None else None

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from aisp.engine import client, paths, start
-from aisp.engine.doors.dispatch import Dispatcher, Judged, NoRunError
+from aisp.engine.doors.dispatch import Dispatcher, NoRunError, RunOutcomes
 from aisp.engine.doors.fleet import messages
 from aisp.engine.doors.fleet.messages import AT_ONCE as AT_ONCE
 from aisp.engine.doors.fleet.messages import MOST_BYTES, Agent, Broken, FromDriver, Give, Here, Lost, Result, Why
@@ -170,7 +170,7 @@ class Fleet(Stages, Dispatcher):
         """See Dispatcher: each row goes to a host by itself."""
         return [[row] for row in self._table.lease(self._owner, room, batch=self.batch)]
 
-    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> Judged:
+    async def _judged(self, rows: Sequence[Row], *, anew: bool) -> RunOutcomes:
         """See Dispatcher: an agent has it run."""
         (row,), terms = rows, self._terms
         common = self._commons[row.sources]
@@ -196,7 +196,7 @@ class Fleet(Stages, Dispatcher):
             self._ends.pop(row.number, None)
         if isinstance(result, Lost):
             raise NoRunError(result.reason)
-        return Judged(result.run_id, {row.number: {**result.outcome, "where": result.where}})
+        return RunOutcomes(result.run_id, {row.number: {**result.outcome, "where": result.where}})
 
     def _note(self, row: Row, *, known: bool = False) -> None:
         """See Dispatcher."""

@@ -49,6 +49,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from aisp.kernels.catalog import onefile
 from aisp.kernels.catalog.frontmatter import RefusedError
@@ -207,6 +208,15 @@ def refuse_neighbours(reader: Reader, tree: ast.Module) -> None:
 # -- a problem ---------------------------------------------------------------------------------------------------------
 
 
+class Module(NamedTuple):
+    """A problem's file, parsed: what stands at its left edge by name, and the forward of its Model."""
+
+    tree: ast.Module
+    functions: Mapping[str, ast.FunctionDef]
+    classes: Mapping[str, ast.ClassDef]
+    forward: ast.FunctionDef
+
+
 class Problem:
     """One problem with a Model, as it is read; others have this format too.
 
@@ -258,20 +268,14 @@ class Problem:
         self.arguments = packed.parameters(forward)
         said = (ast.get_docstring(model) or "").strip().partition("\n")[0]
         self.title = " ".join(said.split()) or self.named
-        self.look(tree, functions, classes, forward)
+        self.look(Module(tree, functions, classes, forward))
         reader.hold()
         if says_cuda(tree):
             self.needs_gpu = True
             self.notes.append(NEEDS_GPU)
             self.cases = self.cases and replace(self.cases, on_gpu=True)
 
-    def look(
-        self,
-        tree: ast.Module,
-        functions: Mapping[str, ast.FunctionDef],
-        classes: Mapping[str, ast.ClassDef],
-        forward: ast.FunctionDef,
-    ) -> None:
+    def look(self, module: Module) -> None:
         """See what else its format has. Raises RefusedError."""
 
     @property

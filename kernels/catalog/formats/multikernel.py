@@ -132,18 +132,12 @@ class _Groups(_One):
         self.lines: list[str] = []  # of the case list
         self.list = ""  # its name
 
-    def look(
-        self,
-        tree: ast.Module,
-        functions: Mapping[str, ast.FunctionDef],
-        classes: Mapping[str, ast.ClassDef],
-        forward: ast.FunctionDef,
-    ) -> None:
+    def look(self, module: kernelbench.Module) -> None:
         """See its cases. Raises RefusedError."""
-        for name, line in onefile.imported(tree.body):
+        for name, line in onefile.imported(module.tree.body):
             if name in FOREIGN:
                 self.reader.wrong(line, f"{name} computes on {FOREIGN[name]} alone", "take a problem in plain PyTorch")
-        self._take_cases(tree, functions[self.source])
+        self._take_cases(module.tree, module.functions[self.source])
 
     def _take_cases(self, tree: ast.Module, groups: ast.FunctionDef) -> None:
         named = [

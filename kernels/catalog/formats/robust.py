@@ -155,15 +155,9 @@ class _Task(kernelbench.Problem):
         """Its folder's name in words."""
         return self.path.parent.name.replace("_", " ")
 
-    def look(
-        self,
-        tree: ast.Module,
-        functions: Mapping[str, ast.FunctionDef],
-        classes: Mapping[str, ast.ClassDef],
-        forward: ast.FunctionDef,
-    ) -> None:
+    def look(self, module: kernelbench.Module) -> None:
         """See its gradients and cases. Raises RefusedError."""
-        reader = self.reader
+        reader, (_, functions, classes, forward) = self.reader, module
         if self.backward and "AutogradFunction" not in classes:
             fix = "write class AutogradFunction(torch.autograd.Function), whose backward calls backward_fn"
             raise reader.refuse(0, "has no class AutogradFunction", fix)
