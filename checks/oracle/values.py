@@ -61,6 +61,7 @@ def inputs_of(
     *,
     pose: Maker | None = None,
     device: str = "cpu",
+    known: Mapping[str, torch.Tensor] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
@@ -70,6 +71,7 @@ def inputs_of(
     Args:
         pose: what makes the posed inputs; None in processes that do not know it, where those are left out.
         device: where pose works.
+        known: inputs that are there and are not drawn: static ones of another set.
 
     Raises:
         InputsError: a distribution cannot give this dtype, or pose made something else than it should.
@@ -82,7 +84,9 @@ def inputs_of(
             change.laid(inputs[name])
         return inputs
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
-    return inputs_by(target, case, keys_of(target, case, seed), posed)
+    known = known or {}
+    keys = {name: key for name, key in keys_of(target, case, seed).items() if name not in known}
+    return inputs_by(target, case, keys, {**posed, **known})
 
 
 def inputs_by(
@@ -263,31 +267,57 @@ def drawn(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> to
         return float(arguments[index]) if index < len(arguments) else default
 
     kind = spec.distribution
-    wide = np.float64 if spec.dtype == "float64" else np.float32
+    wide: type[np.floating[Any]] = np.float64 if spec.dtype == "float64" else np.float32
     array: npt.NDArray[Any]
     if kind == "normal":
         mean, std = argument(0, 0.0), argument(1, 1.0)
-        array = _blocks(count, key, wide, lambda g, n: g.standard_normal(n, wide))
-        if (mean, std) != (0.0, 1.0):
-            array = array * wide(std) + wide(mean)
+
+        def normal(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            g.standard_normal(out=out, dtype=wide)
+            if (mean, std) != (0.0, 1.0):
+                out *= wide(std)
+                out += wide(mean)
+
+        array = _blocks(count, key, wide, normal)
     elif kind == "uniform":
         low, high = argument(0, 0.0), argument(1, 1.0)
-        array = _blocks(count, key, wide, lambda g, n: g.random(n, wide))
         # Rounding, to `wide` or to a narrower dtype, must not reach the excluded end.
-        array = np.minimum(array * wide(high - low) + wide(low), wide(max(_below(high, dtype), low)))
+        most = wide(max(_below(high, dtype), low))
+
+        def uniform(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            g.random(out=out, dtype=wide)
+            out *= wide(high - low)
+            out += wide(low)
+            np.minimum(out, most, out=out)
+
+        array = _blocks(count, key, wide, uniform)
     elif kind == "positive":
-        array = _blocks(count, key, wide, lambda g, n: np.abs(g.standard_normal(n, wide)) + wide(1e-3))
+
+        def positive(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            g.standard_normal(out=out, dtype=wide)
+            np.abs(out, out=out)
+            out += wide(1e-3)
+
+        array = _blocks(count, key, wide, positive)
     elif kind == "integers":
         low_i, high_i = int(arguments[0]), int(arguments[1])
         if high_i <= low_i:
             raise InputsError(f"{spec.name}: integers({low_i}, {high_i}) is empty; the upper end is exclusive")
-        array = _blocks(count, key, np.int64, lambda g, n: g.integers(low_i, high_i, n, np.int64))
+
+        def integers(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            out[:] = g.integers(low_i, high_i, len(out), np.int64)
+
+        array = _blocks(count, key, np.int64, integers)
     elif kind == "permutation":
         bits = np.random.Philox(key=np.array(key, np.uint64))
         array = np.random.Generator(bits).permutation(count).astype(np.int64)
     elif kind == "bernoulli":
         p = argument(0, 0.5)
-        array = _blocks(count, key, np.bool_, lambda g, n: g.random(n) < p)
+
+        def bernoulli(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            np.less(g.random(len(out)), p, out=out)
+
+        array = _blocks(count, key, np.bool_, bernoulli)
     elif kind in ("ones", "zeros"):
         array = np.full(count, 1 if kind == "ones" else 0, wide if floating else np.int64)
     else:
@@ -313,17 +343,20 @@ def _below(high: float, dtype: torch.dtype) -> float:
 
 
 def _blocks(
-    count: int, key: tuple[int, int], dtype: npt.DTypeLike, fill: Callable[[np.random.Generator, int], Any]
+    count: int,
+    key: tuple[int, int],
+    dtype: npt.DTypeLike,
+    fill: Callable[[np.random.Generator, npt.NDArray[Any]], None],
 ) -> npt.NDArray[Any]:
-    """An array of `count` values, filled block by block from counters of their own."""
+    """An array of `count` values, filled block by block from counters of their own, each in its place: threads that
+    allocate would wait for each other's pages."""
     out = np.empty(count, dtype)
 
     def work(block: int) -> None:
         start = block * BLOCK_ELEMENTS
-        size = min(BLOCK_ELEMENTS, count - start)
         # The counter's highest word numbers the block, so that no two blocks can overlap.
         bits = np.random.Philox(key=np.array(key, np.uint64), counter=np.array([0, 0, 0, block], np.uint64))
-        out[start : start + size] = fill(np.random.Generator(bits), size)
+        fill(np.random.Generator(bits), out[start : start + BLOCK_ELEMENTS])
 
     blocks = range(math.ceil(count / BLOCK_ELEMENTS))
     if len(blocks) > 1:

@@ -113,17 +113,22 @@ class FreshSets:
         self._draw, self._names, self._device = draw, names, device
         self._specs = {spec.name: spec for spec in target.inputs}
         self._mixes = not any(self._specs[name].posed for name in names)
-        self._base_set = base_set
-        self._drawn: tuple[Inputs, Inputs] | None = None
+        self._base_set: Inputs = {name: base_set[name].to(device) for name in names if self._mixes}
+        self._drawn: Inputs | None = None
 
     def next(self) -> Inputs:
         """One more set."""
         if not self._mixes:
             return self._whole()
         if self._drawn is None:
-            self._drawn = {n: self._base_set[n].to(self._device) for n in self._names}, self._whole()
-        one, other = self._drawn
-        return {name: self._mixed(name, one[name], other[name]) for name in self._names}
+            self._drawn = self._whole()
+        return {name: self._mixed(name, self._base_set[name], self._drawn[name]) for name in self._names}
+
+    def renewed(self) -> FreshSets:
+        """Itself, from now on with sets of which nobody has learnt anything: those so far are mixed of what was drawn
+        before."""
+        self._drawn = None
+        return self
 
     def _whole(self) -> Inputs:
         made = self._draw(secrets.randbits(62))

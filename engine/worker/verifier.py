@@ -109,7 +109,9 @@ class Verifier:
     def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
         self._seeds[case.name] = job.seed
         start = time.monotonic()
-        inputs = self._inputs_of(case, job.seed)
+        static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
+        first = self._first.get(case.name, {}) if case.number else {}
+        inputs = self._examiner.inputs(case, job.seed, {name: t for name, t in first.items() if name in static})
         self._made_s[case.name] = time.monotonic() - start
         self._check_alike(case, inputs)
         self._inputs[case.name, case.number] = inputs
@@ -119,7 +121,6 @@ class Verifier:
             self._made[case.name] = self._examiner.made(case, job.seed)
         if not job.later:
             self.expect(jobs.Expect(case=job.case))
-        static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
         written = {name: t for name, t in inputs.items() if case.number == 0 or name not in static}
         return reports.Posed(blob=tensors.write_sealed(job.blob.name, written))
 
@@ -359,11 +360,16 @@ class Verifier:
             for key in [key for key in self._expected if key[1] >= BATCH_SETS]:
                 del self._expected[key], self._pointed[key]
 
-            def draw(seed: int) -> dict[str, torch.Tensor]:
-                return self._inputs_of(case, seed)
+            if self._round is not None and self._round[0][0] == case.name:
+                fresh = self._round[1][0].renewed()
+            else:
+                names = clock.refilled(self._target)
+                known = {name: t for name, t in self._first[case.name].items() if name not in names}
 
-            names = clock.refilled(self._target)
-            fresh = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
+                def draw(seed: int) -> dict[str, torch.Tensor]:
+                    return self._examiner.inputs(case, seed, known)
+
+                fresh = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
             sets: list[dict[str, torch.Tensor]] = []
             start = time.monotonic()
             while len(sets) < batches or (

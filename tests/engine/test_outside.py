@@ -199,6 +199,26 @@ def test_one_pair_of_batches_is_enough_where_nothing_hangs_on_how_exact_it_is(
     assert [process.name for process in taking.open_still(processes)] == expected
 
 
+def test_a_round_draws_one_set_and_what_was_learnt_in_the_round_before_is_in_none_of_its_sets() -> None:
+    """Values of a round come back for nobody: only those of the set that rungs may know anyway."""
+    known = {"x": torch.zeros(4096), "w": torch.zeros(8)}
+    draws: list[int] = []
+
+    def draw(seed: int) -> dict[str, torch.Tensor]:
+        draws.append(seed)
+        return {"x": torch.full((4096,), float(len(draws))), "w": known["w"]}
+
+    spec = SimpleNamespace(name="x", posed=False, distribution="normal")
+    target: Any = SimpleNamespace(inputs=[spec])
+    fresh = clock.FreshSets(target, draw, ["x"], "cpu", known)
+    first = [fresh.next() for _ in range(5)]
+    second = [fresh.renewed().next()] + [fresh.next() for _ in range(4)]
+    assert len(set(draws)) == 2
+    for number, sets in enumerate((first, second), 1):
+        assert all(set(one) == {"x"} and set(one["x"].tolist()) == {0.0, float(number)} for one in sets)
+    assert len({tuple(one["x"].tolist()) for one in first}) == len(first)
+
+
 def test_copies_in_a_batch_that_a_rung_could_leave_out_are_not_credited_to_it() -> None:
     """They are taken off what is shown. Who is faster by that alone has no verdict, and is told why."""
     base, rung = JudgedTime(2.0, 0.01), JudgedTime(1.0, 0.01, copies_ms=1.5)
