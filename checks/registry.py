@@ -49,6 +49,8 @@ CATEGORIES = (
 
 Status: TypeAlias = FindingStatus
 """What a check found."""
+TIMED = "timed"
+"""Among the figures of a comparison; see ArmFacts.compared."""
 EVIDENCE_CHARS = 500
 """What is kept of the evidence of a finding: a sentence that a person can read, with figures and their units."""
 
@@ -387,7 +389,8 @@ class ArmFacts:
         limiter: what sets that bound; None where the operations are not counted.
         probe_step_ms: smallest step of the SMs' timers that the worker saw; None where it saw none.
         probe_overhead_ms: what they read around nothing, taken off their times; None where that is not known.
-        compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.verifier).
+        compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.verifier), and
+            under TIMED whether it was of the timed case: 1 or 0.
         waited_share: of the time of its turns on a CPU, that in which its threads stood in line because of others.
         others_cores: processors that others kept busy meanwhile.
         pressure_share: of the time, that in which anything on the machine stood in line.

@@ -15,7 +15,7 @@ from typing import Any
 from aisp.checks.oracle import values
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
-from aisp.checks.registry import Drawn
+from aisp.checks.registry import TIMED, Drawn
 from aisp.engine import gate
 from aisp.engine.arena import descriptor
 from aisp.engine.arms import Arm, ArmEnd, ArmProcess, ask, wrong
@@ -228,7 +228,7 @@ class Verification:
         arm = process.arm
         job = jobs.Judge(case=self._posed[case, number], seed=self._plan.seed, outputs=outputs)
         judged: reports.Judged = await self._crew.ask_verifier(job, reports.Judged)
-        arm.compared.append(judged.figures)
+        arm.compared.append({**judged.figures, TIMED: float(case == self._plan.case.name)})
         self._take_rule(arm, judged)
         arm.accepted[judged.policy] += judged.right
         if judged.finding in (Mismatch.NAN, Mismatch.INF):

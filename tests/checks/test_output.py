@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from aisp.checks import output, registry
-from aisp.checks.registry import ArmFacts, RunFacts, Status, TaskFacts
+from aisp.checks.registry import TIMED, ArmFacts, RunFacts, Status, TaskFacts
 from aisp.engine.worker.verifier import LOOKED_AT, figures
 from aisp.kernels.catalog.model import OwnRule, Target
 from aisp.store.outcomes import State, Timing
@@ -236,6 +236,19 @@ def test_flushed_subnormals_are_caught_unless_the_lesson_or_the_baseline_flushes
     assert ask("output.subnormals", said)[0] is Status.PASSED
     on_gpu = run(target, base, cheat, device="cuda")
     assert ask("output.subnormals", on_gpu)[0] is Status.NOT_APPLICABLE
+
+
+def test_who_flushes_subnormals_where_nothing_is_timed_is_not_accused(target: Target) -> None:
+    """As a rung does that torch's compiler has made for a CPU: in a case of extreme values, which is not timed."""
+    usual = {"y.count": 4096.0, "y.subnormal": 0.0, "y.subnormal_truth": 0.0}
+    extreme = {**usual, "y.subnormal_truth": 0.3}
+    for rung in ("baseline", "optimized"):
+        honest = arm(target, rung, compared=({**usual, TIMED: 1.0}, {**extreme, TIMED: 0.0}))
+        assert ask("output.subnormals", run(target, honest), rung)[0] is Status.PASSED
+        timed = arm(target, rung, compared=({**usual, TIMED: 0.0}, {**extreme, TIMED: 1.0}))
+        assert ask("output.subnormals", run(target, timed), rung)[0] in (Status.CAUGHT, Status.SUSPECT)
+    alone = arm(target, compared=({**extreme, TIMED: 0.0},))
+    assert ask("output.subnormals", run(target, alone))[0] is Status.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(
