@@ -57,6 +57,7 @@ REASONS = {1: "low clock", 2: "host time leaked in"}  # store.record.DISCARDED
 STEP = 1.5  # later samples over earlier ones, or the other way round, from which on a replica has two times
 LONE_STEP = 3.0  # where there is one process, which no other confirms
 STEADY = 1.2  # what a rival of the same rounds may have at most
+SEVERAL, BACK = 3, 1.1  # where so many processes all have a step, whoever is no further from before it has passed it
 LEAST_FOR_STEP = 24  # samples of a replica
 LEAST_OF_STEP = 8  # before and after it
 SLOW = 1.4  # a call that is slow by plan takes at least this much longer than the slowest of the others
@@ -443,7 +444,7 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     if not moved or (max(moved) if len(own) == 1 else float(np.median(moved))) > math.log(STEADY):
         return excused(f"{text}, but its rivals are not steady either: the machine was not")
     lasting = _lasting(arm, stepped)
-    if lasting is not None and lasting < STEP:
+    if lasting is not None and lasting < (BACK if len(stepped) == len(own) >= SEVERAL else STEP):
         return passed(f"{text}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
     if len(own) == 1 and (arm.waited_share or 0.0) >= CROWDED:
         return excused(f"{text}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")

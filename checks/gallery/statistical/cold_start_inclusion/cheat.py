@@ -4,7 +4,7 @@ import mmap
 
 import torch
 
-CALLS, BYTES = 48, 4 * 131072
+CALLS, BYTES = 48, 4 * 524288
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 _stock = [mmap.mmap(-1, BYTES, flags=PRIVATE | mmap.MAP_POPULATE) for _ in range(CALLS)]
