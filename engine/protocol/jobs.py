@@ -32,6 +32,7 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     slots: list[Slot] = []
+    mutable: list[str] = []  # inputs that a call may overwrite, since the problem's own reference was seen to
 
 
 def files(message: msgspec.Struct) -> list[str]:

@@ -209,7 +209,7 @@ class Arm:
 
     def take_inputs(self, job: jobs.TakeInputs) -> reports.Taken:
         """Make buffers at lasting addresses and hold each set's values beside them."""
-        target = self._target
+        target = self._target = self._site.target = self._target.with_mutable(job.sets[0].mutable)
         case = target.case(job.case)
         arrived = [self._mine(blob) for blob in job.sets]
         made = self._made(PosedCase.of_set(case), job.made_seed)

@@ -61,10 +61,10 @@ class Verifier:
         self._folder = Path(os.fsdecode(job.folder))
         reference: Any = callable_of(import_module(self._folder, "reference"), "run")
         self._reference = reference
-        self._rule: ruling.Judge | None = None
-        if target.rule is not None:
-            judge: Any = callable_of(import_module(self._folder, "rule"), "judge")
-            self._rule = judge
+        rule = import_module(self._folder, "rule") if target.rule is not None else None
+        judge: Any = callable_of(rule, "judge") if rule is not None else None
+        self._rule: ruling.Judge | None = judge
+        self._writes: Any = getattr(rule, "writes", None)
         self._oracle = Oracle(target, reference, job.device)
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._first: dict[str, dict[str, torch.Tensor]] = {}  # set 0 of each case, which other families change
@@ -122,7 +122,10 @@ class Verifier:
         if not job.later:
             self.expect(jobs.Expect(case=job.case))
         written = {name: t for name, t in inputs.items() if case.number == 0 or name not in static}
-        return reports.Posed(blob=tensors.write_sealed(job.blob.name, written))
+        seen = self._writes is not None and case.number == 0
+        mutable = self._writes({**inputs, **self._made[case.name]}, self._device) if seen else []
+        blob = tensors.write_sealed(job.blob.name, written)
+        return reports.Posed(blob=msgspec.structs.replace(blob, mutable=mutable))
 
     def _pose_values(self, case: Case, job: jobs.Pose) -> reports.Posed:
         """Other kinds of values for a lesson's case."""

@@ -7,8 +7,8 @@ device memory that a call must move at least (each input read once, each output 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -449,6 +449,11 @@ class Target:
         LookupError."""
         usual = self.usual_case(device)
         return usual if not named or (device == "cpu" and usual.name == "cpu") else self.case(named)
+
+    def with_mutable(self, names: Collection[str]) -> Target:
+        """This target with inputs of these names mutable."""
+        flags = {spec.name: spec.flags | ({Flag.MUTABLE} if spec.name in names else set()) for spec in self.inputs}
+        return replace(self, inputs=tuple(replace(spec, flags=flags[spec.name]) for spec in self.inputs))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -182,7 +182,7 @@ def observe(
 
     ignored = able if able and changes_nothing(able) else [n for n in able if len(able) > 1 and changes_nothing([n])]
     with _filled():
-        pairs = zip(again([]), kept, strict=False)
+        pairs = zip(again([]) if kept else [], kept, strict=False)
         unwritten = frozenset(n for n, (full, was) in enumerate(pairs) if bool((full.isnan() & ~was.isnan()).any()))
     said = ", ".join(f"{form_of(each)} {list(each.shape)}" for each in outputs[: carrying.MOST_SHOWN])
     return Seen(wrote, back, frozenset(ignored), drew, unwritten, said or "nothing")

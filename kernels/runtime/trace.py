@@ -4,12 +4,14 @@ Inputs(...).pose     in the verifier alone: what is stored, what the definition'
 Inputs(...).make     in every process: numbers that differ between workloads
 exactly(...)         in the verifier: the reference, in the floating dtype of what it is given; in fp64 the truth
 Outputs(...)         what a call returned, as tensors in the order of the definition's outputs
+writes(...)          in the verifier: which inputs the reference writes into, seen by calling it
 judged(...)          in the verifier: the rule of SOL-ExecBench, or that of FlashInfer-Bench
 module, built        in a rung: a solution's sources
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import math
@@ -25,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..catalog.formats.trace_definition import PACKED, Tolerance
 from ..catalog.grammar import evaluate
-from . import sampling
+from . import observing, sampling
 
 DEFINITION = "aisp_definition"
 HALVES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -229,7 +231,20 @@ class Outputs:
 
     def __init__(self, dtypes: Mapping[str, str]) -> None:
         self.dtypes = dtypes
-        self._copied: list[int] | None = None  # places of those that lie in an input's memory, once that is clear
+        self._writes: dict[int, bool] = {}  # by the place of an input: whether calls write into it, once that is clear
+        self._copied: list[int] | None = None  # places of those that lie in an input's memory, likewise
+
+    def called(self, run: Callable[..., Any], arguments: Sequence[Any], *inputs: torch.Tensor) -> Any:
+        """What a call returns, as `returned`; it may hand back an input that it writes into. Whether it may write there
+        is a check's affair."""
+        if self._copied is not None:
+            return self.returned(run(*arguments))
+        new = [place for place, each in enumerate(inputs) if each.numel() and place not in self._writes]
+        before = [(inputs[place]._version, inputs[place].clone()) for place in new]
+        result = run(*arguments)
+        for place, (version, was) in zip(new, before, strict=True):
+            self._writes[place] = inputs[place]._version != version or not observing.alike([inputs[place]], [was])
+        return self.returned(result, *(each for place, each in enumerate(inputs) if not self._writes.get(place)))
 
     def returned(self, result: Any, *inputs: torch.Tensor) -> Any:
         """What a call returned, as tensors in the order of the outputs, each in memory of its own and contiguous: what
@@ -256,6 +271,22 @@ class Outputs:
         if all(each.numel() for each in (*tensors.values(), *inputs)):
             self._copied = places
         return places
+
+
+def writes(called: Callable[[Any], Any], inputs: Mapping[str, Any], device: str) -> list[str]:
+    """Names of the inputs that the reference writes into, which a solution may then do as well: seen in a call on
+    copies. None where it fails: its error shows where its outputs are needed."""
+    names = [name for name, each in inputs.items() if isinstance(each, torch.Tensor)]
+
+    def kernel(tensors: Sequence[torch.Tensor]) -> None:  # what it returns, the rule judges
+        called({**inputs, **dict(zip(names, tensors, strict=True))})
+
+    settle = functools.partial(torch.manual_seed, 0)
+    seen = observing.observe(kernel, list, [inputs[name] for name in names], device, settle)
+    written = [names[number] for number in sorted(seen.writable)]
+    if written:
+        print(f"reference: it writes into {', '.join(written)}; a solution may write there as well")  # noqa: T201
+    return written
 
 
 def seeded(seed: torch.Tensor) -> None:

@@ -80,6 +80,19 @@ async def test_nobody_is_caught_where_the_reference_writes_into_an_input_and_han
     assert not [found for found in result.record.findings if found.status is FindingStatus.CAUGHT]
 
 
+@pytest.mark.parametrize("how", text.WRITING)
+@pytest.mark.slow
+async def test_a_solution_may_write_into_an_input_where_the_reference_does_and_nowhere_else(
+    shared: EngineUnderTest, tmp_path: Path, how: str
+) -> None:
+    """It leaves other bits there than the reference: an input that may be written into is no output."""
+    place = laid_out(tmp_path, text.sol(tmp_path, text.scaling(how), text.WORKLOADS[:1]), text.solution(text.TENTH))
+    result = await shared.run(place, "made:answer", device="cpu", quick=True)
+    said = {found.status for found in result.record.findings if found.check == "memory.inputs_intact"}
+    assert said == {FindingStatus.PASSED, *([] if text.WRITING[how][1] else [FindingStatus.CAUGHT])}
+    assert result.arm("optimized").correctness is Correctness.CORRECT, result.arm("optimized")
+
+
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.slow
 async def test_numbers_that_the_definition_s_own_code_makes_reach_the_solution(

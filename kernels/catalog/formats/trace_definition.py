@@ -58,7 +58,6 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     **{"==": operator.eq, "!=": operator.ne},
     **{"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt},
 }
-_IN_PLACE = re.compile(r"(?!requires_grad_)[a-z](?:\w*[^_])?_\Z")  # methods that write into their tensor
 _INPUT_KEYS = ("type", "value", "path", "tensor_key")
 _TOLERANCE_KEYS = ("max_atol", "max_rtol", "required_matched_ratio", "max_error_cap", "allow_negative_inf")
 _FOR_CASE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -166,7 +165,6 @@ class Definition:
         variable: names of the axes that a workload sizes.
         computed: the expressions of expr axes over constant and variable ones.
         entry: the reference's function that makes custom inputs; "" for none.
-        written: inputs that the reference writes into, as far as its text shows.
         on_gpu: the reference asks for "cuda" by that name.
         workloads: those that can be taken; the first is the usual one.
         notes: sentences about what was left out or could not be checked.
@@ -183,7 +181,6 @@ class Definition:
     outputs: tuple[Tensor, ...]
     reference: str
     entry: str
-    written: frozenset[str]
     on_gpu: bool
     constrained: bool
     workloads: tuple[Workload, ...]
@@ -292,7 +289,6 @@ class _Definition:
         self.notes: list[str] = []
         self.reasons: list[str] = []  # those of the notes that say why a workload is left out
         self.entry = ""
-        self.into: frozenset[str] = frozenset()
         self.on_gpu = False
 
     def read(self, lines: Iterable[tuple[int, bytes]], *, sol: bool, rest: str) -> Definition:
@@ -334,7 +330,6 @@ class _Definition:
             outputs=outputs,
             reference=reference,
             entry=self.entry,
-            written=self.into,
             on_gpu=self.on_gpu,
             constrained=bool(self.written.get("constraints")),
             workloads=tuple(workloads),
@@ -504,7 +499,6 @@ class _Definition:
             if not fits or (dialect is Harness.SOL and given[: len(wanted)] != wanted[: len(given)]):
                 told = f"run takes {', '.join(given) or 'nothing'}, and the inputs are {', '.join(wanted)}"
                 reader.wrong("reference", told, "let the two agree")
-            self.into = _written_into(run, [tensor.name for tensor in inputs if tensor.dims is not None], given)
         if self.entry and self.entry not in functions:
             told = f"the reference has no function {one_line(self.entry, limit=100)}"
             reader.wrong("custom_inputs_entrypoint", told, "name one at its left edge")
@@ -666,36 +660,6 @@ def _plain(value: object) -> bool:
 def _is_for_scripts(node: ast.stmt) -> bool:
     """Whether a statement runs only where its file is a program: nobody imports it as one."""
     return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
-
-
-def _written_into(run: ast.FunctionDef, tensors: list[str], parameters: list[str]) -> frozenset[str]:
-    """The inputs whose memory a function writes into: by `x.add_(y)`, `x[0] = y`, `x += y` or `out=x`, before it binds
-    the name anew."""
-    bound: dict[str, int] = {}
-    places: list[tuple[int, ast.expr]] = []
-    for node in ast.walk(run):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    bound[target.id] = min(node.lineno, bound.get(target.id, node.lineno))
-                elif isinstance(target, ast.Subscript):
-                    places.append((node.lineno, target))
-        elif isinstance(node, ast.AugAssign):
-            places.append((node.lineno, node.target))
-        elif isinstance(node, ast.Call):
-            places += [(node.lineno, keyword.value) for keyword in node.keywords if keyword.arg == "out"]
-            if isinstance(node.func, ast.Attribute) and _IN_PLACE.match(node.func.attr):
-                places.append((node.lineno, node.func.value))
-    found: set[str] = set()
-    for line, place in places:
-        root: ast.expr = place
-        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
-            root = root.func if isinstance(root, ast.Call) else root.value
-        if isinstance(root, ast.Name) and root.id in parameters and line <= bound.get(root.id, line):
-            found.add(root.id)
-    by_place = dict(zip(parameters, tensors, strict=False))  # FlashInfer's run() may call them otherwise
-    return frozenset(name if name in tensors else by_place.get(name, "") for name in found) - {""}
 
 
 def sizes(tensor: Tensor, workload: Workload) -> tuple[int, ...]:

@@ -125,9 +125,16 @@ class Plan:
         return given + [trace_draws.SEED] * self.samples
 
     @property
-    def before(self) -> str:
-        """What run() does before the call."""
-        return f"    {MODULE}.seeded({trace_draws.SEED})\n" if self.samples else ""
+    def head(self) -> str:
+        """How run() begins: with what it does before the call."""
+        seeded = f"    {MODULE}.seeded({trace_draws.SEED})\n" if self.samples else ""
+        return f"def run({', '.join(self.arguments)}):\n{seeded}"
+
+    @property
+    def returning(self) -> str:
+        """run() by a function, which stands for {}, that returns its outputs."""
+        tensors = "".join(f", {t.name}" for t in self.definition.inputs if t.dims is not None)
+        return f"{self.head}    return {RETURNED}.called({{}}, [{', '.join(self.passed)}]{tensors})\n"
 
     @property
     def repeated(self) -> dict[str, int]:
@@ -149,12 +156,6 @@ class Plan:
         """The code of an argument of the definition's run(), where `code` is that of the target's input."""
         return f"{code}.item()" if tensor.name in self.carried else self.constants.get(tensor.name, code)
 
-    @property
-    def kept(self) -> str:
-        """The tensors that a call may not hand back, as further arguments: those that it may not write into."""
-        given = (t.name for t in self.definition.inputs if t.dims is not None and t.name not in self.definition.written)
-        return "".join(f", {name}" for name in given)
-
     def axes(self, index: int) -> dict[str, int]:
         """The axes of a workload's case."""
         workload = self.definition.workloads[index]
@@ -170,7 +171,6 @@ class Plan:
                 lines[tensor.name] = f"{as_wide(tensor.dtype)} [] posed cpu"
             elif tensor.dims is not None:
                 how = "posed" if tensor.name in self.posed else str(self.draws[tensor.name])
-                how += " mutable" if tensor.name in self.definition.written else ""
                 lines[tensor.name] = f"{tensor.dtype} [{', '.join(map(whole, tensor.dims))}] {how}"
         return lines | ({trace_draws.SEED: trace_draws.SEED_LINE} if self.samples else {})
 
@@ -345,19 +345,14 @@ def about(solution: Solution) -> str:
 def files(plan: Plan, solution: Solution, told: Sequence[str], reader: Reader) -> dict[str, bytes]:
     """The files of the target; `told` are the lines of its lesson about where it comes from. Raises RefusedError."""
     definition = plan.definition
-    taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
     declared = tuple(t.dtype if t.dims is not None and not t.packed else "" for t in definition.inputs)
     exactly = ", ".join((f"{MODULE}.exactly({DEFINITION}.run, {RETURNED}, {declared!r}", *plan.passed))
     texts = {
         f"{DEFINITION}.py": definition.reference,
         f"{WORKLOADS}.py": _workloads_text(plan),
-        "reference.py": f"import {DEFINITION}\n{_HEAD}\n\ndef run({taken}):\n{plan.before}    return {exactly})\n",
+        "reference.py": f"import {DEFINITION}\n{_HEAD}\n\n{plan.head}    return {exactly})\n",
         "baseline.py": _with_run(
-            definition.reference,
-            "run",
-            f"import {DEFINITION}\n{_HEAD}\n\n",
-            f"{DEFINITION}.run",
-            f"def run({taken}):\n{plan.before}    return {RETURNED}.returned({{}}({passed}){plan.kept})\n",
+            definition.reference, "run", f"import {DEFINITION}\n{_HEAD}\n\n", f"{DEFINITION}.run", plan.returning
         ),
         "rule.py": _rule_text(plan),
     }
@@ -412,9 +407,8 @@ def _answer(plan: Plan, solution: Solution, reader: Reader) -> dict[str, str]:
 def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
     """run() of the target by the solution's function, which stands for {}."""
     definition = plan.definition
-    taken, passed = ", ".join(plan.arguments), ", ".join(plan.passed)
     if not solution.into_outputs:
-        return f"def run({taken}):\n{plan.before}    return {RETURNED}.returned({{}}({passed}){plan.kept})\n"
+        return plan.returning
     where: dict[str, str] = {}  # by dimension, expressions too
     for tensor in definition.inputs:
         for index, dim in enumerate(tensor.dims or ()):
@@ -436,8 +430,8 @@ def _call(plan: Plan, solution: Solution, reader: Reader) -> str:
         f"{MODULE}.unpacked(aisp_{number})" if tensor.packed else f"aisp_{number}"
         for number, tensor in enumerate(definition.outputs)
     )
-    call = f"{{}}({passed}, {into})" if passed else f"{{}}({into})"
-    return f"def run({taken}):\n{plan.before}{''.join(lines)}    {call}\n    return {given}\n"
+    call = f"{{}}({', '.join([*plan.passed, into])})"
+    return f"{plan.head}{''.join(lines)}    {call}\n    return {given}\n"
 
 
 def _coded(dim: str, known: Mapping[str, str]) -> str:
@@ -517,11 +511,7 @@ def _rule_text(plan: Plan) -> str:
     """rule.py: the tolerances by the sizes that vary, since a rule is not told which workload it judges. It compares
     with the reference as its author wrote it, in the definition's own dtypes, and not with fp64."""
     definition = plan.definition
-    given = {
-        t.name: plan.given(t, seen(t, f"inputs[{t.name!r}].clone()" if t.dims is not None else f"inputs[{t.name!r}]"))
-        for t in definition.inputs
-    }
-    run = f"{RETURNED}.returned({DEFINITION}.run({', '.join(given.values())}))"
+    given = {t.name: plan.given(t, seen(t, f"inputs[{t.name!r}]")) for t in definition.inputs}
     if plan.samples:
         filters = ", ".join(f"{name!r}: {given[name]}" for name in trace_draws.FILTERS if name in given)
         drawn_from = f"{given[PROBABILITIES]}, {{{filters}}}, int(inputs[{trace_draws.SEED!r}])"
@@ -544,7 +534,10 @@ def _rule_text(plan: Plan) -> str:
         head = f"from aisp.kernels.catalog.formats.trace_definition import Tolerance\n{_HEAD}"
         head += f"ALLOWED = {_shown({sizes: one for sizes, one in rows.items() if one != usual})}\nUSUAL = {usual!r}\n"
     return (
-        f"import {DEFINITION}\n{head}\n\ndef reference(inputs):\n    return {run}\n\n\n"
+        f"import copy\n\nimport {DEFINITION}\n{head}\n\ndef called(inputs):\n"
+        f"    return {DEFINITION}.run({', '.join(given.values())})\n\n\n"
+        f"def reference(inputs):\n    return {RETURNED}.returned(called(copy.deepcopy(inputs)))\n\n\n"
+        f"def writes(inputs, device):\n    return {MODULE}.writes(called, inputs, device)\n\n\n"
         f"def judge(inputs, outputs, expected):\n    return {judge}\n"
     )
 

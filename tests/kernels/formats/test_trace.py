@@ -425,27 +425,50 @@ def test_triton_is_seen_and_cuda_needs_a_gpu(tmp_path: Path) -> None:
     assert "'aisp_answer', 'torch', ['kernel.cu', 'bind.cpp'], ((), ('-O2',), ('-lcuda',)))" in glue
 
 
-def test_what_the_reference_writes_into_is_mutable_and_a_view_of_an_input_is_copied(
+@pytest.mark.parametrize("how", text.WRITING)
+def test_what_the_reference_writes_into_is_seen_and_no_text_of_it_read(tmp_path: Path, loaded: Any, how: str) -> None:
+    place = laid_out(tmp_path, text.sol(tmp_path, text.scaling(how), text.WORKLOADS[:1]), text.solution(text.TENTH))
+    given = {"x": torch.randn(40, 32), "y": torch.ones(40, 32)}
+    before = given["x"].clone()
+    assert loaded(place, "rule").writes(given, "cpu") == (["x"] if text.WRITING[how][1] else [])
+    assert torch.equal(given["x"], before)
+
+
+def test_where_the_reference_fails_nothing_is_seen_and_its_error_shows_elsewhere(tmp_path: Path, loaded: Any) -> None:
+    written = text.scaling("by a helper function")
+    written["reference"] += "    raise ValueError('of its own')\n"
+    written["reference"] = written["reference"].replace("return", "z =")
+    rule = loaded(
+        laid_out(tmp_path, text.sol(tmp_path, written, text.WORKLOADS[:1]), text.solution(text.TENTH)), "rule"
+    )
+    given = {"x": torch.randn(40, 32), "y": torch.ones(40, 32)}
+    assert rule.writes(given, "cpu") == []
+    with pytest.raises(ValueError, match="of its own"):
+        rule.reference(given)
+
+
+def test_an_input_that_a_call_writes_into_is_handed_back_and_a_view_of_another_is_copied(
     tmp_path: Path, loaded: Any
 ) -> None:
     square = {"shape": ["rows", "hidden"], "dtype": "float32"}
     written = text.definition(
-        inputs=dict.fromkeys("abcdefg", square),
+        inputs=dict.fromkeys("abcde", square),
         outputs={"y": square, "z": {"shape": ["hidden", "rows"], "dtype": "float32"}},
         custom_inputs_entrypoint=None,
         reference=(
-            "import torch\n\n\ndef run(a, b, c, d, e, f, g):\n"
-            "    a.add_(1)\n    b[:, 0] = 2\n    c += 1\n    torch.add(a, b, out=d.view(-1).view(d.shape))\n"
-            "    f = f * 2\n    f.mul_(3)\n    g.requires_grad_(False)\n    return a, e.t()\n"
+            "import torch\n\n\ndef run(a, b, c, d, e):\n"
+            "    a.add_(1)\n    torch.add(a, b, out=d.view(-1).view(d.shape))\n    c.clone().mul_(3)\n"
+            "    return a, e.t()\n"
         ),
     )
     target = made(tmp_path, text.sol(tmp_path, written, text.WORKLOADS[:1]), text.solution(written["reference"]))
-    assert [spec.name for spec in target.inputs if "mutable" in spec.flags] == ["a", "b", "c", "d"]
+    assert not any(spec.flags for spec in target.inputs)
     baseline = loaded(target.folder, "baseline")
-    given = [torch.ones(3, 2) for _ in range(7)]
+    given = [torch.ones(3, 2) for _ in range(5)]
+    baseline.run(*(torch.ones(0, 2) for _ in range(5)))  # of which nothing can be seen
     for _ in range(2):
         first, second = baseline.run(*given)
-        assert first is given[0]  # which may be handed back
+        assert first is given[0]
         assert second.untyped_storage().data_ptr() != given[4].untyped_storage().data_ptr()
         assert torch.equal(second, given[4].t())
         assert second.is_contiguous()

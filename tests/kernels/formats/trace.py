@@ -431,6 +431,31 @@ def squaring(dtype: str) -> dict[str, Any]:
     )
 
 
+WRITING = {
+    "by a helper function": ("_tenth(x)", True),
+    "by an operator's out": ("rows = x[:]\n    torch.mul(x, 0.1, out=rows)", True),
+    "through a view": ("flat = x.reshape(-1)\n    flat *= 0.1", True),
+    "through memory that PyTorch does not watch": ("memory = x.numpy(force=True)\n    memory *= 0.1", True),
+    "by a method, on a copy": ("x = x.clone().mul_(0.1)", False),
+}
+"""How a reference multiplies x by a tenth, by what is to be said of it, and whether x is another one then."""
+
+TENTH = "def run(x, y):\n    x.div_(10)\n    return x * y\n"
+"""Likewise in place, rounded otherwise."""
+
+
+def scaling(how: str) -> dict[str, Any]:
+    """A definition whose reference multiplies an input in one of these ways."""
+    square = {"shape": ["rows", "hidden"], "dtype": "float32"}
+    head = "import torch\n\n\ndef _tenth(x):\n    x.mul_(0.1)\n\n\n"
+    return definition(
+        inputs={"x": square, "y": square},
+        outputs={"z": square},
+        reference=f"{head}def run(x, y):\n    {WRITING[how][0]}\n    return x * y\n",
+        custom_inputs_entrypoint=None,
+    )
+
+
 def doubling_in_cpp() -> dict[str, Any]:
     """An answer to it in C++, bound as FlashInfer binds it where nothing else is said."""
     written = solution_for_flashinfer(sources=[{"path": "k/fast.cpp", "content": FFI}])
