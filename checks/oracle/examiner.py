@@ -223,9 +223,11 @@ class Examiner:
     def _hashed(inputs: Mapping[str, torch.Tensor]) -> dict[str, str]:
         return {name: values.digest(tensor) for name, tensor in inputs.items()}
 
-    def inputs(self, case: Case, seed: int, known: Mapping[str, torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+    def inputs(
+        self, case: Case, seed: int, drawn_before: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, torch.Tensor]:
         """`values.inputs_of` a case, the posed ones among them."""
-        return values.inputs_of(self._target, case, seed, pose=self._pose, device=self._device, known=known)
+        return values.inputs_of(self._target, case, seed, self._pose, self._device, drawn_before)
 
     def made(self, case: Case, seed: int) -> dict[str, object]:
         """What inputs.py makes for a case: the same in the verifier and in every rung's process."""

@@ -58,10 +58,9 @@ def inputs_of(
     target: Target,
     case: Case,
     seed: int,
-    *,
     pose: Maker | None = None,
     device: str = "cpu",
-    known: Mapping[str, torch.Tensor] | None = None,
+    drawn_before: Mapping[str, torch.Tensor] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes or that is posed, contiguous in host memory, by name.
 
@@ -71,7 +70,7 @@ def inputs_of(
     Args:
         pose: what makes the posed inputs; None in processes that do not know it, where those are left out.
         device: where pose works.
-        known: inputs that are there and are not drawn: static ones of another set.
+        drawn_before: inputs that are not drawn anew: static ones of another set.
 
     Raises:
         InputsError: a distribution cannot give this dtype, or pose made something else than it should.
@@ -84,9 +83,9 @@ def inputs_of(
             change.laid(inputs[name])
         return inputs
     posed = _posed(target, case, seed, pose, device) if pose is not None else {}
-    known = known or {}
-    keys = {name: key for name, key in keys_of(target, case, seed).items() if name not in known}
-    return inputs_by(target, case, keys, {**posed, **known})
+    there = {**posed, **(drawn_before or {})}
+    keys = {name: key for name, key in keys_of(target, case, seed).items() if name not in there}
+    return inputs_by(target, case, keys, there)
 
 
 def inputs_by(
@@ -269,36 +268,23 @@ def drawn(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> to
     kind = spec.distribution
     wide: type[np.floating[Any]] = np.float64 if spec.dtype == "float64" else np.float32
     array: npt.NDArray[Any]
-    if kind == "normal":
-        mean, std = argument(0, 0.0), argument(1, 1.0)
-
-        def normal(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
-            g.standard_normal(out=out, dtype=wide)
-            if (mean, std) != (0.0, 1.0):
-                out *= wide(std)
-                out += wide(mean)
-
-        array = _blocks(count, key, wide, normal)
-    elif kind == "uniform":
-        low, high = argument(0, 0.0), argument(1, 1.0)
+    if kind in ("normal", "uniform", "positive"):
+        shift, scale = (0.001, 1.0) if kind == "positive" else (argument(0, 0.0), argument(1, 1.0))
+        scale -= shift if kind == "uniform" else 0.0  # from there to the upper end
         # Rounding, to `wide` or to a narrower dtype, must not reach the excluded end.
-        most = wide(max(_below(high, dtype), low))
+        most = wide(max(_below(argument(1, 1.0), dtype), shift)) if kind == "uniform" else None
 
-        def uniform(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
-            g.random(out=out, dtype=wide)
-            out *= wide(high - low)
-            out += wide(low)
-            np.minimum(out, most, out=out)
+        def fill(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
+            (g.random if kind == "uniform" else g.standard_normal)(out=out, dtype=wide)
+            if kind == "positive":
+                np.abs(out, out=out)
+            if (shift, scale) != (0.0, 1.0):
+                out *= wide(scale)
+                out += wide(shift)
+            if most is not None:
+                np.minimum(out, most, out=out)
 
-        array = _blocks(count, key, wide, uniform)
-    elif kind == "positive":
-
-        def positive(g: np.random.Generator, out: npt.NDArray[Any]) -> None:
-            g.standard_normal(out=out, dtype=wide)
-            np.abs(out, out=out)
-            out += wide(1e-3)
-
-        array = _blocks(count, key, wide, positive)
+        array = _blocks(count, key, wide, fill)
     elif kind == "integers":
         low_i, high_i = int(arguments[0]), int(arguments[1])
         if high_i <= low_i:
@@ -343,13 +329,10 @@ def _below(high: float, dtype: torch.dtype) -> float:
 
 
 def _blocks(
-    count: int,
-    key: tuple[int, int],
-    dtype: npt.DTypeLike,
-    fill: Callable[[np.random.Generator, npt.NDArray[Any]], None],
+    count: int, key: tuple[int, int], dtype: npt.DTypeLike, fill: Callable[[np.random.Generator, Any], None]
 ) -> npt.NDArray[Any]:
-    """An array of `count` values, filled block by block from counters of their own, each in its place: threads that
-    allocate would wait for each other's pages."""
+    """An array of `count` values, filled block by block from counters of their own. `fill` makes a block in its place:
+    threads that allocate would wait for each other's pages."""
     out = np.empty(count, dtype)
 
     def work(block: int) -> None:

@@ -367,10 +367,10 @@ class Verifier:
                 fresh = self._round[1][0].renewed()
             else:
                 names = clock.refilled(self._target)
-                known = {name: t for name, t in self._first[case.name].items() if name not in names}
+                static = {name: t for name, t in self._first[case.name].items() if name not in names}
 
                 def draw(seed: int) -> dict[str, torch.Tensor]:
-                    return self._examiner.inputs(case, seed, known)
+                    return self._examiner.inputs(case, seed, static)
 
                 fresh = clock.FreshSets(self._target, draw, names, self._device, self._first[case.name])
             sets: list[dict[str, torch.Tensor]] = []

@@ -152,12 +152,12 @@ def test_a_static_input_is_the_same_in_every_set() -> None:
     assert not torch.equal(first["x"], second["x"])
 
 
-def test_what_is_known_is_not_drawn_again_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_drawn_before_is_not_drawn_again_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     target = target_of({"x": "float32 [64] normal", "w": "float32 [64] normal static", "z": "int64 [8] integers(0, 9)"})
     first, second = (inputs_of(target, Posed.of_set(Case("default", {}), number), 5) for number in (0, 3))
     drawn, draw = list[str](), values.drawn
     monkeypatch.setattr(values, "drawn", lambda spec, *rest: (drawn.append(spec.name), draw(spec, *rest))[1])
-    again = inputs_of(target, Posed.of_set(Case("default", {}), 3), 5, known={"w": first["w"]})
+    again = inputs_of(target, Posed.of_set(Case("default", {}), 3), 5, drawn_before={"w": first["w"]})
     assert drawn == ["x", "z"]
     assert list(again) == ["x", "w", "z"]
     assert again["w"] is first["w"]
