@@ -16,13 +16,11 @@ class Readings(History):
     @functools.cached_property
     def marks(self) -> Marks:
         """Every quarantine there ever was."""
-        return Marks(self.caught(), self.quarantines())
+        return marks_of(self)
 
     def read(self, record: Run) -> Reading:
         """A stored run with what other runs hold against the code that ran in it."""
-        rungs = {arm.rung for arm in record.arms}
-        bars = self.marks.of_code(record.folder, record.manifest)
-        return Reading(record, {name: bar for name, bar in bars.items() if name in rungs and bar.run_id != record.id})
+        return marked(record, self.marks)
 
     def facts(self, record: Run) -> dict[str, object]:
         """What a run ran on; empty where it was not kept."""
@@ -33,6 +31,18 @@ class Readings(History):
     @functools.cached_property
     def _facts(self) -> dict[str, dict[str, object]]:
         return {}
+
+
+def marks_of(history: History) -> Marks:
+    """Every quarantine there ever was, as the store has them now."""
+    return Marks(history.caught(), history.quarantines())
+
+
+def marked(record: Run, marks: Marks) -> Reading:
+    """A stored run with what other runs hold against the code that ran in it."""
+    rungs = {arm.rung for arm in record.arms}
+    bars = marks.of_code(record.folder, record.manifest)
+    return Reading(record, {name: bar for name, bar in bars.items() if name in rungs and bar.run_id != record.id})
 
 
 def environment(history: History, run: Run) -> dict[str, object]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from aisp.engine.stored import environment
+from aisp.engine.stored import environment, marked, marks_of
 from aisp.store.outcomes import FindingStatus
-from aisp.store.results import busy, hardware, repeating, telling, trust
+from aisp.store.results import busy, hardware, outcome, repeating, telling, trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -73,7 +73,7 @@ def read(history: History, run_id: str) -> Shared:
     """All that is told of a stored run. Raises LookupError, StoreError, ContradictionError."""
     kept = history.kept(run_id)
     record = history.run(str(kept.rows.run["id"]))
-    run = Reading(record)
+    run = marked(record, marks_of(history))
     taken = {rung: some for rung, some in history.samples(record.id).items() if run.bar(rung) is None}
     return Shared(run, environment(history, record), taken, kept.rows.sealed or "", foreign_machine(history, record))
 
@@ -141,10 +141,10 @@ def rungs(shared: Shared) -> list[list[str]]:
 
 
 def _rung(run: Reading, arm: Arm) -> list[str]:
-    item, bar = run.comparison(arm.rung), run.bar(arm.rung)
-    verdict = bar.sentence if bar else item.verdict if item is not None and item.verdict.known else arm.reason
-    if not verdict and arm.rung == run.baseline:
-        verdict = "the baseline"
+    item, bar, ended = run.comparison(arm.rung), run.bar(arm.rung), outcome.of(run, arm.rung)
+    verdict = bar.sentence if bar else ended.outcome.value if ended.outcome.compared else arm.reason
+    if not verdict:
+        verdict = "the baseline" if arm.rung == run.baseline and ended.outcome.right else ended.word
     cells = [
         arm.rung,
         plain.DASH if bar else plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),

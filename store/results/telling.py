@@ -60,10 +60,12 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
     about = [hardware.short(hardware.ran_on(record.device, facts)) or record.device]
     about += [f"{processes} process{'' if processes == 1 else 'es'}"] if processes else []
     about += ["quick"] if record.quick else []
-    if bars := run.bars:
-        said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
-    elif not record.state.final:
+    if not record.state.final:
         said = f"{record.target}: {run_word(record)}, and has not ended"
+    elif record.state.void:  # what a check saw before decides nothing
+        said = f"{record.target}: {end_words(record)}"
+    elif bars := run.bars:
+        said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
     elif record.state is not State.OK:
         said = f"{record.target}: {end_words(record)}"
     elif item is None:

@@ -28,6 +28,7 @@ from aisp.tui.cli.follow import Followed, Follower, result_lines, summary
 from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
+from aisp.tui.sharing import FORMS
 from aisp.tui.stored import Stored
 from tests import heard
 from tests.replacing import replace
@@ -812,6 +813,34 @@ def test_history_masks_the_runs_of_the_code_that_was_caught_and_says_why(state: 
     assert told["comparisons"][0]["speedup"] is None
     whole = bench("history", earlier.id).stdout
     assert f"=> optimized: quarantined by timing.wall_clock: {EVIDENCE}" in whole
+
+
+@pytest.mark.parametrize("form", ["md", "html", "svg", "kernelbench", "trace", "smaller-is-better"])
+def test_no_export_of_a_run_has_a_figure_of_code_that_another_run_caught(state: Path, form: str) -> None:
+    earlier = keep(state, "mine:one", speedups={"optimized": 9.0})
+    with Stored(state / "aisp.db") as opened:
+        before = FORMS[form][1](opened, earlier.id)
+    keep(state, "mine:one", findings=CAUGHT, speedups={"optimized": 9.0})
+    shown = bench("export", earlier.id, "--" + form).stdout
+    median = earlier.arms[1].median_ms
+    assert median is not None
+    figures = {
+        "9.00x",
+        '"speedup": 9.0',
+        f"{median:.4g}",
+        f'"value": {median}',
+        f'"latency_ms":{median}',
+        f'"latency_ms": {median}',
+    }
+    assert any(figure in before for figure in figures), before
+    assert not any(figure in shown for figure in figures), shown
+
+
+def test_an_exported_row_says_what_became_of_the_rung_and_not_what_its_samples_said(state: Path) -> None:
+    doubts = [("timing.wall_clock", "optimized", "suspect", "1.4 times as long")]
+    doubted = keep(state, "mine:one", speedups={"optimized": 9.0}, findings=doubts)
+    rows = [line for line in bench("export", doubted.id).stdout.splitlines() if line.startswith("| optimized |")]
+    assert [row.split("|")[-2].strip() for row in rows] == ["suspect"]
 
 
 def test_history_of_a_run_names_the_checks_that_could_not_be_asked(state: Path) -> None:

@@ -43,7 +43,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def shared(home: Path, /, **changes: Any) -> sharing.Shared:
-    run = keep(home, device="cuda", environment=BOX, findings=CHECKS, **{"case": "default", **changes})
+    run = keep(home, device="cuda", environment=BOX, **{"case": "default", "findings": CHECKS, **changes})
     with History(home / "aisp.db") as history:
         return sharing.read(history, run.id)
 
@@ -88,6 +88,15 @@ def test_the_one_line(state: Path, changes: dict[str, Any], said: str) -> None:
 
 
 CAUGHT = finding("timing.wall_clock", "optimized", "caught", "0.4 ms by events, 9 ms by the clock")
+
+
+def test_what_a_check_saw_of_a_cancelled_run_is_not_what_became_of_it(state: Path) -> None:
+    ended = {"state": State.CANCELLED, "reason": "cancelled on request", **NO_RESULT}
+    said = sharing.line(shared(state, findings=(finding("timing.wall_clock", "optimized", "caught", "no"),), **ended))
+    assert "cancelled on request" in said
+    assert "caught by" not in said
+
+
 NO_RESULT = {"validity": Validity.CAUGHT, "verdict": Verdict.NONE, "comparisons": ()}
 
 

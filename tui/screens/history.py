@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Static
 
+from aisp.engine.stored import marked, marks_of
 from aisp.store.outcomes import SUPERSEDED, State
 from aisp.store.results import outcome
 from aisp.store.results.reading import Reading
@@ -39,12 +40,12 @@ VERDICT_COLUMNS = 10
 
 
 def results_of(names: Sequence[str], history: History) -> tuple[list[Reading], dict[str, str]]:
-    """The newest runs of a target under all its names, those of other machines among them; and these machines, by
-    run."""
+    """The newest runs of a target under all its names; of those that other machines made, which, by run."""
     foreign = [run for name in names for run in history.foreign(name, MAX_RUNS)]
     runs = [*runs_of(history, names, MAX_RUNS), *foreign]
     machines = {run.id: foreign_machine(history, run) for run in foreign}
-    return [Reading(run) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
+    marks = marks_of(history)
+    return [marked(run, marks) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
 
 
 class HistoryScreen(ExportingScreen):
