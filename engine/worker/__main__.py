@@ -270,7 +270,7 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
     from aisp.engine.worker.tensors import UnsealedError
 
     if asks_for_a_gpu(error) and not torch.cuda.is_available():
-        sentence = "needs a GPU: it asks Triton for the driver of one; the trace below ends at the line that does"
+        sentence = "needs a GPU: it asks for one, and there is none; the trace below ends at the line that does"
         return reports.Failed(job=name, kind="unsupported", summary=sentence, traceback=user_traceback(error, folder))
     kind = "user"
     if isinstance(error, FormError):

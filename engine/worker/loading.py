@@ -17,6 +17,10 @@ from aisp.kernels.catalog.sources import MAX_FILE_BYTES
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_FRAMES = 40
 MAX_LINE_CHARACTERS = 400
+_LOOK_FOR_A_GPU = {  # the first stands in the place of classes where PyTorch was built without CUDA
+    ("torch._utils", "err_fn"), ("torch.utils.cpp_extension", "_join_cuda_home"),
+    ("triton.runtime.driver", "_create_driver"),
+}  # fmt: skip
 MAX_ERRORS = 40  # of a chain of causes, and of all groups in it together
 PEER = "peer_"
 
@@ -141,13 +145,14 @@ def _cut(text: str, most: int) -> str:
 
 
 def asks_for_a_gpu(error: BaseException) -> bool:
-    """Whether Triton raised it where it looks for the driver of a GPU, which its interpreter does without."""
-    module = sys.modules.get("triton.runtime.driver")
-    looks = getattr(getattr(module, "_create_driver", None), "__code__", None)
+    """Whether it was raised where PyTorch or Triton looks for a GPU, its driver or its compiler."""
     place = _kept(error, "__traceback__")
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    return looks is not None and place is not None and place.tb_frame.f_code is looks
+    if place is None:
+        return False
+    module, function = str(place.tb_frame.f_globals.get("__name__")), place.tb_frame.f_code.co_name
+    return f"{module}.".startswith("torch.cuda.") or (module, function) in _LOOK_FOR_A_GPU
 
 
 def summary(error: BaseException) -> str:
