@@ -178,6 +178,7 @@ def test_restore_sends_the_snapshot_whose_beginning_was_given(fake: FakeEngine, 
     (asked,) = fake.asked(requests.Restore)
     assert (asked.target, asked.snapshot, asked.root) == ("mine:one", old.snapshot, root)
     assert f"restored {old.snapshot[:12]}" in shown.stdout
+    assert " into " in shown.stdout
     assert f"aisp restore {Path(root) / 'one'} {'cd' * 32}" in shown.stdout
     told = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert told == {"schema": 1, "target": "mine:one", "restored": old.snapshot, "run_id": old.id, "kept": "cd" * 32}

@@ -168,6 +168,10 @@ def restoring(word: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(restore, "_restore", answer)
     found = resolve.target(word)
+    if found.folder.is_file():  # refused before anything is asked
+        done = aisp("restore", word, "best")
+        assert (done.exit_code, "is one file" in done.output, begun) == (2, True, [])
+        return found.folder
     with Store.open(Path(os.environ["AISP_STATE"]) / "aisp.db") as store:
         snapshot = store.put_snapshot(read_sources(found))
     done = aisp("restore", word, snapshot, "--yes")
@@ -390,6 +394,20 @@ def test_what_is_gone_runs_from_the_sources_that_ran_and_is_not_edited(
         done = aisp(words[0], word, *words[1:])
         assert done.exit_code == 2
         assert f"{path} is not on this machine; `aisp diff " in done.stderr
+
+
+def test_a_name_means_what_a_person_has_and_not_the_copy_that_was_made_while_it_was_away(tmp_path: Path) -> None:
+    """Else `restore` and `watch` would write where nobody looks."""
+    _, folder = own_folder(tmp_path)
+    (own,) = load([folder]).targets
+    run = ran(folder)
+    folder.rename(folder.with_name("away"))
+    copy = resolve.target(run, live=False)
+    assert copy.folder != folder
+    ran(copy.folder)
+    folder.with_name("away").rename(folder)
+    assert resolve.target(own.id).folder == folder
+    assert resolve.target(own.id, live=True).folder == folder
 
 
 def test_a_word_that_means_no_run_is_unknown_in_every_list() -> None:

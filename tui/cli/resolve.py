@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 20
 """Problems of a path that are named at once."""
+MOST_LOOKED_BACK = 100
+"""Runs of a name in which the folder that a person has is looked for."""
 
 
 def target(word: str, roots: Sequence[str] = (), *, against: str | None = None, live: bool = False) -> Target:
@@ -240,5 +242,13 @@ def _stored(word: str, names: Sequence[str], live: bool) -> list[Target] | Run:
                         raise
             path = no_path(Path(word).absolute())
             raise path if os.sep in word or (path.near and not error.near) else common.meant_error(error) from None
-        (run,) = opened.newest(1, known)
-    return [of_run(run, live=live)]
+        runs = opened.newest(MOST_LOOKED_BACK, known, all_findings=False)
+    own = next((run for run in runs if not _is_copy(Path(os.fsdecode(run.folder)))), runs[0])
+    return [of_run(own, live=live)]
+
+
+def _is_copy(folder: Path) -> bool:
+    """Whether it is one that aisp made of the sources that ran: a name means what a person has."""
+    from aisp.engine import paths  # makes the state folder
+
+    return folder.is_relative_to(paths.judged_dir())

@@ -15,7 +15,7 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, resolve
-from aisp.tui.cli.tree import EXIT_GOOD, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, MeantError, NotHereError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,11 @@ def command(target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as
     Exit status: 0; 1 not confirmed; 2 no such snapshot; 3 the engine could not do it.
     """
     target = resolve.target(target_id, roots, live=True)
+    where = clean_line(bytes(target.folder), limit=4096)
+    if target.folder.is_file():
+        raise MeantError(
+            f"{where} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them", kind="broken"
+        )
     if (run := _kept(snapshot)) is None:
         with common.history() as opened:
             found = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
@@ -52,13 +57,13 @@ def command(target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as
     facts += [f"run {run.id}", plain.local_time(run.record.wall), run.record.state] if run.id else []
     facts += [f"{plain.number(run.best_ms)} ms"] if run.best_ms is not None else []
     described = ", ".join(facts)
-    what = f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept"
+    what = f"{described}\ninto {where}; what is there is kept"
     if not common.confirmed("overwrites sources", what, "Write it back?", yes=yes, as_json=as_json):
         return 1
     reply = asyncio.run(_restore(common.engine_roots([target.root])[0], target.id, run.record.snapshot))
     if reply.error:
         raise NotHereError(reply.error)
-    lines = [f"restored {described}"]
+    lines = [f"restored {described} into {where}"]
     if reply.detail:
         back = repeating.command("restore", target.id, target.folder, reply.detail)
         lines.append(f"what was there is kept; to bring it back: {back}")
