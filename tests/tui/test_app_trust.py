@@ -240,6 +240,7 @@ async def test_a_target_that_never_ran_says_how_to_run_it(tmp_path: Path) -> Non
         highlight(app, CHEAT_ID)
         await pilot.press("v")
         await until(pilot, lambda: "no run of this target is stored yet: r runs it quickly" in screen_text(app))
+        assert screen_text(app).count("is stored yet") == 1
 
 
 async def test_a_run_from_before_there_were_checks_says_so(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class TrustScreen(ChecklistScreen):
         waiting = findings.waiting_for(run, self._why)
         if run is None:
             self.say("title", Text(self._target_id or self._run_id))
-            self.say("state", Text(waiting))
+            self.say("state", Text(""))
             table.empty = waiting
             numbers.display = False
             return
