@@ -775,8 +775,8 @@ class Arm:
         """Whether its call reads what it is called with, wherever that lies. What prepare() returns may know the
         buffers, as a graph does: called with others, of other values, it gives the answer of one or of the other.
         """
-        if self._device == "cuda" and self._changes(bound):
-            return False  # an output that is an input would lie in the judge's memory, which CUDA shares no further
+        if self._changes(bound):
+            return False  # outputs in the judge's memory CUDA shares no further, and a CPU's write would copy its page
         if self._prepare is None or bound.takes_others is not None:
             return self._prepare is None or bool(bound.takes_others)
         module = self._torch

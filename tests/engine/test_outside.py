@@ -370,8 +370,9 @@ def test_inputs_are_copied_for_those_alone_that_know_their_places(prepare: Any, 
     arm._outputs = lambda bound, output: (output,)
     assert arm._takes_others(bound) is takes
     assert prepare is None or torch.equal(x, torch.ones(4)), "its buffers have the values of set 0 again"
-    arm._device, arm._target.inputs[0].flags = "cuda", frozenset({Flag.MUTABLE})
-    assert not arm._takes_others(bound)
+    arm._target.inputs[0].flags = frozenset({Flag.MUTABLE})
+    for arm._device in ("cpu", "cuda"):
+        assert not arm._takes_others(bound)
     arm._prepare, bound.buffers = None, [torch.empty(0)]
     assert arm._takes_others(bound), "there is nothing in it that a call could change"
 
