@@ -177,8 +177,10 @@ class Crew:
 
     async def describe(self, ready: reports.Ready) -> str:
         """Store what a process found of the machine; the environment's id."""
+        target, nvml = self._target, self._services.nvml
+        beside = [one.name for one in nvml.devices()[self._services.gpu :]][:1] if target.on_host else []
         described = environment.describe(
-            ready, self._services.nvml.driver, self._target.folder, ranks=self._target.ranks
+            ready, nvml.driver, target.folder, ranks=target.ranks, beside=next(iter(beside), "")
         )
         return await self._services.store(lambda store: store.put_environment(described))
 

@@ -54,8 +54,12 @@ def processors() -> int:
     return len(slot_cores.get()) or os.cpu_count() or 1
 
 
-def describe(ready: reports.Ready, driver: str, folder: Path, *, ranks: int = 1) -> dict[str, object]:
-    """The environment of a run, as plain data for the store. Several ranks find one another over the network."""
+def describe(ready: reports.Ready, driver: str, folder: Path, *, ranks: int = 1, beside: str = "") -> dict[str, object]:
+    """The environment of a run, as plain data for the store. Several ranks find one another over the network.
+
+    Args:
+        beside: the GPU that the machine of a lesson of the host has, which the processes themselves do not see.
+    """
     return {
         "host": clean_line(platform.node()),
         "kernel": platform.release(),
@@ -63,7 +67,7 @@ def describe(ready: reports.Ready, driver: str, folder: Path, *, ranks: int = 1)
         "cpu": _cpu_name(),
         "cores": os.cpu_count() or 0,
         "worker_cores": list(ready.cores),
-        "gpu": ready.gpu_name,
+        "gpu": ready.gpu_name or clean_line(beside),
         "gpu_uuid": ready.gpu_uuid,
         "sm": ready.sm,
         "gpu_memory_bytes": ready.memory_bytes,

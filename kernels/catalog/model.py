@@ -47,16 +47,18 @@ class Role(enum.StrEnum):
         return cls(word) if word in cls._value2member_map_ else None
 
 
-BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_select")
-"""What the name of an optimized rung says where a compiler or a library made it."""
+BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_select", "foreach", "torch", "library")
+"""What the name of a rung says where a compiler or a library made it."""
+
+
+def opposes(rung: str) -> bool:
+    """Whether a rung of this name is an opponent: a peer, or made by a compiler or a library (BY_OTHERS)."""
+    return rung.startswith("peer_") or any(word in rung for word in BY_OTHERS)
 
 
 def by_others(rung: str) -> bool:
-    """Whether a rung of this name stands beside the lesson's own for comparison.
-
-    It is a peer, a baseline, or an optimized rung that a compiler or a library made (BY_OTHERS).
-    """
-    return rung.startswith(("peer_", "baseline")) or any(word in rung for word in BY_OTHERS)
+    """Whether a rung of this name stands beside the lesson's own for comparison: an opponent, or a baseline."""
+    return rung.startswith("baseline") or opposes(rung)
 
 
 class Kind(enum.StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from aisp.kernels.catalog.model import Goal, Role, by_others
+from aisp.kernels.catalog.model import Goal, Role, by_others, opposes
 from aisp.store.outcomes import TWIN_SUFFIX, Correctness, Fault, FindingStatus, State, Verdict
 
 if TYPE_CHECKING:
@@ -130,10 +130,12 @@ def own(arms: Iterable[WeighedT], goal: Goal, best: str | None) -> WeighedT | No
     return min(made, key=lambda arm: arm.median_ms or 0.0, default=timed.get(best or ""))
 
 
-def library(arms: Iterable[WeighedT], beside: str) -> WeighedT | None:
-    """The fastest timed rung of a library, a compiler or a baseline, beside this one; None where there is none."""
+def opponent(arms: Iterable[WeighedT], beside: str) -> WeighedT | None:
+    """The fastest timed rung beside this one that others made, be it a baseline; None where baselines alone were timed,
+    which nobody need beat."""
     others = [arm for arm in arms if by_others(arm.rung) and arm.rung != beside and arm.median_ms is not None]
-    return min(others, key=lambda arm: arm.median_ms or 0.0, default=None)
+    present = any(opposes(arm.rung) for arm in others)
+    return min(others, key=lambda arm: arm.median_ms or 0.0) if present else None
 
 
 def verdict(arms: Iterable[Arm], comparisons: Iterable[Comparison]) -> Verdict:

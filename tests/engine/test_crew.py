@@ -106,3 +106,28 @@ async def test_a_verifier_that_is_lost_to_what_a_run_can_do_without_is_replaced_
         await crew.ask_verifier(deadly, reports.Posed, "reference.py")
     assert needed.value.state is State.CUDA_POISONED, "what a run cannot do without ends it"
     crew.arena.close()
+
+
+@pytest.mark.parametrize(("flags", "gpu"), [(" cpu", "NVIDIA H200"), ("", "")])
+async def test_a_run_of_the_host_keeps_which_gpu_its_machine_has(flags: str, gpu: str, tmp_path: Path) -> None:
+    """Its processes see none, and so the page of results of that machine lost the lessons of its host."""
+    target = write_target(tmp_path, {}, inputs=f'x = "float32 [N] normal{flags}"', outputs='y = "float32 [N]"')
+    kept: list[dict[str, Any]] = []
+
+    class Kept:
+        def put_environment(self, described: dict[str, Any]) -> str:
+            kept.append(described)
+            return "id"
+
+    async def store(ask: Any) -> str:
+        return str(ask(Kept()))
+
+    other, own = (SimpleNamespace(name=name) for name in ("NVIDIA L4", "NVIDIA H200"))
+    nvml = SimpleNamespace(driver="580", devices=lambda: [other, own])
+    services: Any = SimpleNamespace(caches=None, nvml=nvml, gpu=1, store=store)
+    crew = Crew(services, target=target, files={}, snapshot="", device="cpu", interpret=False)
+    try:
+        assert await crew.describe(reports.Ready(pid=1, torch="2.11.0", cuda="")) == "id"
+    finally:
+        crew.arena.close()
+    assert kept[0]["gpu"] == gpu

@@ -109,7 +109,7 @@ def test_a_target_has_a_cpu_case_an_odd_case_and_a_wrong_variant(target: Target)
 
 
 def test_predictions_as_data_are_those_of_the_prose_and_say_what_an_h200_met() -> None:
-    """`ch10:wgmma_gemm`: "All times are within their ranges but the first"."""
+    """`ch10:wgmma_gemm`: three of five rows met."""
     kept = {
         told["target"]: told["runs"][0]
         for told in json.loads((ROOT / "docs/results/h200.json").read_text("utf-8"))["targets"]
@@ -120,7 +120,7 @@ def test_predictions_as_data_are_those_of_the_prose_and_say_what_an_h200_met() -
     assert len(predicted) > 250
     times = {arm["rung"]: arm["median_ms"] for arm in kept["ch10:wgmma_gemm"]["rungs"]}
     met = {rung: predicted["ch10:wgmma_gemm", rung].judged(ms=time)["ms"] for rung, time in times.items()}
-    assert [rung for rung, in_range in met.items() if not in_range] == ["baseline"]
+    assert [rung for rung, in_range in met.items() if not in_range] == ["baseline", "optimized_wgmma"]
     for target, rung in predicted:
         ms = predicted[target, rung].ms
         assert ms is None or all(f"{end:g}" in _figures(target) for end in ms), (

@@ -325,7 +325,7 @@ def test_the_kept_times_of_the_lessons_on_links_are_shares_of_the_link() -> None
         ("ch02:pinned_gather", "optimized", 0.9),
         ("ch15:kv_page_send", "optimized_direct", 0.98),
         ("ch03:normalize_on_gpu", "optimized", 0.7),
-        ("ch03:pin_every_step", "optimized", 0.35),  # the host's own copy into the kept buffer comes first
+        ("ch03:pin_every_step", "optimized", 0.3),  # the host's own copy into the kept buffer comes first
     ):
         target = found.find(name)
         time_ms = next(arm["median_ms"] for arm in kept[name]["rungs"] if arm["rung"] == rung)

@@ -394,7 +394,7 @@ def test_the_shipped_ranges_are_what_their_document_makes_of_lessons_that_exist(
     assert len(file["targets"]) == len(json.loads(H200_RESULTS.read_text("utf-8"))["targets"])
     rungs = [rung for target in file["targets"] for rung in target["rungs"]]
     assert {rung["answer"] for rung in rungs} == {"met"}
-    assert len(rungs) > 300
+    assert len(rungs) > 250
 
 
 def test_every_shipped_file_reads_without_a_problem() -> None:
@@ -445,8 +445,8 @@ def test_two_documents_stand_side_by_side_with_ratio_and_interval(tmp_path: Path
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| `")]
     by_rung = {(row[0].strip("`"), row[1], row[2].strip("`")): row for row in rows}
     plain_row = by_rung["ch01:batching", "default", "optimized"]
-    # 0.1286 ms [0.1278..0.1292] over 1.25 times that: the widest that both intervals allow
-    assert plain_row[5] == "0.800x [0.791..0.809]"
+    # 0.1263 ms [0.1241..0.1285] over 1.25 times that: the widest that both intervals allow
+    assert plain_row[5] == "0.800x [0.773..0.828]"
     suspect = by_rung["ch01:packed_batch", "default", "optimized"]
     assert suspect[5:7] == ["not comparable", "validity: valid and suspect"]
     assert by_rung["ch01:tensor_precision", "default", "optimized"][5:7] == [
@@ -470,14 +470,17 @@ def test_another_driver_is_not_comparable_and_floors_make_verdicts(tmp_path: Pat
     assert refused.exit_code == 1
     assert "not comparable | driver: 580.159.04 and 590.2 |" in refused.stdout
 
-    for entry in document["targets"]:
-        for one in entry["runs"]:
-            for rung in one["rungs"]:
-                rung["floor"] = 0.005
     document["versions"]["driver"] = ["580.159.04"]
-    file.write_text(json.dumps(document))
+
+    def with_floors(floor: float | None) -> None:
+        for rung in (rung for entry in document["targets"] for one in entry["runs"] for rung in one["rungs"]):
+            rung["floor"] = floor
+        file.write_text(json.dumps(document))
+
+    with_floors(None)
     one_floor = {row["verdict"] for row in json.loads(beside(file, "--json").stdout)["rows"]}
     assert one_floor == {"none"}
+    with_floors(0.005)
     same = CliRunner().invoke(cli, ["dev", "results", "--from", str(file), "--beside", str(file), "--json"])
     rows = json.loads(same.stdout)["rows"]
     assert {row["verdict"] for row in rows if row["ratio"]} >= {"same"}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aisp.store.results import beside, hardware
+from aisp.store.results import beside, by_class, hardware
 from aisp.store.results.beside import Row
 from aisp.store.results.tables import documents
 from aisp.store.results.tables.beside import ROWS, ratio_text, time_text
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.results import BASELINE, Document, cell, ranked, sighting, table_lines
+from aisp.tui.cli.results import BASELINE, Document, cell, sighting, table_lines
 from aisp.tui.cli.tree import EXIT_NO
 
 
@@ -38,7 +38,7 @@ def gather(a: Document, b: Document) -> tuple[list[Row], list[Row]]:
             if other is None:
                 continue
             found = beside.rows(clean_line(entry["target"]), sighting(a, run, {}), sighting(b, other, {}))
-            own = [best["rung"] for one in (run, other) if (best := ranked(one, entry["goal"])[0]) is not None]
+            own = [best["rung"] for one in (run, other) if (best := by_class.ranked(one, entry["goal"])[0]) is not None]
             rows += found
             chosen += [row for row in found if row.rung in {BASELINE, *own}]
     return rows, chosen

@@ -6,17 +6,17 @@ else: kept beside the page, the document shows that no figure was typed.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
 from aisp.store.given import json_of, regular_bytes
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State, Verdict
-from aisp.store.results import expected, standing
+from aisp.store.results import by_class, expected
 from aisp.store.results.expected import Answered, Seen, Sighting, packages, today
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Measured, answer, measured
 from aisp.store.results.reading import Reading
@@ -29,20 +29,21 @@ from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
 from aisp.tui.earlier import newest_first
+from aisp.tui.readings import sol_basis
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
+    from aisp.store.results.beside import Counted
     from aisp.store.results.marks import Marks
     from aisp.tui.cli.stored import Opened
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
 SUMMARY_HEADS = [
-    *("target", "goal", "own rung", "vs baseline", "vs best library", "of light", "peak memory", "predicted", "met"),
+    *("target", "goal", "own rung", "vs baseline", "vs opponent", "of light", "peak memory", "predicted", "met"),
 ]
-OLD_DOCUMENT = [
-    "This document was kept before a target could name a link or a rate of its own: its shares of light are those of"
-    " device memory and of the tensors' type, as stored with each run. What a launch cost its host was not kept.",
-    "",
+CLASS_HEADS = [
+    *("class", "lessons", "vs baseline", "faster, same, slower, undecided"),
+    *("opponents", "vs opponent", "faster, same, slower, undecided", "of light"),
 ]
 Document = dict[str, Any]
 
@@ -175,6 +176,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
                 "summary": summaries.get(known.rung, ""),
                 **{name: getattr(timed, name, None) for name in ("median_ms", "low_ms", "high_ms", "sol")},
                 **{name: getattr(against, name, None) for name in ("speedup", "low", "high", "floor", "verdict")},
+                "sol_of": sol_basis(known) if known.light else "",
                 "judged": run.judged(against) if against else "",
                 "limiter": (known.light.limiter or "") if known.light else "",
                 "launch_eager_ms": getattr(light, "launch_eager_ms", None),
@@ -258,10 +260,10 @@ def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sig
             name,
             clean_line(rung["timing"]),
             ms=rung["median_ms"],
-            limiter=clean_line(rung["limiter"]),
             floor=rung.get("floor"),
             verdict=clean_line(rung["verdict"] or Verdict.NONE),
-            **{key: rung[key] for key in ("low_ms", "high_ms", "speedup", "low", "high", "sol")},
+            **{key: rung[key] for key in ("low_ms", "high_ms", "speedup", "low", "high")},
+            **({"sol": rung["sol"], "limiter": clean_line(rung["limiter"])} if _measured(rung) else {}),
         )
     best = names.get(run["best"], run["best"]) or ""
     speaks = rungs.get(best, Seen(best))
@@ -280,6 +282,11 @@ def sighting(document: Document, run: Document, names: Mapping[str, str]) -> Sig
     )
 
 
+def _measured(rung: Document) -> bool:
+    """Whether its share is one of ceilings that were measured on its GPU, as far as the document knows."""
+    return bool(rung.get("sol_of", "measured") == "measured")
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -287,8 +294,10 @@ def _totals(targets: Sequence[Document], versions: str) -> str:
     found = f"{plain.counted(len(targets), 'target')}, {plain.counted(sum(len(t['runs']) for t in targets), 'run')}"
     answered = [target["met"] for target in targets if target["met"] is not None]
     were = "was" if sum(answered) == 1 else "were"
-    told = f"Of {plain.counted(len(answered), 'prediction')} {sum(answered)} {were} met."
-    return f"{found}{f'; {versions}' if versions else ''}. {told if answered else 'No prediction is answered by it.'}"
+    told = f"Of {plain.counted(len(answered), 'prediction')} {sum(answered)} {were} met"
+    if any(rung.get("expect") for target in targets for rung in target["runs"][0]["rungs"]):
+        told += f", {by_class.blind(targets)} with the times of baseline and best rung in their own ranges too"
+    return f"{found}{f'; {versions}' if versions else ''}. {told if answered else 'No prediction is answered by it'}."
 
 
 def page(document: Document) -> str:
@@ -297,6 +306,7 @@ def page(document: Document) -> str:
     titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
     every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
+    by_sheet = any(rung["sol"] is not None and not _measured(rung) for rung in every)
     lines = [
         f"# Results on {cell(document['on'] or 'unknown hardware')}",
         "",
@@ -305,16 +315,17 @@ def page(document: Document) -> str:
         " verdict beyond the noise floor, and its share of the speed of light. How all of it is measured:"
         " [measurement.md](../measurement.md).",
         "",
-        "The first table ranks each lesson's own rung: the fastest `optimized` one that is neither a compiler's nor a"
-        " library's, the leanest where memory is the lesson. `vs best library` is its speed over that of the fastest"
-        " rung of a library, of a compiler, or of any baseline. A prediction speaks of the fastest `optimized`"
-        " rung of all, which stands beside `met` where it is another one. Beside a rung that its host limits stands"
-        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 µs.",
+        "A lesson's own rung is the fastest `optimized` one that is neither a compiler's nor a library's, the leanest"
+        " where memory is the lesson. Its opponent is the fastest rung of others in the same run, where a library's, a"
+        " compiler's or a peer's is among them: a plain baseline is none. A prediction speaks of the fastest"
+        " `optimized` rung of all, which stands beside `met` where it is another one. Beside a rung that its host"
+        " limits stands what an eager launch costs it (`launch eager`), and what is derived for one that needs 5 µs."
+        + (" Shares of light are of the datasheet where no ceilings were measured there." if by_sheet else ""),
         "",
-        *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
         _totals(targets, versions),
         "",
         *_judged(every),
+        *_classes(targets),
         *table_lines(SUMMARY_HEADS, [_summary(target) for target in targets]),
     ]
     chapter = None
@@ -343,7 +354,7 @@ def page(document: Document) -> str:
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    own, library = ranked(run, target["goal"])
+    own, other = by_class.ranked(run, target["goal"])
     predicted = target["predicted"]
     met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
     if target["met"] is not None and own is not None and run["best"] != own["rung"]:
@@ -351,8 +362,9 @@ def _summary(target: Document) -> list[str]:
         said = plain.speedup(run["speedup"], verdict=best.get("verdict") or Verdict.NONE)
         met += f", {said} `{cell(run['best'])}`"
     rival = plain.DASH
-    if own is not None and library is not None:
-        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{cell(library['rung'])}`"
+    if own is not None and other is not None:
+        ratio = by_class.against(other, own)
+        rival = f"{plain.speedup(ratio.speedup, ratio.low, ratio.high, verdict=ratio.verdict)} `{cell(other['rung'])}`"
     against = plain.DASH
     if own is not None:
         against = plain.speedup(own["speedup"], own["low"], own["high"], verdict=own["verdict"] or Verdict.NONE)
@@ -370,22 +382,6 @@ def _summary(target: Document) -> list[str]:
         _range(predicted) if predicted else plain.DASH,
         met,
     ]
-
-
-class _Rung(NamedTuple):
-    rung: str
-    median_ms: float | None
-    peak_bytes: int | None
-
-
-def ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
-    """The rung that the lesson made itself and is about, and the fastest one of others; None where there is none."""
-    rungs = {rung["rung"]: rung for rung in run["rungs"]}
-    arms = [_Rung(name, rung["median_ms"], rung["peak_bytes"]) for name, rung in rungs.items()]
-    # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
-    own = standing.own(arms, Goal(goal), run["best"])
-    library = standing.library(arms, own.rung if own else "")
-    return rungs[own.rung] if own else None, rungs[library.rung] if library else None
 
 
 def _range(predicted: Document) -> str:
@@ -433,15 +429,55 @@ def _expected(rung: Document) -> str:
 
 def _judged(rungs: Sequence[Document]) -> list[str]:
     """How many of the predicted times and limiters of rungs were met; nothing where none was predicted."""
-    met = [rung["expect"]["met"] for rung in rungs if rung.get("expect")]
+    predicted = [rung["expect"] for rung in rungs if rung.get("expect")]
+    met = [one["met"] for one in predicted]
+    widths = [one["ms"][1] / one["ms"][0] for one in predicted if one["ms"]]
     times, limiters = ([one[key] for one in met if key in one] for key in ("ms", "limiter"))
     if not met:
         return []
     return [
         f"Of {len(times)} times that were predicted of a rung {sum(times)} lay in its range,"
-        f" and {sum(limiters)} of {len(limiters)} limiters.",
+        f" and {sum(limiters)} of {len(limiters)} limiters."
+        + (f" The middle range ends at {statistics.median(widths):.2f} times its lower end." if widths else ""),
         "",
     ]
+
+
+def _classes(targets: Sequence[Document]) -> list[str]:
+    """What own rungs came to by what limits them, and the lessons without an opponent; nothing where none counts."""
+    if not (every := by_class.lessons(targets)):
+        return []
+    rows = []
+    for kind in (*dict.fromkeys(by_class.CLASSES.values()), ""):
+        if not (some := [one for one in every if one.kind == kind or not kind]):
+            continue
+        opponents = [one.opponent for one in some if one.opponent]
+        lights = [one.light for one in some if one.light is not None]
+        cells = [kind or "all", plain.count(len(some)), *_summed([one.baseline for one in some])]
+        cells += [plain.count(len(opponents)), *_summed(opponents)]
+        rows.append([*cells, plain.percent(statistics.median(lights) if lights else None)])
+    alone = ", ".join(f"`{cell(one.target)}`" for one in every if one.opponent is None)
+    absent = ", ".join(
+        f"`{cell(rung['rung'])}` of `{cell(target['target'])}`"
+        for target in targets
+        for rung in target["runs"][0]["rungs"]
+        if rung["state"] == State.UNAVAILABLE
+    )
+    return [
+        "Own rungs by what limits them: geometric means with 95 % intervals, verdicts, and the median share of light.",
+        "",
+        *table_lines(CLASS_HEADS, rows),
+        "",
+        "Lessons about memory, null results and refusals are not counted."
+        + (f" No opponent ran in {alone}." if alone else "")
+        + (f" Unavailable were {absent}." if absent else ""),
+        "",
+    ]
+
+
+def _summed(chosen: Sequence[Counted]) -> list[str]:
+    score, counts = by_class.summed(chosen)
+    return [plain.speedup(score.geometric_mean, score.low, score.high), ", ".join(map(plain.count, counts))]
 
 
 def _limiter(rung: Document) -> str:
@@ -455,7 +491,7 @@ def _limiter(rung: Document) -> str:
     return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 {plain.micro()}"
 
 
-def _at_fast_host(base: Document | None, own: Document) -> str:
+def _at_fast_host(base: Document | None, own: by_class.Rung) -> str:
     """The speed-up with a host of 5 µs a launch, derived; "" where the host limits neither, or its price is unknown."""
     pair = [rung for rung in (base, own) if rung is not None]
     times = [rung.get("fast_host_ms") or rung["median_ms"] for rung in pair]

@@ -47,7 +47,10 @@ PAGES: Mapping[str, Page] = {
         Page("measurement", lambda text: agreement.written(text, agreement.DATA)),
         Page("suites", nightly.page),
         Page("speed", lambda text: put(text, "sittings", sittings.drawn(sittings.FOLDER))),
-        *(Page(name, partial(lessons.written, name), lessons.path(name)) for name in lessons.rows()),
+        *(
+            Page(name, partial(lessons.written, name), lessons.path(name))
+            for name in (*lessons.rows(), *lessons.results())
+        ),
     )
 }
 

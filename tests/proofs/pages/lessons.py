@@ -1,19 +1,27 @@
-"""The table of a lesson that says what came of its predictions, copied from the finding that measured it."""
+"""The table of a lesson that says what it was measured at and what came of its predictions: of several GPUs from the
+finding that measured it, of one from the results that are kept."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from aisp.store.outcomes import State, Verdict
+from aisp.tui import plain
 from tests.proofs.pages.markers import put
 
 ROOT = Path(__file__).resolve().parents[3]
 FINDING = ROOT / "docs/findings/2026-11-28-what-overlap-costs-on-two-h200.md"
+RESULTS = ROOT / "docs/results/h200.json"
 NAME = "measured"
 NONE = "-"
+EARLIER = """What the text says of an
+earlier date was measured by an earlier method (`docs/measurement.md`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +74,42 @@ def table(lesson: str) -> str:
     return "\n".join(lines)
 
 
+@cache
+def results() -> Mapping[str, Mapping[str, Any]]:
+    """By lesson the entry of the results that are kept, of those that a finding does not speak of."""
+    targets = json.loads(RESULTS.read_text("utf-8"))["targets"]
+    return {name: one for one in targets if (name := one["target"].partition(":")[2]) not in rows()}
+
+
+def measured(entry: Mapping[str, Any]) -> str:
+    """What one lesson was measured at, as Markdown with the document's page below."""
+    run = entry["runs"][0]
+    lines = ["| rung | predicted, ms | measured, ms | speed-up | came of it |", "|---|---|---|---|---|"]
+    told = []
+    for rung in run["rungs"]:
+        low, high = (rung.get("expect") or {}).get("ms") or (None, None)
+        came = NONE
+        if low is not None and (ms := rung["median_ms"]) is not None:
+            told.append(low <= ms <= high)
+            came = "met" if told[-1] else f"missed, {'above' if ms > high else 'below'}"
+        measured_ms = plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"])
+        cells = [f"`{rung['rung']}`", NONE if low is None else f"{low}..{high}"]
+        cells += [measured_ms if rung["state"] == State.OK else rung["state"]]
+        verdict = rung["verdict"] or Verdict.NONE
+        cells += [plain.speedup(rung["speedup"], rung["low"], rung["high"], verdict=verdict), came]
+        lines.append(f"| {' | '.join(cells)} |")
+    met = f"**{sum(told)} of {len(told)} rows met.** " if told else ""
+    where = RESULTS.with_suffix(".md").relative_to(ROOT)
+    last = f"{met}One H200, {run['wall'][:10]}, two processes a rung: `{where}`."
+    return "\n".join([*lines, "", f"{last} {EARLIER}"])
+
+
 def path(lesson: str) -> Path:
     """Where a lesson of that name lies."""
-    (found,) = ROOT.glob(f"kernels/*/{lesson}/lesson.md")
+    (found,) = ROOT.glob(f"kernels/**/{lesson}/lesson.md")
     return found
 
 
 def written(lesson: str, text: str) -> str:
     """A lesson's text with its table in its place."""
-    return put(text, NAME, table(lesson))
+    return put(text, NAME, table(lesson) if lesson in rows() else measured(results()[lesson]))
