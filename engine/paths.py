@@ -1,8 +1,8 @@
 """Where the engine keeps its things, and who may reach them. Only the owner, ever.
 
 State (the store, snapshots, journal, log): `$AISP_STATE` > `$XDG_STATE_HOME/aisp` > `~/.local/state/aisp` >
-a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so). AISP_STATE
-that is set and cannot be used is an error; a store that cannot be written any more is still read.
+a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so). A folder that
+either variable names and that cannot be used is an error; a store that cannot be written any more is still read.
 
 Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, else, where
 that one is somebody else's, in `run` below the state directory. It is named after a hash of the state directory's
@@ -64,15 +64,14 @@ class UnsafePathError(Exception):
 
 @cache
 def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[Path, bool]:
-    candidates: list[Path] = []
+    named, path = "", None
     if aisp_state:
-        candidates.append(Path(aisp_state).absolute())
-    else:
-        if xdg and Path(xdg).is_absolute():  # a relative one is to be ignored, says the XDG specification
-            candidates.append(Path(xdg) / "aisp")
-        if home and Path(home).is_absolute():
-            candidates.append(Path(home) / ".local" / "state" / "aisp")
-    for path in candidates:
+        named, path = "AISP_STATE", Path(aisp_state).absolute()
+    elif xdg and Path(xdg).is_absolute():  # a relative one is to be ignored, says the XDG specification
+        named, path = "XDG_STATE_HOME", Path(xdg) / "aisp"
+    elif home and Path(home).is_absolute():
+        path = Path(home) / ".local" / "state" / "aisp"
+    if path is not None:
         try:
             make_private(path)
         except UnsafePathError:
@@ -84,10 +83,10 @@ def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[P
             if os.access(path, os.W_OK | os.X_OK) or (path / "aisp.db").exists():
                 return path, False
             why = "it cannot be written"
-        if aisp_state:
+        if named:
             raise UnsafePathError(
-                f"AISP_STATE is {path}, which cannot be used ({why}); "
-                "make or mount it, set AISP_STATE to a folder that can be written, or unset it"
+                f"{named} is {path if aisp_state else xdg}, which cannot be used ({why}); "
+                f"make or mount it, set {named} to a folder that can be written, or unset it"
             )
     path = Path(tempfile.gettempdir()) / f"aisp-{os.getuid()}" / "state"
     make_private(path.parent)

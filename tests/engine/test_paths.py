@@ -74,22 +74,26 @@ def test_a_home_that_does_not_exist_is_passed_over(bare: Path, monkeypatch: pyte
     assert paths.state_is_temporary()
 
 
+@pytest.mark.parametrize("variable", ["AISP_STATE", "XDG_STATE_HOME"])
 @pytest.mark.parametrize("name", ["taken", "taken/below", "/proc/nope", "x" * 300])
 def test_a_state_that_is_set_and_cannot_be_used_is_refused(
-    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:
     (bare / "taken").write_text("")
-    monkeypatch.setenv("AISP_STATE", str(bare / name))
-    with pytest.raises(UnsafePathError, match=r"AISP_STATE is .* cannot be used \(.*\); make or mount it, set"):
+    monkeypatch.setenv(variable, str(bare / name))
+    monkeypatch.setenv("HOME", str(bare / "home"))  # nothing takes the place of what was named
+    said = rf"{variable} is {bare / name}, which cannot be used \(.*\); make or mount it, set {variable} to"
+    with pytest.raises(UnsafePathError, match=said):
         state_dir()
     assert (bare / "taken").read_text() == "" and not list((bare / "tmp").iterdir())
 
 
 def test_a_file_where_the_state_should_be_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (bare / "aisp").write_text("")
-    monkeypatch.setenv("XDG_STATE_HOME", str(bare))
+    (bare / ".local/state").mkdir(parents=True)
+    (bare / ".local/state/aisp").write_text("")
+    monkeypatch.setenv("HOME", str(bare))
     assert paths.state_is_temporary()
-    assert (bare / "aisp").read_text() == ""
+    assert (bare / ".local/state/aisp").read_text() == ""
 
 
 @pytest.mark.parametrize("variable", ["AISP_STATE", "XDG_STATE_HOME"])
@@ -99,9 +103,8 @@ def test_a_store_that_cannot_be_written_any_more_is_not_replaced_by_an_empty_one
     (bare / "aisp").mkdir(mode=0o700)
     monkeypatch.setenv(variable, str(bare / "aisp" if variable == "AISP_STATE" else bare))
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a file system that became read-only
-    if variable == "AISP_STATE":
-        with pytest.raises(UnsafePathError, match="it cannot be written"):
-            state_dir()
+    with pytest.raises(UnsafePathError, match="it cannot be written"):
+        state_dir()
     (bare / "aisp/aisp.db").touch()
     paths._state.cache_clear()
     assert (state_dir(), paths.state_is_temporary()) == (bare / "aisp", False)
