@@ -51,6 +51,12 @@ async def test_the_header_says_who_else_is_on_the_gpu_its_clock_and_power_where_
         assert "H100" in screen_text(app).splitlines()[0]
 
 
+async def test_the_header_of_a_machine_without_a_gpu_has_no_figures_of_one(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 40), link=make_link(told=False, gpu=False)) as (_, pilot):
+        await until(pilot, lambda: "CPU only" in screen_text(pilot.app).splitlines()[0])
+        assert not [word for word in ("others", "MHz") if word in screen_text(pilot.app).splitlines()[0]]
+
+
 async def test_a_zoomed_table_has_all_rows_and_gets_its_few_ones_back(tmp_path: Path) -> None:
     fill_store(runs=1)
     async with opened(tmp_path) as (app, pilot):

@@ -108,7 +108,8 @@ async def test_without_a_gpu_no_key_is_offered_that_cannot_help(tmp_path: Path) 
         pilot,
     ):
         app.open_screen("roofline", target_id=GEMM)
-        await until(pilot, lambda: "no GPU here: NVML 12 library not found, and no timed run" in screen_text(app))
+        await until(pilot, lambda: "no GPU here: NVML 12 library not found, and no run on a GPU" in screen_text(app))
+        assert screen_text(app).count("no GPU here") == 1, "a screen with nothing to draw says why once"
         keys = screen_text(app).splitlines()[-1]
         assert "diff" in keys and not [word for word in ("r run", "R full") if word in keys]
         assert "r runs it" not in screen_text(app)

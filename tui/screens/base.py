@@ -127,7 +127,7 @@ def machine_line(app: Workbench, *, short: bool = False, strip: bool = False) ->
         parts.append(Text(f"engine {state.partition(':')[0]}"))  # the banner says what is waited for
     if app.machine:
         at = len(parts) if short else 0  # what is cut off is at the end
-        parts[at:at] = [Text(app.machine[:48]), *([device_strip(app)] if strip else [])]
+        parts[at:at] = [Text(app.machine[:48]), *([device_strip(app)] if strip and app.gpus else [])]
     return Text(" · ").join(parts)
 
 

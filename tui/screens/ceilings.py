@@ -115,7 +115,7 @@ class CeilingsScreen(WorkScreen):
         if not self.is_mounted:
             return
         peak, table = self.peak, self.table
-        title = Text("no ceilings are stored")
+        title = Text("no ceilings are stored" if self._looked else "reading the store")
         if peak is not None:
             when = f"  {plain.local_time(peak.wall)}" if peak.wall else ""
             title = Text(f"{peak.gpu or 'the GPU'}{when}")
@@ -123,7 +123,7 @@ class CeilingsScreen(WorkScreen):
         self.say("title", title)
         state = self._state_text()
         self.say("state", state)
-        table.empty = "no ceilings to show" if self._looked else "Reading the store"
+        table.empty = ""  # the title says it
         wide = self.size.width >= WIDE_COLUMNS
         columns = [
             Column("name", "ceiling", 22 if not wide else 26),

@@ -220,7 +220,8 @@ class RooflineScreen(WorkScreen):
     def _title(self, chart: Chart) -> Text:
         run = chart.run
         if run is None:
-            return Text(f"{self._target_id}  {self._next_move('no timed run on a GPU yet')}")
+            said = "" if chart.why == NO_RUN else f"  {self._next_move('no timed run on a GPU yet')}"  # the plot says it
+            return Text(f"{self._target_id}{said}")
         parts = [run.mode, f"case {chart.roofs.case}" if chart.roofs else ""]
         parts += [
             chart.gpu,
