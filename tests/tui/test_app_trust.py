@@ -240,6 +240,8 @@ async def test_a_target_that_never_ran_says_how_to_run_it(tmp_path: Path) -> Non
         highlight(app, CHEAT_ID)
         await pilot.press("v")
         await until(pilot, lambda: "no run of this target is stored yet: r runs it quickly" in screen_text(app))
+        keys = screen_text(app).splitlines()[-1]
+        assert "diff" in keys and not [word for word in ("evidence", "only", "[ ]", "proof") if word in keys]
         assert screen_text(app).count("is stored yet") == 1
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.widgets import Static
 
 from aisp.store.results import repeating
 from aisp.store.results.trust import category_of
@@ -50,6 +51,7 @@ class ChecklistScreen(FoldingScreen):
     own_keys_first = True
     redrawn = True
     sizes: ClassVar[Sizes] = {"-wide": lambda size: size.width >= WIDE_COLUMNS}
+    of_rows = frozenset((EVIDENCE.action, ONLY.action, *(key.action for key in WALKING)))
     main_table = "checks"
     chooses = "evidence"
 
@@ -70,6 +72,7 @@ class ChecklistScreen(FoldingScreen):
         with Container(id="panes"):
             yield LiveTable(id="checks", name="Checks", classes="pane", empty="reading the store")
             yield LogPane(id="about", classes="pane", empty="nothing is highlighted")
+        yield Static(id="empty", markup=False)
 
     def on_mount(self) -> None:
         self.table.focus()

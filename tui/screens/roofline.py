@@ -220,8 +220,8 @@ class RooflineScreen(WorkScreen):
     def _title(self, chart: Chart) -> Text:
         run = chart.run
         if run is None:
-            said = "" if chart.why == NO_RUN else f"  {self._next_move('no timed run on a GPU yet')}"  # the plot says it
-            return Text(f"{self._target_id}{said}")
+            move = "" if chart.why == NO_RUN else self._next_move("no timed run on a GPU yet")  # else the plot says it
+            return Text(f"{self._target_id}  {move}")
         parts = [run.mode, f"case {chart.roofs.case}" if chart.roofs else ""]
         parts += [
             chart.gpu,

@@ -154,9 +154,12 @@ class TrustScreen(ChecklistScreen):
         if run is None:
             self.say("title", Text(self._target_id or self._run_id))
             self.say("state", Text(""))
-            table.empty = waiting
             numbers.display = False
+            self.say_empty(waiting)
             return
+        if self.has_class("-empty"):
+            self.say_empty("")
+            table.focus()
         categories = trust.by_category(run.record.findings)
         if categories and self._arranged != run.id:
             self._arranged = run.id
