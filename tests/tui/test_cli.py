@@ -190,7 +190,7 @@ def test_list_targets_names_each_target_with_what_it_needs(tmp_path: Path) -> No
     shown = CliRunner().invoke(cli, ["list", "--root", str(tmp_path / "mine")])
     assert shown.exit_code == 0
     head, *rows = shown.stdout.splitlines()
-    assert head.split() == ["target", "title", "rungs", "needs", "last", "result", "SOL"]
+    assert head.split() == ["target", "title", "rungs", "needs", "last", "result", "SOL", "no", "GPU"]
     assert [row.split()[0] for row in rows] == ["mine:one", "mine:two"]
     assert "日本語の題" in rows[1]
 
@@ -237,7 +237,7 @@ def test_the_last_result_of_each_target_stands_in_the_list(tmp_path: Path, state
     words = ["list", "--root", str(tmp_path / "mine")]
     lines = CliRunner().invoke(cli, words).stdout.splitlines()
     assert "faster 2.50x (quick, last try: cancelled)" in lines[1]
-    assert lines[1].endswith("82 %")
+    assert lines[1].endswith("82 %\ttimed")
     assert lines[2].split()[-2:] == ["-", "-"]
     one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)["targets"]
     assert two["last"] is None
@@ -491,8 +491,8 @@ def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "two", title="Short")
     done = aisp("list", "--root", str(tmp_path / "mine"))
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert rows[0] == ["target", "title", "rungs", "needs", "last result", "SOL"]
-    assert rows[2] == ["mine:two", "Short", "2", "-", "-", "-"]
+    assert rows[0] == ["target", "title", "rungs", "needs", "last result", "SOL", "no GPU"]
+    assert rows[2] == ["mine:two", "Short", "2", "-", "-", "-", "timed"]
 
 
 # -- errors as JSON ----------------------------------------------------------------------------------------------------

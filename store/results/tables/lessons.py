@@ -9,7 +9,7 @@ from aisp.store.outcomes import State
 from aisp.store.results import catalogued, hardware
 from aisp.store.results.numbers import DASH, factors, local_time, number, percent, saved, speedup
 from aisp.store.results.outcome import Outcome, state_words
-from aisp.store.results.overview import Lesson
+from aisp.store.results.overview import Lesson, best_without_gpu
 from aisp.store.results.prediction import Says
 from aisp.store.results.tables import CELL_CHARS, Column, at, attributes, fields, through
 from aisp.store.text import clean_line
@@ -96,6 +96,8 @@ TARGETS: tuple[Column[Lesson], ...] = (
     Column("last_try", "a newer run that says nothing, likewise", lambda one: last_json(one.attempt)),
     Column("sol", head="SOL",
            text=lambda one: percent(lead.sol if (lead := _timed_lead(one.run)) else None), right=True),
+    Column("without_gpu", "what a machine without a GPU makes of it: `timed`, `checked` or `needs GPU`",
+           lambda one: best_without_gpu(one.target), "no GPU", drop=1),
 )  # fmt: skip
 
 
