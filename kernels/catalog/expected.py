@@ -62,6 +62,7 @@ class AgreedRung:
         sol: share of the speed of light by measured ceilings; of a strict file only.
         limiter: one of LIMITERS.
         timing: the way its times were taken, as runs name it; of a strict file only.
+        undecided: whether its speed-up may be chance; of a strict file only.
     """
 
     speedup: Range | None = None
@@ -69,6 +70,7 @@ class AgreedRung:
     sol: Range | None = None
     limiter: str = ""
     timing: str = ""
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,10 @@ def parse(path: Path, text: str) -> tuple[Agreed | None, list[Problem]]:
 
 
 _TARGET_KEYS = ("case", "runs", "wall", "driver", "versions", "rungs")
-_RUNG_KEYS = {Scope.STRICT: ("speedup", "ms", "sol", "limiter", "timing"), Scope.PORTABLE: ("speedup", "limiter")}
+_RUNG_KEYS = {
+    Scope.STRICT: ("speedup", "ms", "sol", "limiter", "timing", "undecided"),
+    Scope.PORTABLE: ("speedup", "limiter"),
+}
 
 
 class _Reader:
@@ -247,7 +252,10 @@ class _Reader:
                 self.wrong(f"{here}.limiter", f"{limiter!r} is none", suggest(limiter, LIMITERS, "take one of these"))
                 limiter = ""
             speedup, ms, sol = (self.limits(notes, here, key) for key in ("speedup", "ms", "sol"))
-            rungs[name] = AgreedRung(speedup, ms, sol, limiter, self.word(notes, here, "timing"))
+            timing, undecided = self.word(notes, here, "timing"), notes.get("undecided", False)
+            if not isinstance(undecided, bool):
+                self.wrong(f"{here}.undecided", f"{shown(undecided)} is neither", "write true, or leave it out")
+            rungs[name] = AgreedRung(speedup, ms, sol, limiter, timing, undecided is True)
         order = entry.get("order", [])
         if not isinstance(order, list) or not all(
             isinstance(group, list) and all(isinstance(rung, str) for rung in group) for group in order
@@ -294,7 +302,9 @@ def text(agreed: Agreed) -> str:
 def _rung(rung: AgreedRung) -> dict[str, str]:
     ranges = (("speedup", rung.speedup), ("ms", rung.ms), ("sol", rung.sol))
     fields = {key: f"[{low!r}, {high!r}]" for key, pair in ranges if pair for low, high in [pair]}
-    return fields | {key: _quoted(word) for key, word in (("limiter", rung.limiter), ("timing", rung.timing)) if word}
+    words = (("limiter", rung.limiter), ("timing", rung.timing))
+    doubt = {"undecided": "true"} if rung.undecided else {}
+    return fields | {key: _quoted(word) for key, word in words if word} | doubt
 
 
 def _inline(pairs: Mapping[str, str]) -> str:

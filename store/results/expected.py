@@ -31,6 +31,7 @@ from aisp.kernels.catalog.model import Expectation, Goal, Role
 from aisp.store.outcomes import Limiter, State, Validity, Verdict
 from aisp.store.results import hardware, prediction
 from aisp.store.results.comparison import EQUIVALENCE, Difference
+from aisp.store.results.numbers import number
 from aisp.store.results.prediction import Measured, Says
 from aisp.store.text import clean_line
 
@@ -278,7 +279,8 @@ def strict(seen: Sequence[Sighting]) -> AgreedTarget:
         same = _same(seen, now)
         times = _range([(one.ms, one.low_ms, one.high_ms) for one in same], same)
         light = _range([_light(one) for one in same], same)
-        rungs[name] = AgreedRung(_speedup(same, newest), times, light, now.limiter, now.timing)
+        doubt = now.verdict == Verdict.UNDECIDED
+        rungs[name] = AgreedRung(_speedup(same, newest), times, light, now.limiter, now.timing, doubt)
     timed = {name: rung for name, rung in rungs.items() if rung.ms is not None}
     return _target(seen, timed)
 
@@ -405,9 +407,12 @@ class Shipped:
     rungs: Mapping[str, AgreedRung]
     lead: str
 
-    def speedup(self, rung: str) -> float | None:
-        """The middle of the range of a rung's speed-up; None where nothing was agreed to."""
-        return _middle(self.rungs.get(rung, AgreedRung()).speedup)
+    def speedup(self, rung: str) -> str:
+        """The middle of the range of a rung's speed-up, "? 4.4x" where it may be chance; "" where nothing was agreed
+        to."""
+        agreed = self.rungs.get(rung, AgreedRung())
+        middle = _middle(agreed.speedup)
+        return "" if middle is None else f"{'? ' * agreed.undecided}{number(middle, 2)}x"
 
     def ms(self, rung: str) -> float | None:
         """The same of its time."""

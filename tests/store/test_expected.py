@@ -182,7 +182,10 @@ def test_what_a_collection_ships_leads_with_its_fastest_rung_by_the_names_of_tod
         Agreed(Scope.PORTABLE, "", {target.id: old}, tmp_path / "expectations" / "portable.toml"),
     ]
     found = expected.shipped([renamed], files)[target.id]
-    assert (found.on, found.lead, found.speedup("optimized")) == ("NVIDIA H200", "optimized", 6.0)
+    assert (found.on, found.lead, found.speedup("optimized")) == ("NVIDIA H200", "optimized", "6.0x")
+    chance = replace(agreed, rungs={"optimized": AgreedRung((2.0, 9.0), undecided=True)})
+    files[1] = replace(files[1], targets={target.id: chance})
+    assert expected.shipped([target], files)[target.id].speedup("optimized") == "? 4.2x"
     assert found.ms("baseline") == 4.0
-    assert found.speedup("baseline") is found.speedup("wrong_tail") is None
+    assert found.speedup("baseline") == found.speedup("wrong_tail") == ""
     assert not expected.shipped([replace(target, root=tmp_path / "mine")], files), "of another collection"

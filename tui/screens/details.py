@@ -283,8 +283,7 @@ def shipped_text(said: Shipped, rung: str) -> str:
     """What a rung came to elsewhere: "optimized 26x, 0.13 ms on NVIDIA H200, 2026-11-23; not measured here"."""
     ms = said.ms(rung)
     time = f", {plain.time_of(ms)}" if ms is not None else ""
-    figure = f" {plain.number(ratio, 2)}x" if (ratio := said.speedup(rung)) is not None else ""
-    return f"{rung}{figure}{time} on {said.on}, {said.wall[:10]}; not measured here"
+    return f"{rung} {said.speedup(rung)}".rstrip() + f"{time} on {said.on}, {said.wall[:10]}; not measured here"
 
 
 def prediction_text(said: Answer, expect: Expectation) -> str:

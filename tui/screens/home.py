@@ -286,7 +286,7 @@ class HomeScreen(FilteringScreen, FoldingScreen):
             return [Text(f"{mark} {STATE_WORDS[active.record.state]}", style="bold"), sol]
         if (said := state.shipped) is not None:
             on = f"{' on' if wide else ''} {hardware.short(said.on)}"
-            return [Text(f"{plain.number(said.speedup(said.lead), 2)}x{on}", "dim"), sol or Text(badge, "dim italic")]
+            return [Text(f"{said.speedup(said.lead)}{on}", "dim"), sol or Text(badge, "dim italic")]
         if missing and result is None:
             return [Text(badge, style="dim italic"), sol]
         if result is None:

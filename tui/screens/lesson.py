@@ -268,7 +268,7 @@ class LessonScreen(WorkScreen):
             elif arm is not None and arm.state.final and arm.median_ms is None:
                 verdict = STATE_WORDS[arm.state]
             elif elsewhere is not None:
-                verdict = Text(f"{plain.number(elsewhere.speedup(rung.name), 2)}x", "dim")
+                verdict = Text(elsewhere.speedup(rung.name), "dim")
             median: Cell = plain.number(shown.median_ms) if shown and shown.median_ms else ""
             if median and earlier:
                 median = f"({median})"
@@ -291,7 +291,7 @@ class LessonScreen(WorkScreen):
 
     def _is_shipped(self, rung: Rung, said: Shipped) -> bool:
         """Whether what the collection says of a rung stands in the place of a result here."""
-        return self._of(rung.name) is None and rung.role not in REFUSED and said.speedup(rung.name) is not None
+        return self._of(rung.name) is None and rung.role not in REFUSED and bool(said.speedup(rung.name))
 
     def _about(self) -> None:
         target = self.workbench.target(self._target_id)
