@@ -28,6 +28,7 @@ from aisp.engine.store_writer import StoreWriter
 from aisp.engine.watches import Watches
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Catalog
+from aisp.kernels.catalog.sources import not_restorable
 from aisp.store.given import write_whole
 from aisp.store.outcomes import Trigger
 from aisp.store.text import clean_line
@@ -250,10 +251,8 @@ class Answers:
         roots = [request.root] if request.root else []
         targets = await asyncio.to_thread(planning.load_catalog, roots)
         target = targets.find(request.target)
-        if target.folder.is_file():
-            file = clean_line(os.fsencode(target.folder))
-            message = f"{file} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them as they ran"
-            raise PlanError(message)
+        if why := not_restorable(target.folder):
+            raise PlanError(clean_line(os.fsencode(why)))
         present = await asyncio.to_thread(catalog.read_sources, target)
         kept = await self._writer.call(lambda store: store.put_snapshot(present))
         wanted = await self._writer.call(lambda store: store.snapshot(request.snapshot))

@@ -248,15 +248,6 @@ def arm_columns(width: int, unit: Unit, *, gpu: bool = True) -> list[Column]:
     return giving_way(wanted, width, -GAP)[0]
 
 
-def sol_basis(arm: Arm) -> str:
-    """What the share of the speed of light is a share of: "measured" ceilings or the "datasheet"; a dash for none."""
-    if arm.light is None:
-        return plain.DASH
-    if arm.light.measured_ms is not None:
-        return "measured"
-    return "datasheet" if arm.light.spec_ms is not None else plain.DASH
-
-
 def limiter_word(arm: Arm) -> str:
     """What keeps the arm from being faster than its bound, in a word; a dash where it is not known."""
     return (arm.light.limiter if arm.light is not None else None) or plain.DASH
@@ -312,7 +303,7 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
             "timing": timing_words(arm.timing, arm.calls),
             "clock": plain.megahertz(arm.sm_clock_mhz),
             "limiter": limiter_word(arm),
-            "against": sol_basis(arm),
+            "against": (arm.light and arm.light.basis) or plain.DASH,
             "score": score_word(arm),
         }
         rows.append((rung, [cells[key] for key in keys]))
@@ -466,7 +457,7 @@ def _light_lines(arm: Arm) -> list[str]:
     ]
     basis = {"measured": "the measured ceilings", "datasheet": "the datasheet; `c` measures this GPU's ceilings"}
     share = plain.percent(arm.sol)
-    texts = [f"{share} of what is possible by {basis.get(sol_basis(arm), plain.DASH)}"]
+    texts = [f"{share} of what is possible by {basis.get(light.basis, plain.DASH)}"]
     if arm.sol is not None and arm.sol > 1.05:
         texts.append("faster than its bound: that is a finding, look at the bytes and flops of the lesson")
     word = limiter_word(arm)

@@ -286,6 +286,12 @@ def read_sources(target: Target) -> dict[str, bytes]:
     return sources
 
 
+def not_restorable(folder: Path) -> str:
+    """Why no earlier sources can be written back into a target's folder; "" where they can."""
+    why = f"{folder} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them as they ran"
+    return why if folder.is_file() else ""
+
+
 def compiles(source: bytes) -> bool:
     """Whether a rung whose own file this is uses torch's compiler: seconds to import, and more for each new shape."""
     return b"torch.compile" in source

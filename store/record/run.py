@@ -189,6 +189,11 @@ class RooflineBound(msgspec.Struct, frozen=True):
         """The bound that is compared with: of the measured ceilings, else of the datasheet."""
         return self.measured_ms if self.measured_ms is not None else self.spec_ms
 
+    @property
+    def basis(self) -> str:
+        """What that bound is of: "measured" ceilings or the "datasheet"; "" for none."""
+        return "measured" if self.measured_ms is not None else "datasheet" if self.spec_ms is not None else ""
+
 
 class Naive(msgspec.Struct, frozen=True):
     """What a naive harness would have said of a rung: baseline and rung in one process, the same inputs for every

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -563,6 +564,22 @@ async def test_restoring_what_stands_there_already_asks_nothing(tmp_path: Path) 
         await open_watch(app, pilot)
         await pilot.press("b")
         await until(pilot, lambda: "holds edit 4, the best, already" in told(app))
+    assert link.sent_of(requests.Restore) == []
+
+
+async def test_one_file_of_which_runs_keep_the_parts_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    catalog, snapshot = catalog_and_snapshot(tmp_path)
+    shutil.rmtree(catalog.find(TARGET).folder)
+    catalog.find(TARGET).folder.write_text("# softmax.py: its parts are what runs keep")
+    story = [
+        replace_snapshot(event, snapshot) if isinstance(event, events.WatchEdit) else event for event in watch_events()
+    ]
+    link = FakeLink(story)
+    async with opened(tmp_path, link=link, catalog=catalog) as (app, pilot):
+        await open_watch(app, pilot)
+        await pilot.press("b")
+        await until(pilot, lambda: "is one file, of which runs keep the parts" in told(app))
+        assert screen_name(app) == "WatchScreen"
     assert link.sent_of(requests.Restore) == []
 
 

@@ -4,10 +4,12 @@ stands there."""
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import click
 
+from aisp.kernels.catalog.sources import not_restorable
 from aisp.store.outcomes import State
 from aisp.store.record import unplanned
 from aisp.store.results import edits, repeating
@@ -44,10 +46,8 @@ def command(target_id: str, snapshot: str, roots: tuple[str, ...], yes: bool, as
     """
     target = resolve.target(target_id, roots, live=True)
     where = clean_line(bytes(target.folder), limit=4096)
-    if target.folder.is_file():
-        raise MeantError(
-            f"{where} is one file, of which runs keep the parts; `aisp diff FILE RUN` shows them", kind="broken"
-        )
+    if why := not_restorable(target.folder):
+        raise MeantError(clean_line(os.fsencode(why)), kind="broken")
     if (run := _kept(snapshot)) is None:
         with common.history() as opened:
             found = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)

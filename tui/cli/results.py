@@ -29,7 +29,6 @@ from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
 from aisp.tui.earlier import newest_first
-from aisp.tui.readings import sol_basis
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
@@ -176,7 +175,7 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
                 "summary": summaries.get(known.rung, ""),
                 **{name: getattr(timed, name, None) for name in ("median_ms", "low_ms", "high_ms", "sol")},
                 **{name: getattr(against, name, None) for name in ("speedup", "low", "high", "floor", "verdict")},
-                "sol_of": sol_basis(known) if known.light else "",
+                "sol_of": known.light.basis if known.light else "",
                 "judged": run.judged(against) if against else "",
                 "limiter": (known.light.limiter or "") if known.light else "",
                 "launch_eager_ms": getattr(light, "launch_eager_ms", None),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
+from aisp.kernels.catalog.sources import not_restorable
+from aisp.store.text import clean_line
 from aisp.tui import edits, plain
-from aisp.tui.aside import begin
+from aisp.tui.aside import aside, begin
 from aisp.tui.model import WatchView
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen
@@ -103,6 +106,9 @@ class EditSourcesScreen(WorkScreen):
             begin(self, partial(self._restore, watch, best), group="restore")
 
     async def _restore(self, watch: WatchView, best: WatchEdit) -> None:
+        if why := await aside(not_restorable, self._folder(watch)):
+            self.notify(clean_line(os.fsencode(why)), severity="warning", timeout=12)
+            return
         rewrites = await self._rewrites(watch, best)
         if rewrites is None:
             return
@@ -131,11 +137,14 @@ class EditSourcesScreen(WorkScreen):
             kept = reply.detail[:12]
             self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
+    def _folder(self, watch: WatchView) -> Path:
+        target = self.workbench.target(self._target_id)
+        return target.folder if target is not None else Path(watch.folder)
+
     async def _rewrites(self, watch: WatchView, edit: WatchEdit) -> list[Rewrite] | None:
         from aisp.tui.screens.confirm import Rewrite
 
-        target = self.workbench.target(self._target_id)
-        folder = target.folder if target is not None else Path(watch.folder)
+        folder = self._folder(watch)
 
         def compare(snapshot: dict[str, bytes]) -> list[Rewrite]:
             found = []

@@ -365,7 +365,9 @@ class LessonScreen(WorkScreen):
             parts.append(f"SM {plain.megahertz(arm.sm_clock_mhz)} MHz")
         lines = [" \u00b7 ".join(parts) if not self.workbench.ascii else " | ".join(parts)]
         if arm.light is not None:
-            basis = {"measured": "measured ceilings", "datasheet": "datasheet"}.get(readings.sol_basis(arm), plain.DASH)
+            basis = {"measured": "measured ceilings", "datasheet": "datasheet"}.get(
+                arm.light.basis if arm.light else "", plain.DASH
+            )
             lines.append(f"{plain.percent(arm.sol)} of the {basis}")
             lines.append(f"limit {readings.limiter_word(arm)}, score {readings.score_word(arm)}")
         notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
